@@ -1,0 +1,1 @@
+"""CPU and GPU: array module and memory. The only room that touches cupy."""

@@ -1,0 +1,76 @@
+"""A device of this task: its name and the array module its kernels use."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.device.names import DeviceSpec
+from sparkflow_runtime.errors import FailedPreconditionError
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device.
+
+    Attributes:
+        spec: Its complete name.
+        xp: numpy for a CPU, cupy for a GPU.
+    """
+
+    spec: DeviceSpec
+    xp: Any
+
+    @property
+    def name(self) -> str:
+        """The complete name."""
+        return self.spec.to_string()
+
+    @property
+    def type(self) -> str:
+        """`CPU` or `GPU`."""
+        return str(self.spec.device_type)
+
+    def to_host(self, value: Any) -> Any:
+        """The value as a numpy array (or scalar) on the host."""
+        return value if self.xp is np else self.xp.asnumpy(value)
+
+    def from_host(self, value: Any) -> Any:
+        """A host array as an array of this device."""
+        return value if self.xp is np else self.xp.asarray(value)
+
+
+def task_devices(job: str, task: int, gpus: int = 0) -> list[Device]:
+    """The devices of one task: CPU:0 and the first `gpus` GPUs.
+
+    Raises:
+        FailedPreconditionError: GPUs are asked for and cupy is not installed.
+    """
+    spec = DeviceSpec(job=job, replica=0, task=task, device_type="CPU", device_index=0)
+    devices = [Device(spec, np)]
+    if gpus:
+        cupy = _cupy()
+        for index in range(gpus):
+            gpu = DeviceSpec(job, 0, task, "GPU", index)
+            devices.append(Device(gpu, cupy))
+    return devices
+
+
+def count_gpus() -> int:
+    """How many GPUs cupy sees; 0 without cupy or without a driver."""
+    try:
+        return int(_cupy().cuda.runtime.getDeviceCount())
+    except Exception:  # cupy raises types of its own when there is no driver
+        return 0
+
+
+def _cupy() -> Any:
+    try:
+        return importlib.import_module("cupy")
+    except ImportError as error:
+        raise FailedPreconditionError(
+            message="A GPU device needs cupy: pip install 'sparkflow[gpu]'"
+        ) from error

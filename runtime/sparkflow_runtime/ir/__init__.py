@@ -1,0 +1,1 @@
+"""The typed graph that passes transform and the compiler reads."""

@@ -1,0 +1,82 @@
+"""One node of the graph, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sparkflow_runtime.errors import InvalidArgumentError
+
+
+class Endpoint(NamedTuple):
+    """One output of one node; written `node:slot`."""
+
+    node: str
+    slot: int
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.slot}"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Reads `node:slot`, or `node` for its first output.
+
+    Raises:
+        InvalidArgumentError: Not such a text, or a control input (`^node`).
+    """
+    name, colon, index = text.rpartition(":")
+    if not colon:
+        name, index = text, "0"
+    if not name or name.startswith("^") or not index.isdecimal():
+        raise InvalidArgumentError(message=f"{text!r} does not name a tensor ('node:index')")
+    return Endpoint(name, int(index))
+
+
+SOURCE_ATTR = "_source"
+"""The attribute that carries the user's `file:line` of a node."""
+CLASS_ATTR = "_class"
+"""TensorFlow's colocation attribute: a list of `loc:@node`."""
+COLOCATION_PREFIX = "loc:@"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation of a graph.
+
+    Attributes:
+        name: Unique in the graph.
+        op: The op type.
+        inputs: Data inputs in order, lists flattened.
+        control_inputs: Names of nodes that must have run before.
+        device: Full or partial device name; "" when free.
+        attrs: Canonical values: numbers, texts, `DType`, a tuple for a shape (None: unknown rank),
+            a numpy array for a tensor, a list for a list.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[Endpoint, ...] = ()
+    control_inputs: tuple[str, ...] = ()
+    device: str = ""
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """The user's `file:line` that made the node, "" when unknown."""
+        return str(self.attrs.get(SOURCE_ATTR, ""))
+
+    @property
+    def colocated_with(self) -> tuple[str, ...]:
+        """Names of the nodes this one must share a device with."""
+        return tuple(
+            item[len(COLOCATION_PREFIX) :]
+            for item in self.attrs.get(CLASS_ATTR, ())
+            if item.startswith(COLOCATION_PREFIX)
+        )
+
+    def describe(self) -> str:
+        """The node as error texts name it."""
+        on = f" on {self.device}" if self.device else ""
+        made = f", defined at {self.source}" if self.source else ""
+        return f"[[node {self.name!r} ({self.op}){on}{made}]]"

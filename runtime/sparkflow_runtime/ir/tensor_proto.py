@@ -1,0 +1,177 @@
+"""TensorProto to and from numpy arrays, with the checks that bytes from outside need."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.protos.tensor_pb2 import TensorProto
+from sparkflow_runtime.protos.tensor_shape_pb2 import TensorShapeProto
+from sparkflow_runtime.shapes import Shape
+
+MAX_RANK: Final = 32
+"""numpy 1's limit; far above any real tensor."""
+MAX_TENSOR_BYTES: Final = 1 << 34
+"""No tensor of a message may claim more than 16 GiB."""
+
+_VALUE_FIELDS: dict[DType, str] = {
+    dtypes.float32: "float_val",
+    dtypes.float64: "double_val",
+    dtypes.int32: "int_val",
+    dtypes.uint8: "int_val",
+    dtypes.int16: "int_val",
+    dtypes.int8: "int_val",
+    dtypes.uint16: "int_val",
+    dtypes.int64: "int64_val",
+    dtypes.bool_: "bool_val",
+    dtypes.uint32: "uint32_val",
+    dtypes.uint64: "uint64_val",
+    dtypes.string: "string_val",
+}
+
+
+def export_shape(shape: Shape) -> TensorShapeProto:
+    """A shape as TensorShapeProto; unknown sizes are -1."""
+    if shape is None:
+        return TensorShapeProto(unknown_rank=True)
+    return TensorShapeProto(
+        dim=[TensorShapeProto.Dim(size=-1 if dim is None else dim) for dim in shape]
+    )
+
+
+def import_shape(proto: TensorShapeProto) -> Shape:
+    """A TensorShapeProto as a shape.
+
+    Raises:
+        InvalidArgumentError: A size below -1, or more than `MAX_RANK` dimensions.
+    """
+    if proto.unknown_rank:
+        return None
+    if len(proto.dim) > MAX_RANK:
+        raise InvalidArgumentError(message=f"A shape of rank {len(proto.dim)} > {MAX_RANK}")
+    sizes = [dim.size for dim in proto.dim]
+    if any(size < -1 for size in sizes):
+        raise InvalidArgumentError(message=f"A shape with negative sizes: {sizes}")
+    return tuple(None if size == -1 else size for size in sizes)
+
+
+def dtype_of(array: Any) -> DType:
+    """The element type of an array or numpy scalar."""
+    return dtypes.as_dtype(array.dtype)
+
+
+def export_tensor(value: Any) -> TensorProto:
+    """An array as TensorProto: raw bytes in `tensor_content`, texts in `string_val`."""
+    array = np.asarray(value)
+    dtype = dtype_of(array)
+    proto = TensorProto(dtype=dtype.number, tensor_shape=export_shape(array.shape))  # type: ignore[arg-type]  # the enum's numbers are ints
+    if dtype is dtypes.string:
+        proto.string_val.extend(_as_bytes(item) for item in array.reshape(-1))
+    else:
+        proto.tensor_content = np.ascontiguousarray(array).tobytes()
+    return proto
+
+
+def import_tensor(proto: TensorProto) -> np.ndarray[Any, Any]:
+    """A TensorProto as an array; a read-only view of its bytes where it carries raw bytes.
+
+    Raises:
+        InvalidArgumentError: An unknown dtype, an incomplete shape, a size that does not match the
+            bytes, more than `MAX_TENSOR_BYTES`.
+    """
+    try:
+        dtype = dtypes.as_dtype(int(proto.dtype))
+    except TypeError as error:
+        raise InvalidArgumentError(message=f"A tensor of unknown dtype {proto.dtype}") from error
+    if dtype.is_ref or dtype not in dtypes.ALL:
+        raise InvalidArgumentError(message=f"A tensor of dtype {dtype.name} cannot be read")
+    shape = concrete_shape(proto.tensor_shape, dtype)
+    if dtype is dtypes.string:
+        return _import_strings(proto, shape)
+    numpy_dtype = np.dtype(dtype.as_numpy_dtype)
+    count = math.prod(shape)
+    if proto.tensor_content or count == 0:
+        return from_bytes(proto.tensor_content, numpy_dtype, shape)
+    return _import_values(proto, dtype, numpy_dtype, shape, count)
+
+
+def from_bytes(
+    content: Any, numpy_dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
+    """A read-only view of raw bytes.
+
+    Raises:
+        InvalidArgumentError: Their number is not what dtype and shape ask for.
+    """
+    expected = math.prod(shape) * numpy_dtype.itemsize
+    if len(content) != expected:
+        raise InvalidArgumentError(
+            message=f"A tensor of {numpy_dtype} {shape} needs {expected} bytes, "
+            f"the message carries {len(content)}"
+        )
+    return np.frombuffer(content, numpy_dtype).reshape(shape)
+
+
+def concrete_shape(proto: TensorShapeProto, dtype: DType) -> tuple[int, ...]:
+    """The complete shape of a tensor that arrived, its size checked against the limit.
+
+    Raises:
+        InvalidArgumentError: The shape is incomplete or too large.
+    """
+    shape = import_shape(proto)
+    if shape is None or None in shape:
+        raise InvalidArgumentError(message="A tensor value must have a complete shape")
+    sizes = tuple(int(dim) for dim in shape if dim is not None)
+    if math.prod(sizes) * dtype.size > MAX_TENSOR_BYTES:
+        raise InvalidArgumentError(
+            message=f"A tensor of {dtype.name} {sizes} is larger than {MAX_TENSOR_BYTES} bytes"
+        )
+    return sizes
+
+
+def _import_values(
+    proto: TensorProto,
+    dtype: DType,
+    numpy_dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    count: int,
+) -> np.ndarray[Any, Any]:
+    if dtype in (dtypes.complex64, dtypes.complex128):
+        parts = proto.scomplex_val if dtype is dtypes.complex64 else proto.dcomplex_val
+        values = np.asarray(parts, np.float64).view(np.complex128).astype(numpy_dtype)
+    elif dtype is dtypes.float16:
+        values = np.asarray(proto.half_val, np.uint16).view(np.float16)
+    else:
+        values = np.asarray(getattr(proto, _VALUE_FIELDS[dtype])).astype(numpy_dtype)
+    if len(values) > count:
+        raise InvalidArgumentError(
+            message=f"A tensor of shape {shape} holds {count} values, not {len(values)}"
+        )
+    if len(values) == count:
+        return values.reshape(shape)
+    # TensorFlow's compression: the last value stands for all that follow, zero when there is none.
+    last = values[-1] if len(values) else numpy_dtype.type(0)
+    full = np.full(count, last, numpy_dtype)
+    full[: len(values)] = values
+    return full.reshape(shape)
+
+
+def _import_strings(proto: TensorProto, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    count = math.prod(shape)
+    given = list(proto.string_val)
+    if len(given) > count or (len(given) < count and len(given) != 1):
+        raise InvalidArgumentError(
+            message=f"A string tensor of shape {shape} holds {count} values, not {len(given)}"
+        )
+    array = np.empty(count, np.object_)
+    array[:] = given * count if len(given) < count else given
+    return array.reshape(shape)
+
+
+def _as_bytes(item: Any) -> bytes:
+    return item.encode() if isinstance(item, str) else bytes(item)

@@ -1,0 +1,145 @@
+"""The contract of an op: one class holds attributes, inference, kernel and gradient.
+
+Subclasses live one family per file in this package and enter the registry by `@register`. `compute`
+is written once for numpy and cupy through `xp`. Ops whose kernel keeps state between steps, or needs
+the running step, override `bind`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.signature import Attr, Signature, parse_args
+from sparkflow_runtime.shapes import Shape
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.ops.builder import GraphBuilder, OperationView
+    from sparkflow_runtime.ops.kernel import KernelContext
+
+Array = Any
+"""A numpy or cupy array or scalar."""
+
+
+class NodeView(Protocol):
+    """What a kernel may know of the node it serves."""
+
+    @property
+    def name(self) -> str:
+        """The node's unique name in its graph."""
+
+    @property
+    def op(self) -> str:
+        """The op type."""
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """All attributes, completed and canonical."""
+
+
+@dataclass(slots=True)
+class Inference:
+    """What shape inference may look at: static shapes, dtypes, attributes, constant inputs."""
+
+    shapes: Sequence[Shape]
+    dtypes: Sequence[DType]
+    attrs: Mapping[str, Any]
+    constant: Callable[[int], np.ndarray[Any, Any] | None] = field(default=lambda _: None)
+
+    def value(self, index: int) -> np.ndarray[Any, Any] | None:
+        """The constant value of input `index` if the graph already tells it, else None."""
+        return self.constant(index)
+
+    def with_rank(self, index: int, rank: int, name: str) -> tuple[int | None, ...]:
+        """The shape of an input that must have this rank.
+
+        Raises:
+            InvalidArgumentError: The rank is known and another one.
+        """
+        shape = self.shapes[index]
+        if shape is None:
+            return (None,) * rank
+        if len(shape) != rank:
+            raise InvalidArgumentError(
+                message=f"{name} must be rank {rank} but is rank {len(shape)}, "
+                f"shape {shapes.text(shape)}"
+            )
+        return shape
+
+
+class Op:
+    """One op type. Subclass, set the class attributes, implement the methods, `@register` it.
+
+    Attributes:
+        type: TensorFlow's op type name; the class name when not set.
+        inputs, outputs: Argument lists, see `signature`.
+        attrs: Attributes by name, in TensorFlow's order.
+        stateful: Runs whenever fetched: never folded, merged or moved across steps.
+        takes_step: The bound kernel's first argument is the running `StepContext`.
+        kernels: Device types with a kernel, each with the dtypes it takes (None: all allowed).
+        gradient: Builds the gradient; None where no gradient is defined. `not_differentiable`
+            where gradients stop.
+    """
+
+    type: ClassVar[str] = ""
+    inputs: ClassVar[str] = ""
+    outputs: ClassVar[str] = ""
+    attrs: ClassVar[Mapping[str, Attr]] = {}
+    stateful: ClassVar[bool] = False
+    takes_step: ClassVar[bool] = False
+    kernels: ClassVar[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": None}
+    gradient: ClassVar[Callable[..., Any] | None] = None
+
+    def __init__(self) -> None:
+        self.op_type = self.type or type(self).__name__
+        self.signature = Signature(
+            self.op_type,
+            parse_args(self.inputs, self.attrs),
+            parse_args(self.outputs, self.attrs),
+            self.attrs,
+        )
+        self._compute_attrs = _keyword_names(self.compute) & self.attrs.keys()
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The static shape of every output.
+
+        Raises:
+            InvalidArgumentError: The input shapes do not fit; the text shows them.
+        """
+        raise NotImplementedError(self.op_type)
+
+    def compute(self, xp: Any, *inputs: Array, **attrs: Any) -> Any:
+        """One array, or a tuple of arrays where the op has several outputs.
+
+        Implementations name the attributes they need as keyword arguments:
+        `def compute(self, xp, a, b, *, transpose_a, transpose_b)`.
+        """
+        raise NotImplementedError(self.op_type)
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The function that runs this node: takes the input arrays, returns as `compute` does."""
+        xp = context.xp
+        compute = self.compute
+        attrs = {name: node.attrs[name] for name in self._compute_attrs}
+        if attrs:
+            return lambda *inputs: compute(xp, *inputs, **attrs)
+        return lambda *inputs: compute(xp, *inputs)
+
+
+def not_differentiable(
+    op: Op, graph: GraphBuilder, node: OperationView, *grads: Any
+) -> tuple[None, ...]:
+    """The gradient of ops through which none flows (comparisons, shapes, integers)."""
+    return (None,) * len(node.inputs)
+
+
+def _keyword_names(function: Callable[..., Any]) -> set[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}

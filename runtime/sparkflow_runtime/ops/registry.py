@@ -1,0 +1,87 @@
+"""The table of ops: by type name, with the devices and dtypes that have a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import AlreadyExistsError, NotFoundError, UnimplementedError
+from sparkflow_runtime.ops.op import Op
+
+_OPS: dict[str, Op] = {}
+
+OpClass = TypeVar("OpClass", bound=type[Op])
+
+
+def register(op_class: OpClass) -> OpClass:
+    """Class decorator: enters one instance of `op_class` under its type name.
+
+    Raises:
+        AlreadyExistsError: The name is taken.
+    """
+    add(op_class())
+    return op_class
+
+
+def add(op: Op) -> None:
+    """Enters an op, see `register`."""
+    if op.op_type in _OPS:
+        raise AlreadyExistsError(message=f"Op type {op.op_type!r} is registered already")
+    _OPS[op.op_type] = op
+
+
+def lookup(op_type: str) -> Op:
+    """The op of that type.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    try:
+        return _OPS[op_type]
+    except KeyError:
+        raise NotFoundError(
+            message=f"Op type {op_type!r} is not registered; sparkflow knows {len(_OPS)} op types"
+        ) from None
+
+
+def contains(op_type: str) -> bool:
+    """Whether the type is registered."""
+    return op_type in _OPS
+
+
+def all_ops() -> Iterator[Op]:
+    """Every registered op, by name."""
+    return iter([_OPS[name] for name in sorted(_OPS)])
+
+
+def has_kernel(op: Op, device_type: str, attrs: Mapping[str, Any]) -> bool:
+    """Whether `op` can run on this device type with these type attributes."""
+    if device_type not in op.kernels:
+        return False
+    accepted = op.kernels[device_type]
+    return accepted is None or all(dtype in accepted for dtype in _types(attrs))
+
+
+def require_kernel(op: Op, device_type: str, attrs: Mapping[str, Any]) -> None:
+    """Passes when there is a kernel.
+
+    Raises:
+        UnimplementedError: There is none; the text lists the devices and dtypes that have one.
+    """
+    if has_kernel(op, device_type, attrs):
+        return
+    asked = dtypes.names(_types(attrs)) or "no type attribute"
+    existing = "; ".join(
+        f"{device}: {'every allowed dtype' if accepted is None else dtypes.names(accepted)}"
+        for device, accepted in sorted(op.kernels.items())
+    )
+    raise UnimplementedError(
+        message=f"No kernel of {op.op_type} for device {device_type} with {asked}. "
+        f"Registered kernels: {existing or 'none'}"
+    )
+
+
+def _types(attrs: Mapping[str, Any]) -> list[DType]:
+    return [v.base for k, v in attrs.items() if isinstance(v, DType) and not k.startswith("_")]

@@ -1,0 +1,307 @@
+"""What an op takes and gives: arguments, attributes, and how dtypes follow from one another.
+
+Argument lists are written as TensorFlow's op registrations write them: `"a: T, b: T"`,
+`"x: float32"`, `"ref: Ref(T)"`, `"values: N * T"` (N tensors of one type) and `"components: Tlist"`
+(one tensor per type of a list attribute). Attributes are made with `type_attr` and its like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.shapes import as_shape
+
+REQUIRED: Final = object()
+"""The default of an attribute that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """One attribute of an op.
+
+    Attributes:
+        kind: `int`, `float`, `bool`, `string`, `type`, `shape`, `tensor`, `func` or `list(...)`.
+        default: The value when not given; `REQUIRED` when there is none.
+        allowed: The values that may be given (dtypes, strings); None for any.
+        minimum: The least integer, or the least length of a list.
+    """
+
+    kind: str
+    default: Any = REQUIRED
+    allowed: frozenset[Any] | None = None
+    minimum: int | None = None
+
+
+def type_attr(allowed: frozenset[DType] | None = None, default: Any = REQUIRED) -> Attr:
+    """A dtype, usually named `T` and inferred from the inputs."""
+    return Attr("type", default, allowed)
+
+
+def int_attr(default: Any = REQUIRED, minimum: int | None = None) -> Attr:
+    """An integer."""
+    return Attr("int", default, minimum=minimum)
+
+
+def float_attr(default: Any = REQUIRED) -> Attr:
+    """A real number."""
+    return Attr("float", default)
+
+
+def bool_attr(default: Any = REQUIRED) -> Attr:
+    """A truth value."""
+    return Attr("bool", default)
+
+
+def string_attr(default: Any = REQUIRED, allowed: frozenset[str] | None = None) -> Attr:
+    """A text."""
+    return Attr("string", default, allowed)
+
+
+def shape_attr(default: Any = REQUIRED) -> Attr:
+    """A static shape: a tuple, or None when the rank is unknown."""
+    return Attr("shape", default)
+
+
+def tensor_attr() -> Attr:
+    """A constant array."""
+    return Attr("tensor")
+
+
+def list_attr(kind: str, default: Any = REQUIRED, minimum: int | None = None) -> Attr:
+    """A list of values of one kind, e.g. `list_attr("int")`."""
+    return Attr(f"list({kind})", default, minimum=minimum)
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """One input or output argument; exactly one of dtype, type_attr and list_attr is set."""
+
+    name: str
+    dtype: DType | None = None
+    type_attr: str | None = None
+    list_attr: str | None = None
+    number_attr: str | None = None
+    is_ref: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the argument is a sequence of tensors."""
+        return self.number_attr is not None or self.list_attr is not None
+
+
+_ARG = re.compile(r"(\w+): (?:(\w+) \* )?(?:Ref\((\w+)\)|(\w+))")
+
+
+def parse_args(text: str, attrs: Mapping[str, Attr]) -> tuple[Arg, ...]:
+    """The arguments written in `text`, see the module's docstring."""
+    args = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        match = _ARG.fullmatch(part)
+        if match is None:
+            raise ValueError(f"cannot read the argument {part!r}")
+        name, number, ref, plain = match.groups()
+        kind = ref or plain
+        attr = attrs.get(kind)
+        if attr is None:
+            arg = Arg(name, dtype=dtypes.as_dtype(kind), number_attr=number, is_ref=bool(ref))
+        elif attr.kind == "type":
+            arg = Arg(name, type_attr=kind, number_attr=number, is_ref=bool(ref))
+        else:
+            arg = Arg(name, list_attr=kind, number_attr=number)
+        args.append(arg)
+    return tuple(args)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Inputs, outputs and attributes of one op type."""
+
+    op_type: str
+    inputs: tuple[Arg, ...]
+    outputs: tuple[Arg, ...]
+    attrs: Mapping[str, Attr]
+
+    def complete_attrs(
+        self, inputs: Sequence[DType | Sequence[DType]], given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """All attributes: those given, those the inputs imply, the defaults of the rest.
+
+        Args:
+            inputs: Per input argument its dtype, or its dtypes where the argument is a list.
+            given: Attributes the caller names; names starting with `_` pass unchecked.
+
+        Raises:
+            InvalidArgumentError: A wrong number of inputs, dtypes that contradict each other, an
+                unknown, missing or disallowed attribute.
+        """
+        if len(inputs) != len(self.inputs):
+            raise InvalidArgumentError(
+                message=f"{self.op_type} takes {len(self.inputs)} inputs "
+                f"({', '.join(a.name for a in self.inputs)}), got {len(inputs)}"
+            )
+        attrs = dict(given)
+        for arg, dtype in zip(self.inputs, inputs, strict=True):
+            self._imply(arg, dtype, attrs)
+        for name, attr in self.attrs.items():
+            if name not in attrs:
+                if attr.default is REQUIRED:
+                    raise InvalidArgumentError(
+                        message=f"{self.op_type} needs a value for its attribute {name!r}"
+                    )
+                attrs[name] = attr.default
+            else:
+                attrs[name] = _checked(self.op_type, name, attr, attrs[name])
+        for name in attrs:
+            if name not in self.attrs and not name.startswith("_"):
+                raise InvalidArgumentError(
+                    message=f"{self.op_type} has no attribute {name!r}; it has "
+                    f"{', '.join(sorted(self.attrs)) or 'none'}"
+                )
+        return attrs
+
+    def output_dtypes(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
+        """The dtype of every output, lists flattened."""
+        return self._flat(self.outputs, attrs)
+
+    def input_dtypes(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
+        """The dtype of every input, lists flattened; `_ref` where a variable is asked for."""
+        return self._flat(self.inputs, attrs)
+
+    def _flat(self, args: Sequence[Arg], attrs: Mapping[str, Any]) -> tuple[DType, ...]:
+        flat: list[DType] = []
+        for arg in args:
+            if arg.list_attr is not None:
+                flat.extend(attrs[arg.list_attr])
+                continue
+            dtype = arg.dtype if arg.type_attr is None else attrs[arg.type_attr]
+            dtype = dtype.ref if arg.is_ref else dtype
+            flat.extend([dtype] * (1 if arg.number_attr is None else attrs[arg.number_attr]))
+        return tuple(flat)
+
+    def _imply(self, arg: Arg, given: DType | Sequence[DType], attrs: dict[str, Any]) -> None:
+        if arg.is_list:
+            if isinstance(given, DType):
+                raise InvalidArgumentError(
+                    message=f"Input {arg.name!r} of {self.op_type} is a list of tensors"
+                )
+            found = [dtype.base for dtype in given]
+            if arg.list_attr is not None:
+                self._agree(arg, arg.list_attr, found, attrs)
+                return
+            assert arg.number_attr is not None
+            self._agree(arg, arg.number_attr, len(found), attrs)
+            for dtype in found:
+                self._imply_one(arg, dtype, attrs)
+            return
+        if not isinstance(given, DType):
+            raise InvalidArgumentError(
+                message=f"Input {arg.name!r} of {self.op_type} is one tensor, got a list"
+            )
+        if arg.is_ref and not given.is_ref:
+            raise InvalidArgumentError(
+                message=f"Input {arg.name!r} of {self.op_type} must be a variable, "
+                f"got a {given.name} tensor"
+            )
+        self._imply_one(arg, given.base, attrs)
+
+    def _imply_one(self, arg: Arg, dtype: DType, attrs: dict[str, Any]) -> None:
+        if arg.type_attr is not None:
+            self._agree(arg, arg.type_attr, dtype, attrs)
+        elif arg.dtype is not None and dtype is not arg.dtype:
+            raise InvalidArgumentError(
+                message=f"Input {arg.name!r} of {self.op_type} has type {dtype.name}, "
+                f"expected {arg.dtype.name}"
+            )
+
+    def _agree(self, arg: Arg, name: str, value: Any, attrs: dict[str, Any]) -> None:
+        known = attrs.setdefault(name, value)
+        if isinstance(value, DType):
+            known = attrs[name] = dtypes.as_dtype(known)
+        if known != value:
+            raise InvalidArgumentError(
+                message=f"Input {arg.name!r} of {self.op_type} has {name} = {_name(value)}, "
+                f"which does not match {name} = {_name(known)} given before"
+            )
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_name, value))}]"
+    return repr(value)
+
+
+def _checked(op_type: str, name: str, attr: Attr, value: Any) -> Any:
+    try:
+        value = convert_attr(attr.kind, value)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            message=f"Attribute {name!r} of {op_type} takes {attr.kind}, got {value!r}"
+        ) from error
+    if attr.allowed is not None and value not in attr.allowed:
+        allowed = ", ".join(sorted(map(_name, attr.allowed)))
+        raise InvalidArgumentError(
+            message=f"Attribute {name!r} of {op_type} is {_name(value)}, "
+            f"which is not in the list of allowed values: {allowed}"
+        )
+    size = len(value) if isinstance(value, list) else value
+    if attr.minimum is not None and size < attr.minimum:
+        raise InvalidArgumentError(
+            message=f"Attribute {name!r} of {op_type} must be at least {attr.minimum}, "
+            f"got {value!r}"
+        )
+    return value
+
+
+def convert_attr(kind: str, value: Any) -> Any:
+    """`value` as the canonical Python form of an attribute of `kind`.
+
+    ints, floats, bools, texts and dtypes are themselves; a shape is a tuple (None: unknown rank);
+    a tensor is a numpy array; a list is a list.
+    """
+    if kind.startswith("list("):
+        if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+            raise TypeError(f"not a list: {value!r}")
+        return [convert_attr(kind[5:-1], item) for item in value]
+    return _CONVERT[kind](value)
+
+
+def _convert_int(value: Any) -> int:
+    if isinstance(value, bool | np.bool_) or int(value) != value:
+        raise TypeError(f"not an integer: {value!r}")
+    return int(value)
+
+
+def _convert_string(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {value!r}")
+    return value
+
+
+def _convert_bool(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_ | int):
+        raise TypeError(f"not a truth value: {value!r}")
+    return bool(value)
+
+
+_CONVERT: Mapping[str, Any] = {
+    "int": _convert_int,
+    "float": float,
+    "bool": _convert_bool,
+    "string": _convert_string,
+    "type": dtypes.as_dtype,
+    "shape": as_shape,
+    "tensor": np.asarray,
+    "func": _convert_string,
+}

@@ -1,0 +1,1 @@
+"""What outlives a step on a task: variables, accumulators, queues, batch sources."""

@@ -1,0 +1,76 @@
+"""Named things that outlive a step, kept per container and kind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
+
+T = TypeVar("T")
+
+DEFAULT_CONTAINER = "localhost"
+"""TensorFlow's name of the container used when none is given."""
+
+
+class Resources:
+    """Resources by (container, name). Safe to use from several threads.
+
+    `_lock` guards `_items` only; each resource guards its own state.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._items: dict[tuple[str, str], Any] = {}
+
+    def get_or_create(self, container: str, name: str, kind: type[T], make: Callable[[], T]) -> T:
+        """The resource of that name, made by `make` when there is none yet.
+
+        Raises:
+            InvalidArgumentError: The name is taken by a resource of another kind.
+        """
+        key = (container or DEFAULT_CONTAINER, name)
+        with self._lock:
+            item = self._items.get(key)
+            if item is None:
+                item = self._items[key] = make()
+        return self._of_kind(item, kind, name)
+
+    def get(self, container: str, name: str, kind: type[T]) -> T:
+        """The resource of that name.
+
+        Raises:
+            NotFoundError: There is none.
+            InvalidArgumentError: It is of another kind.
+        """
+        with self._lock:
+            item = self._items.get((container or DEFAULT_CONTAINER, name))
+        if item is None:
+            raise NotFoundError(message=f"There is no {kind.__name__} named {name!r} on this task")
+        return self._of_kind(item, kind, name)
+
+    def put(self, container: str, name: str, item: Any) -> None:
+        """Enters or replaces a resource."""
+        with self._lock:
+            self._items[container or DEFAULT_CONTAINER, name] = item
+
+    def clear(self, containers: tuple[str, ...] = ()) -> None:
+        """Drops the resources of these containers, of all when none is named.
+
+        A resource with a `close` method is closed, so that nobody waits on it for ever.
+        """
+        with self._lock:
+            doomed = [k for k in self._items if not containers or k[0] in containers]
+            items = [self._items.pop(key) for key in doomed]
+        for item in items:
+            close = getattr(item, "close", None)
+            if close is not None:
+                close()
+
+    def _of_kind(self, item: Any, kind: type[T], name: str) -> T:
+        if not isinstance(item, kind):
+            raise InvalidArgumentError(
+                message=f"Resource {name!r} is a {type(item).__name__}, not a {kind.__name__}"
+            )
+        return item

@@ -1,0 +1,44 @@
+"""A mutable array with a name: what `VariableV2` refers to."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import FailedPreconditionError
+from sparkflow_runtime.shapes import Shape
+
+
+class Variable:
+    """The state behind a reference tensor.
+
+    `lock` guards `array`: whoever updates holds it. Readers take `array` without the lock and may
+    see an update half done when steps run concurrently, as in TensorFlow (use_locking=False).
+
+    Attributes:
+        array: The current value; None until initialised.
+    """
+
+    __slots__ = ("array", "dtype", "lock", "name", "shape")
+
+    def __init__(self, name: str, dtype: DType, shape: Shape) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape = shape
+        self.array: Any = None
+        self.lock = threading.Lock()
+
+    def read(self) -> Any:
+        """The current array, not a copy.
+
+        Raises:
+            FailedPreconditionError: Nothing was assigned yet.
+        """
+        array = self.array
+        if array is None:
+            raise FailedPreconditionError(
+                message=f"Attempting to use uninitialized value {self.name}; "
+                "run its initializer (for instance tf.global_variables_initializer()) first"
+            )
+        return array

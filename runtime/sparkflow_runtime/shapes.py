@@ -1,0 +1,154 @@
+"""Static shapes inside the runtime: plain tuples, so that inference costs little.
+
+A `Shape` is a tuple of sizes in which `None` stands for an unknown size, or `None` itself when not
+even the rank is known. The front end wraps them in TensorFlow's `TensorShape`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from sparkflow_runtime.errors import InvalidArgumentError
+
+Dim: TypeAlias = int | None
+Shape: TypeAlias = tuple[Dim, ...] | None
+
+SCALAR: Shape = ()
+
+
+def text(shape: Shape) -> str:
+    """TensorFlow's spelling of a shape: `(?, 3)`, `()`, `<unknown>`."""
+    if shape is None:
+        return "<unknown>"
+    inner = ", ".join("?" if d is None else str(d) for d in shape)
+    return f"({inner},)" if len(shape) == 1 else f"({inner})"
+
+
+def is_fully_defined(shape: Shape) -> bool:
+    """Whether rank and every size are known."""
+    return shape is not None and None not in shape
+
+
+def unknown(rank: int | None) -> Shape:
+    """A shape of the given rank with unknown sizes; of unknown rank for None."""
+    return None if rank is None else (None,) * rank
+
+
+def num_elements(shape: Shape) -> int | None:
+    """The product of the sizes, or None when one of them is unknown."""
+    if shape is None:
+        return None
+    count = 1
+    for dim in shape:
+        if dim is None:
+            return None
+        count *= dim
+    return count
+
+
+def merge_dims(a: Dim, b: Dim) -> Dim:
+    """The size that both describe.
+
+    Raises:
+        InvalidArgumentError: Both are known and differ.
+    """
+    if a is None:
+        return b
+    if b is None or a == b:
+        return a
+    raise InvalidArgumentError(message=f"Dimensions {a} and {b} are not compatible")
+
+
+def merge(a: Shape, b: Shape) -> Shape:
+    """The most specific shape compatible with both.
+
+    Raises:
+        InvalidArgumentError: Ranks or sizes differ.
+    """
+    if a is None:
+        return b
+    if b is None or a == b:
+        return a
+    if not is_compatible(a, b):
+        raise InvalidArgumentError(message=f"Shapes {text(a)} and {text(b)} are not compatible")
+    return tuple(merge_dims(x, y) for x, y in zip(a, b, strict=True))
+
+
+def is_compatible(a: Shape, b: Shape) -> bool:
+    """Whether one concrete shape could satisfy both."""
+    if a is None or b is None:
+        return True
+    return len(a) == len(b) and all(
+        x is None or y is None or x == y for x, y in zip(a, b, strict=True)
+    )
+
+
+def broadcast(a: Shape, b: Shape) -> Shape:
+    """The static shape of an elementwise result under numpy's broadcasting rules.
+
+    Raises:
+        InvalidArgumentError: The two cannot be broadcast; the text names both.
+    """
+    if a is None or b is None:
+        return None
+    if a == b and None not in a:
+        return a
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    padded = (1,) * (len(longer) - len(shorter)) + shorter
+    return tuple(_broadcast_dim(x, y, a, b) for x, y in zip(longer, padded, strict=True))
+
+
+def _broadcast_dim(x: Dim, y: Dim, a: Shape, b: Shape) -> Dim:
+    if x == y:
+        return x
+    if x == 1:
+        return y
+    if y == 1:
+        return x
+    if x is None:
+        return y
+    if y is None:
+        return x
+    raise InvalidArgumentError(
+        message=f"Dimensions must be equal or 1 to broadcast, but are {x} and {y} "
+        f"for shapes {text(a)} and {text(b)}"
+    )
+
+
+def concatenate(a: Shape, b: Shape) -> Shape:
+    """The sizes of `a` followed by those of `b`; unknown when either rank is."""
+    return None if a is None or b is None else a + b
+
+
+def as_shape(value: Iterable[int | None] | None) -> Shape:
+    """A checked tuple from any iterable of sizes; -1 means unknown.
+
+    Raises:
+        InvalidArgumentError: A size below -1.
+    """
+    if value is None:
+        return None
+    dims: list[Dim] = []
+    for item in value:
+        dim = None if item is None else int(item)
+        if dim is not None and dim < -1:
+            raise InvalidArgumentError(message=f"A dimension must be >= 0, got {dim}")
+        dims.append(None if dim == -1 else dim)
+    return tuple(dims)
+
+
+def canonical_axis(axis: int, rank: int) -> int:
+    """`axis` in [0, rank), counting from the end where negative.
+
+    Raises:
+        InvalidArgumentError: Outside [-rank, rank).
+    """
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(message=f"Axis {axis} is outside [{-rank}, {rank})")
+    return axis % rank if rank else 0
+
+
+def canonical_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Each axis in [0, rank), see `canonical_axis`."""
+    return tuple(canonical_axis(int(axis), rank) for axis in axes)
