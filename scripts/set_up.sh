@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Makes the virtual environment that the other scripts use: sparkflow from this tree (editable), with
+# what its tests, tools and examples need. Does nothing if that has been done for this pyproject.toml.
+#
+# The environment is .venv; SPARKFLOW_VENV names another folder. PYTHON names the interpreter that it
+# is made with (python3 if not set).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv="${SPARKFLOW_VENV:-.venv}"
+python="${PYTHON:-python3}"
+
+# Two commands started at the same time must not install into one environment together.
+if command -v flock >/dev/null; then
+    mkdir -p "$(dirname "$venv")"
+    exec 9>"$venv.lock"
+    flock 9
+fi
+
+# The location belongs to the stamp: an editable install and a venv both contain absolute paths.
+wanted="$(pwd) $(sha256sum pyproject.toml)"
+stamp="$venv/sparkflow-installed"
+if [ -x "$venv/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+    exit 0
+fi
+
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+    echo "sparkflow needs Python 3.10 or newer; '$python' is not." >&2
+    echo "On Debian 12, install it as root with: apt-get install -y python3 python3-venv" >&2
+    exit 1
+fi
+if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    echo "'$python' cannot make virtual environments." >&2
+    echo "On Debian, install what it lacks as root with: apt-get install -y python3-venv" >&2
+    exit 1
+fi
+
+echo "Installing sparkflow and what it needs into $venv (once; some minutes, mostly Spark)" >&2
+# --clear: an environment that an interrupted run left, or that was moved here, is of no use.
+"$python" -m venv --clear "$venv"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+    --editable '.[dev,examples]' >&2
+echo "$wanted" >"$stamp"

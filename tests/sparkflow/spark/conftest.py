@@ -1,0 +1,33 @@
+"""The Spark session that the tests of `sparkflow.spark` share."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session on `local[4]`: four task slots in one JVM, on the loopback interface only."""
+    with pytest.MonkeyPatch.context() as patch:
+        # Executors would otherwise start whatever `python3` is first on PATH.
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        folder = tmp_path_factory.mktemp("spark")
+        session = (
+            SparkSession.builder.master("local[4]")
+            .appName("sparkflow tests")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.local.dir", str(folder / "local"))
+            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+            .config("spark.sql.shuffle.partitions", "4")
+            .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+        session.stop()
