@@ -1,0 +1,162 @@
+"""TensorBoard event files: TFRecord files of Event messages.
+
+The writer buffers in memory and has no thread: what is written is on disk after flush or close.
+"""
+
+import itertools
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from google.protobuf.message import DecodeError
+
+from sparkflow_runtime.errors import DataLossError, FailedPreconditionError
+from sparkflow_runtime.events.records import frame_record, read_records
+from sparkflow_runtime.protos import event_pb2
+
+FILE_VERSION = "brain.Event:2"
+
+
+class EventFileWriter:
+    """Appends events to a new file in a log directory.
+
+    The file is called `events.out.tfevents.<seconds>.<host>.<pid>.<n><suffix>`, which TensorBoard
+    finds by its start. A lock guards the file, so several threads may use one writer; the calls
+    block only for the file system.
+
+    Args:
+      logdir: the directory; made with its parents if it does not exist.
+      suffix: end of the file name, such as ".eval".
+      clock: returns the time in seconds since the epoch that the file is named and stamped with.
+
+    Raises:
+      OSError: the directory or file cannot be made.
+    """
+
+    def __init__(
+        self,
+        logdir: str | os.PathLike[str],
+        *,
+        suffix: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        created_s = clock()
+        self._lock = threading.Lock()
+        self._path, self._file = _create_file(Path(logdir), int(created_s), suffix)
+        try:
+            self.add_event(event_pb2.Event(wall_time=created_s, file_version=FILE_VERSION))
+            self.flush()
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def path(self) -> Path:
+        """The file that this writer made."""
+        return self._path
+
+    def add_event(self, event: event_pb2.Event) -> None:
+        """Appends one event as it is.
+
+        Raises:
+          FailedPreconditionError: the writer is closed.
+        """
+        record = frame_record(event.SerializeToString())
+        with self._lock:
+            if self._file.closed:
+                raise FailedPreconditionError(
+                    message=f"cannot add an event to {self._path}: its writer is closed"
+                )
+            self._file.write(record)
+
+    def add_scalars(self, step: int, wall_time: float, values: Mapping[str, float]) -> None:
+        """Appends one event with a scalar for each tag; none if values is empty.
+
+        Args:
+          step: the x axis in TensorBoard.
+          wall_time: seconds since the epoch.
+          values: tag -> value. Stored as float32; NaN and infinities are kept.
+
+        Raises:
+          FailedPreconditionError: the writer is closed.
+        """
+        if not values:
+            return
+        event = event_pb2.Event(wall_time=wall_time, step=step)
+        for tag, value in values.items():
+            event.summary.value.add(tag=tag, simple_value=float(value))
+        self.add_event(event)
+
+    def flush(self) -> None:
+        """Hands everything written so far to the operating system; nothing once closed."""
+        with self._lock:
+            if not self._file.closed:
+                self._file.flush()
+
+    def close(self) -> None:
+        """Flushes and closes the file. Closing again does nothing."""
+        with self._lock:
+            self._file.close()
+
+    def __enter__(self) -> "EventFileWriter":
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read_events(path: str | os.PathLike[str]) -> Iterator[event_pb2.Event]:
+    """Yields the events of a file, the one with the file version first.
+
+    Raises:
+      OSError: the file cannot be read.
+      DataLossError: the file is damaged or ends inside an event, as it does while a writer is
+        appending one. The events before it have been yielded.
+    """
+    with open(path, "rb") as stream:
+        for number, record in enumerate(read_records(stream)):
+            try:
+                event = event_pb2.Event.FromString(record)
+            except DecodeError as error:
+                raise DataLossError(
+                    message=f"record {number} of {os.fspath(path)} is no event: {error}"
+                ) from error
+            yield event
+
+
+def read_scalars(path: str | os.PathLike[str]) -> dict[str, list[tuple[int, float]]]:
+    """Returns tag -> [(step, value), ...] of the scalars in a file, in the file's order.
+
+    Raises:
+      OSError: the file cannot be read.
+      DataLossError: as `read_events`.
+    """
+    scalars: dict[str, list[tuple[int, float]]] = {}
+    for event in read_events(path):
+        for value in event.summary.value:
+            if value.WhichOneof("value") == "simple_value":
+                scalars.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return scalars
+
+
+def _create_file(logdir: Path, created_s: int, suffix: str) -> tuple[Path, BinaryIO]:
+    """Makes a file that no other writer has, in this process or another one."""
+    logdir.mkdir(parents=True, exist_ok=True)
+    stem = f"events.out.tfevents.{created_s:010d}.{socket.gethostname()}.{os.getpid()}"
+    for number in itertools.count():
+        path = logdir / f"{stem}.{number}{suffix}"
+        try:
+            return path, path.open("xb")
+        except FileExistsError:
+            continue
+    raise AssertionError("itertools.count ended")
