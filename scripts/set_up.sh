@@ -36,8 +36,12 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 
 echo "Installing sparkflow and what it needs into $venv (once; some minutes, mostly Spark)" >&2
-# --clear: an environment that an interrupted run left, or that was moved here, is of no use.
-"$python" -m venv --clear "$venv"
+# An environment that works is only brought up to date, because developers add packages to theirs.
+# One that was moved here or is incomplete is made anew: the commands in it would not start.
+installed_for="$(cut -d ' ' -f 1 "$stamp" 2>/dev/null || pwd)"
+if [ "$installed_for" != "$(pwd)" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    "$python" -m venv --clear "$venv"
+fi
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
     --editable '.[dev,examples]' >&2
 echo "$wanted" >"$stamp"
