@@ -1,0 +1,70 @@
+"""Runs the op test table: every row of the `cases_*.py` in this folder, on every device."""
+
+from pathlib import Path
+
+import pytest
+
+from sparkflow_runtime.device.device import task_devices
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.testing import op_cases
+from sparkflow_runtime.testing.eager import EagerBuilder
+
+MODULES = list(op_cases.load_cases(Path(__file__).parent))
+
+
+def rows(name: str) -> list:
+    return [row for module in MODULES for row in getattr(module, name, [])]
+
+
+def by_id(cases: list) -> list:
+    return [pytest.param(case, id=case.id) for case in cases]
+
+
+CASES = rows("CASES")
+
+
+def gpu_builder() -> EagerBuilder:
+    return EagerBuilder(task_devices("localhost", 0, gpus=1)[1].xp, "GPU")
+
+
+@pytest.mark.parametrize("case", by_id(CASES))
+def test_result_is_that_of_numpy_for_every_dtype(case):
+    for dtype in case.run_dtypes():
+        op_cases.check_forward(case, dtype)
+
+
+@pytest.mark.parametrize("case", by_id(CASES))
+def test_strides_do_not_matter(case):
+    op_cases.check_non_contiguous(case)
+
+
+@pytest.mark.parametrize("case", by_id([c for c in CASES if c.gradient]))
+def test_gradient_is_that_of_central_differences(case):
+    op_cases.check_gradient(case)
+
+
+@pytest.mark.parametrize("case", by_id([c for c in CASES if c.second_order]))
+def test_second_gradient_is_that_of_central_differences(case):
+    op_cases.check_second_order(case)
+
+
+@pytest.mark.parametrize("case", by_id(rows("WRONG_SHAPES")))
+def test_wrong_shapes_are_refused_before_anything_runs(case):
+    op_cases.check_wrong_shapes(case)
+
+
+@pytest.mark.parametrize("case", by_id(rows("FAILURES")))
+def test_kernel_refuses_wrong_values(case):
+    op_cases.check_failure(case)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "case", by_id([c for c in CASES if "GPU" in registry.lookup(c.op).kernels])
+)
+def test_gpu_gives_the_same(case):
+    for dtype in case.run_dtypes():
+        if dtype is None or registry.lookup(case.op).kernels["GPU"] is None:
+            op_cases.check_forward(case, dtype, gpu_builder)
+    if case.gradient:
+        op_cases.check_gradient(case, gpu_builder)
