@@ -212,3 +212,41 @@ class DataReadyResponse(google.protobuf.message.Message):
     ) -> None: ...
 
 global___DataReadyResponse = DataReadyResponse
+
+@typing.final
+class AwaitEndRequest(google.protobuf.message.Message):
+    """The call lasts as long as the job: a broken call tells the driver that the task is gone, and the
+    task that the driver is.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: builtins.int
+    TASK_FIELD_NUMBER: builtins.int
+    job: builtins.str
+    task: builtins.int
+    def __init__(
+        self,
+        *,
+        job: builtins.str = ...,
+        task: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["job", b"job", "task", b"task"]) -> None: ...
+
+global___AwaitEndRequest = AwaitEndRequest
+
+@typing.final
+class AwaitEndResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: builtins.int
+    reason: builtins.str
+    """Why the job ended; empty when it ended well."""
+    def __init__(
+        self,
+        *,
+        reason: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["reason", b"reason"]) -> None: ...
+
+global___AwaitEndResponse = AwaitEndResponse
