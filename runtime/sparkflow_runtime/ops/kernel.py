@@ -26,8 +26,8 @@ class StepContext(Protocol):
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls `callback` once if the step is cancelled; the returned function takes it back."""
 
-    def send(self, key: str, values: tuple[Any, ...]) -> None:
-        """Puts tensors under a rendezvous key of this step and iteration; never blocks."""
+    def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
+        """Puts host arrays under a key of this step and iteration for a device; never blocks."""
 
     def receive(self, key: str, source: str) -> tuple[Any, ...]:
         """Waits for the tensors sent under `key` by the device `source`."""

@@ -1,0 +1,1 @@
+"""One partition becomes one callable."""

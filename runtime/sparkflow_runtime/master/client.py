@@ -1,0 +1,233 @@
+"""What a front end's Session talks to: a master in this process, or one behind grpc://."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from sparkflow_runtime.device.device import count_gpus
+from sparkflow_runtime.errors import InvalidArgumentError, OpError, from_status
+from sparkflow_runtime.ir.graph_def import import_graph
+from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
+from sparkflow_runtime.master.links import LocalLink
+from sparkflow_runtime.master.service import SERVICE, add_partition_graphs
+from sparkflow_runtime.master.session import MasterSession
+from sparkflow_runtime.protos import master_pb2
+from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
+from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.transport import rpc
+from sparkflow_runtime.worker.service import describe_devices
+from sparkflow_runtime.worker.worker import Worker
+
+SCHEME: Final = "grpc://"
+CONNECT_TIMEOUT_S: Final = 30.0
+
+Feeds = Mapping[str, Any]
+StepCall = Callable[..., list[Any]]
+
+
+class SessionClient(Protocol):
+    """A session on some master. Names are `node:0` for tensors, `node` for targets."""
+
+    def extend(self, graph_def: GraphDef) -> None:
+        """Adds nodes to the session's graph."""
+
+    def run(
+        self,
+        fetches: Sequence[str],
+        feeds: Feeds,
+        targets: Sequence[str],
+        options: RunOptions | None = None,
+    ) -> tuple[list[Any], RunMetadata | None]:
+        """Runs one step; fetched values are copies. Metadata only when `options` are given."""
+
+    def make_callable(
+        self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
+    ) -> StepCall:
+        """A function of the fed arrays, in the order of `feed_names`, to the fetched values."""
+
+    def list_devices(self) -> list[DeviceAttributes]:
+        """The devices the session may use."""
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """Drops the resources (variables, queues) of these containers; of all when empty."""
+
+    def close(self) -> None:
+        """Ends the session; may be called again."""
+
+
+def open_session(
+    target: str = "", *, config: ConfigProto | None = None, credentials: str | None = None
+) -> SessionClient:
+    """A session on the master at `target`.
+
+    Args:
+        target: "" for this process, or `grpc://host:port` of any server.
+        config: Placement options.
+        credentials: The token the server asks for.
+
+    Raises:
+        InvalidArgumentError: `target` is neither.
+        UnavailableError: Nothing answers there.
+    """
+    if not target:
+        return LocalSession(config or ConfigProto())
+    if not target.startswith(SCHEME):
+        raise InvalidArgumentError(
+            message=f"Session target {target!r} is neither '' nor 'grpc://host:port'"
+        )
+    return RemoteSession(target[len(SCHEME) :], config or ConfigProto(), credentials)
+
+
+class LocalSession:
+    """Master and worker in this process, called without any encoding of tensors."""
+
+    def __init__(self, config: ConfigProto) -> None:
+        wanted = dict(config.device_count)
+        self._worker = Worker(gpus=min(count_gpus(), wanted.get("GPU", 1 << 30)))
+        self._link = LocalLink(self._worker)
+        self._session = MasterSession(
+            {self._worker.task: self._link},
+            default_task=self._worker.task,
+            allow_soft_placement=config.allow_soft_placement,
+        )
+
+    def extend(self, graph_def: GraphDef) -> None:
+        """See `SessionClient`."""
+        self._session.extend(import_graph(graph_def))
+
+    def run(
+        self,
+        fetches: Sequence[str],
+        feeds: Feeds,
+        targets: Sequence[str],
+        options: RunOptions | None = None,
+    ) -> tuple[list[Any], RunMetadata | None]:
+        """See `SessionClient`."""
+        executable = self._session.prepare(list(feeds), fetches, targets)
+        values = executable.run([np.asarray(value) for value in feeds.values()])
+        if options is None:
+            return values, None
+        metadata = RunMetadata()
+        if options.output_partition_graphs:
+            add_partition_graphs(executable, metadata)
+        return values, metadata
+
+    def make_callable(
+        self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
+    ) -> StepCall:
+        """See `SessionClient`."""
+        run = self._session.prepare(feed_names, fetches, targets).run
+        return lambda *args: run(args)
+
+    def list_devices(self) -> list[DeviceAttributes]:
+        """See `SessionClient`."""
+        return describe_devices(self._worker)
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """See `SessionClient`."""
+        self._session.reset(containers)
+
+    def close(self) -> None:
+        """See `SessionClient`."""
+        self._session.close()
+        self._worker.close()
+        self._link.close()
+
+
+class RemoteSession:
+    """A session on a server's master, over gRPC."""
+
+    def __init__(self, address: str, config: ConfigProto, token: str | None) -> None:
+        self._channel = rpc.channel(address)
+        self._stub = rpc.Stub(self._channel, SERVICE, token, f"The master at {address}")
+        self._closed = False
+        request = master_pb2.CreateSessionRequest(config=config)
+        try:
+            answer = self._call(
+                "CreateSession", request, master_pb2.CreateSessionResponse, CONNECT_TIMEOUT_S
+            )
+        except OpError:
+            self._channel.close()
+            raise
+        self._handle = answer.session_handle
+        self._version = answer.graph_version
+
+    def extend(self, graph_def: GraphDef) -> None:
+        """See `SessionClient`."""
+        request = master_pb2.ExtendSessionRequest(
+            session_handle=self._handle,
+            graph_def=graph_def,
+            current_graph_version=self._version,
+        )
+        answer = self._call("ExtendSession", request, master_pb2.ExtendSessionResponse)
+        self._version = answer.new_graph_version
+
+    def run(
+        self,
+        fetches: Sequence[str],
+        feeds: Feeds,
+        targets: Sequence[str],
+        options: RunOptions | None = None,
+    ) -> tuple[list[Any], RunMetadata | None]:
+        """See `SessionClient`."""
+        request = master_pb2.RunStepRequest(
+            session_handle=self._handle,
+            fetch=fetches,
+            target=targets,
+            store_errors_in_response_body=True,
+            options=options,
+        )
+        for name, value in feeds.items():
+            request.feed.add(name=name, tensor=export_tensor(value))
+        timeout_s = options.timeout_in_ms / 1000 if options and options.timeout_in_ms else None
+        answer = self._call("RunStep", request, master_pb2.RunStepResponse, timeout_s)
+        if answer.status_code:
+            raise from_status(answer.status_code, answer.status_error_message)
+        by_name = {item.name: import_tensor(item.tensor) for item in answer.tensor}
+        values = [_scalar(by_name[name]) for name in fetches]
+        return values, answer.metadata if options is not None else None
+
+    def make_callable(
+        self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
+    ) -> StepCall:
+        """See `SessionClient`."""
+        names, wanted, run_too = tuple(feed_names), tuple(fetches), tuple(targets)
+
+        def call(*args: Any) -> list[Any]:
+            return self.run(wanted, dict(zip(names, args, strict=True)), run_too)[0]
+
+        return call
+
+    def list_devices(self) -> list[DeviceAttributes]:
+        """See `SessionClient`."""
+        request = master_pb2.ListDevicesRequest(session_handle=self._handle)
+        answer = self._call("ListDevices", request, master_pb2.ListDevicesResponse)
+        return [*answer.local_device, *answer.remote_device]
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """See `SessionClient`."""
+        request = master_pb2.ResetRequest(container=containers)
+        self._call("Reset", request, master_pb2.ResetResponse)
+
+    def close(self) -> None:
+        """See `SessionClient`."""
+        if self._closed:
+            return
+        self._closed = True
+        request = master_pb2.CloseSessionRequest(session_handle=self._handle)
+        try:
+            self._call("CloseSession", request, master_pb2.CloseSessionResponse, 10.0)
+        finally:
+            self._channel.close()
+
+    def _call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
+        return self._stub.call(name, request, response.FromString, timeout_s)
+
+
+def _scalar(array: np.ndarray[Any, Any]) -> Any:
+    """Fetched values are writable arrays or numpy scalars, as from a session in process."""
+    return array.copy() if array.ndim else array[()]

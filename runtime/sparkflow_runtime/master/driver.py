@@ -1,0 +1,135 @@
+"""A master without a task of its own: the Spark driver's, over the tasks of a running cluster."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ir.graph_def import import_graph
+from sparkflow_runtime.master.links import RemoteLink
+from sparkflow_runtime.master.session import Loop, MasterSession
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.worker.step import LoopUpdate
+
+_POLL_S: Final = 0.05
+
+
+class DriverMaster:
+    """Opens sessions over all tasks of a cluster. Thread-safe; `close` may be called again."""
+
+    def __init__(self, cluster: ClusterDef, token: str | None) -> None:
+        self._links = {
+            f"/job:{job.name}/replica:0/task:{index}": RemoteLink(
+                f"/job:{job.name}/task:{index}", address, token
+            )
+            for job in cluster.job
+            for index, address in job.tasks.items()
+        }
+
+    def create_session(
+        self, graph_def: GraphDef, *, device_filters: Sequence[str] = (), default_task: str = ""
+    ) -> DriverSession:
+        """A session on a graph.
+
+        Args:
+            graph_def: The whole graph.
+            device_filters: The tasks the session may use, e.g. `["/job:ps", "/job:worker/task:1"]`.
+                Nodes pinned to `/job:worker` without a task go to the one the filters leave.
+            default_task: Where nodes without a device go; the first task matched by the last filter
+                when not given.
+
+        Raises:
+            UnavailableError: A task cannot be reached.
+            InvalidArgumentError: The filters leave no task, or the graph cannot be read.
+        """
+        default = default_task or self._default(device_filters)
+        session = MasterSession(self._links, default_task=default, device_filters=device_filters)
+        session.extend(import_graph(graph_def))
+        return DriverSession(session)
+
+    def close(self) -> None:
+        """Closes the channels to all tasks."""
+        for link in self._links.values():
+            link.close()
+
+    def _default(self, filters: Sequence[str]) -> str:
+        wanted = filters[-1] if filters else ""
+        parts = [part for part in wanted.split("/") if part]
+        for task in self._links:
+            if all(part in task.split("/") for part in parts):
+                return task
+        raise InvalidArgumentError(
+            message=f"Device filter {wanted!r} matches none of {', '.join(self._links)}"
+        )
+
+
+class DriverSession:
+    """A session of the driver's master."""
+
+    def __init__(self, session: MasterSession) -> None:
+        self._session = session
+
+    def run(
+        self, fetches: Sequence[str], feeds: Mapping[str, Any], targets: Sequence[str]
+    ) -> list[Any]:
+        """Runs one step and returns the fetched values.
+
+        Raises:
+            OpError: The first failure of any partition.
+        """
+        executable = self._session.prepare(list(feeds), fetches, targets)
+        return executable.run([np.asarray(value) for value in feeds.values()])
+
+    def start_loop(
+        self, fetches: Sequence[str], targets: Sequence[str], num_steps: int | None = None
+    ) -> RunningLoop:
+        """Starts a step loop on all tasks the graph needs.
+
+        Args:
+            fetches: Tensors reported for every step; all on one device.
+            targets: Operations to run in every step.
+            num_steps: At most so many steps; None: until the data end.
+        """
+        return RunningLoop(self._session, fetches, targets, num_steps)
+
+    def close(self) -> None:
+        """Ends running steps and loops and forgets the session."""
+        self._session.close()
+
+
+class RunningLoop:
+    """A step loop as the driver follows it. `updates` is for one thread, `stop` for any."""
+
+    def __init__(
+        self,
+        session: MasterSession,
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        num_steps: int | None,
+    ) -> None:
+        self._updates: queue.SimpleQueue[LoopUpdate] = queue.SimpleQueue()
+        self._loop: Loop = session.start_loop(fetches, targets, num_steps, self._updates.put)
+
+    def updates(self) -> Iterator[LoopUpdate]:
+        """What the steps yield, as it arrives; ends when the loop does.
+
+        Raises:
+            OpError: What ended the loop, if not its data, its number of steps or `stop`.
+        """
+        while True:
+            done = self._loop.done
+            try:
+                yield self._updates.get(timeout=_POLL_S)
+            except queue.Empty:
+                if done:
+                    self._loop.wait()
+                    return
+
+    def stop(self, reason: str = "The loop was stopped") -> None:
+        """Ends the loop; `updates` then raises CancelledError."""
+        self._loop.stop(reason)

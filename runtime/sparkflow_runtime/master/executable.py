@@ -1,0 +1,260 @@
+"""A graph made ready for one set of feeds, fetches and targets."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import (
+    AbortedError,
+    CancelledError,
+    InvalidArgumentError,
+    OpError,
+    UnavailableError,
+)
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import Endpoint
+from sparkflow_runtime.master.links import LocalLink, WorkerLink
+from sparkflow_runtime.passes.fold import fold
+from sparkflow_runtime.passes.merge import merge
+from sparkflow_runtime.passes.partition import Partition, partition
+from sparkflow_runtime.passes.place import Placement, place
+from sparkflow_runtime.passes.prune import prune
+from sparkflow_runtime.worker.step import LoopUpdate
+
+_step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
+"""Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a step is asked for; the key of a session's cache."""
+
+    feeds: tuple[Endpoint, ...]
+    fetches: tuple[Endpoint, ...]
+    targets: tuple[str, ...]
+
+
+def optimise(graph: Graph, request: Request, placement: Placement) -> list[Partition]:
+    """Runs the master's passes: prune, fold, merge, place, partition.
+
+    Raises:
+        OpError: See the passes.
+    """
+    pruned = prune(graph, request.feeds, request.fetches, request.targets)
+    return partition(place(merge(fold(pruned)), placement))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One registered partition."""
+
+    link: WorkerLink
+    handle: str
+    args: tuple[int, ...]
+    results: tuple[int, ...]
+    device: str
+
+
+class Executable:
+    """Partitions registered with their workers. Several threads may run it at once.
+
+    Attributes:
+        partitions: What was registered, for RunMetadata.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        request: Request,
+        partitions: Sequence[Partition],
+        link_of: Callable[[str], WorkerLink],
+    ) -> None:
+        self.partitions = partitions
+        self._session = session
+        self._parts = [_register(session, part, link_of) for part in partitions]
+        self._num_results = len(request.fetches)
+        self._dtypes = _arg_dtypes(partitions, len(request.feeds))
+        self._lock = threading.Lock()
+        self._running: set[int] = set()
+        self._direct = self._direct_call()
+
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        """Runs one step.
+
+        Args:
+            args: One host array per feed, in the request's order.
+
+        Returns:
+            One host array or numpy scalar per fetch.
+
+        Raises:
+            OpError: The first failure of any partition.
+        """
+        for index, (value, dtype) in enumerate(zip(args, self._dtypes, strict=True)):
+            if dtype is not None and value.dtype != dtype:
+                raise InvalidArgumentError(
+                    message=f"Feed {index} has dtype {value.dtype}, expected {dtype}"
+                )
+        if self._direct is not None:
+            return self._direct(args)
+        step_id = next(_step_numbers)
+        futures = [
+            part.link.run(
+                self._session, part.handle, step_id, {index: args[index] for index in part.args}
+            )
+            for part in self._parts
+        ]
+        results: list[Any] = [None] * self._num_results
+        for values in self._join(step_id, futures):
+            for index, value in values.items():
+                results[index] = value
+        return results
+
+    def start_loop(
+        self, num_steps: int | None, listen: Callable[[LoopUpdate], None]
+    ) -> tuple[int, Future[int]]:
+        """Starts the step loop of every partition.
+
+        Args:
+            num_steps: At most so many steps; None: until the data end.
+            listen: Gets the fetched values, in a thread of ours.
+
+        Returns:
+            The step's id and the number of complete steps to come.
+
+        Raises:
+            InvalidArgumentError: The fetches are computed on more than one device.
+        """
+        fetching = [part for part in self._parts if part.results]
+        if len(fetching) > 1:
+            raise InvalidArgumentError(
+                message="The fetches of a loop must be on one device, these are on "
+                f"{', '.join(part.device for part in fetching)}"
+            )
+        step_id = next(_step_numbers)
+        order = fetching[0].results if fetching else ()
+
+        def reorder(update: LoopUpdate) -> None:
+            by_index = dict(zip(order, update.values, strict=True))
+            values = tuple(by_index[index] for index in sorted(by_index))
+            listen(
+                LoopUpdate(
+                    update.first_step,
+                    update.num_steps,
+                    values,
+                    update.waited_s,
+                    update.elapsed_s,
+                )
+            )
+
+        # Without a fetch, the first partition's updates count the steps.
+        reporting = fetching[0] if fetching else self._parts[0]
+        listeners = [reorder if part is reporting else _ignore for part in self._parts]
+        futures = [
+            part.link.run_loop(self._session, part.handle, step_id, num_steps, listener)
+            for part, listener in zip(self._parts, listeners, strict=True)
+        ]
+        done: Future[int] = Future()
+
+        def join() -> None:
+            try:
+                done.set_result(min(self._join(step_id, futures)))
+            except Exception as error:
+                done.set_exception(error)
+
+        threading.Thread(target=join, name="loop-join", daemon=True).start()
+        return step_id, done
+
+    def cancel(self, error: BaseException) -> None:
+        """Ends every running step with `error`."""
+        with self._lock:
+            running = list(self._running)
+        for step_id in running:
+            self.finish(step_id, error)
+
+    def finish(self, step_id: int, error: BaseException | None = None) -> None:
+        """Has all workers forget a step; unreachable ones have forgotten it already."""
+        for link in {id(part.link): part.link for part in self._parts}.values():
+            try:
+                link.finish_step(step_id, error)
+            except UnavailableError:
+                continue
+
+    def _join(self, step_id: int, futures: Sequence[Future[Any]]) -> list[Any]:
+        with self._lock:
+            self._running.add(step_id)
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+            failed = [f for f in futures if f.done() and f.exception() is not None]
+            if failed:
+                first = _first_cause([f.exception() for f in failed])
+                self.finish(step_id, CancelledError(message=f"The step failed elsewhere: {first}"))
+                wait(futures, timeout=10)
+                raise _first_cause([f.exception() for f in futures if f.done()])
+            self.finish(step_id)
+            return [future.result() for future in futures]
+        finally:
+            with self._lock:
+                self._running.discard(step_id)
+
+    def _direct_call(self) -> Callable[[Sequence[Any]], list[Any]] | None:
+        """A partition in this process that needs no step is called, not scheduled."""
+        if len(self._parts) != 1 or not isinstance(self._parts[0].link, LocalLink):
+            return None
+        part = self._parts[0]
+        assert isinstance(part.link, LocalLink)
+        graph = part.link.worker.graph(self._session, part.handle)
+        if graph.needs_step:
+            return None
+        program = graph.program
+        if program.args == tuple(range(len(program.args))) and program.results == tuple(
+            range(self._num_results)
+        ):
+            return lambda args: list(program.run(None, args))
+
+        def call(args: Sequence[Any]) -> list[Any]:
+            values = program.run(None, [args[index] for index in program.args])
+            by_index = dict(zip(program.results, values, strict=True))
+            return [by_index[index] for index in range(len(values))]
+
+        return call
+
+
+def _register(session: str, part: Partition, link_of: Callable[[str], WorkerLink]) -> Part:
+    link = link_of(part.device)
+    handle = link.register(session, part.nodes)
+    args = tuple(node.attrs["index"] for node in part.nodes if node.op == "_Arg")
+    results = tuple(node.attrs["index"] for node in part.nodes if node.op == "_Retval")
+    return Part(link, handle, args, results, part.device)
+
+
+def _arg_dtypes(partitions: Sequence[Partition], count: int) -> list[np.dtype[Any] | None]:
+    found: list[np.dtype[Any] | None] = [None] * count
+    for part in partitions:
+        for node in part.nodes:
+            if node.op == "_Arg":
+                dtype: DType = node.attrs["T"]
+                found[node.attrs["index"]] = np.dtype(dtype.as_numpy_dtype)
+    return found
+
+
+def _first_cause(errors: Sequence[BaseException | None]) -> BaseException:
+    """The failure that ended the step, rather than those it caused in other partitions."""
+    real = [error for error in errors if error is not None]
+    derived = (AbortedError, CancelledError)
+    causes = [error for error in real if not isinstance(error, derived)]
+    located = [error for error in causes if isinstance(error, OpError) and error.located]
+    return (located or causes or real)[0]
+
+
+def _ignore(_: LoopUpdate) -> None:
+    """Partitions without fetches report nothing anybody needs."""

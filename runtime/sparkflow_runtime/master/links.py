@@ -1,0 +1,244 @@
+"""How a master reaches a worker: in its own process by call, elsewhere by gRPC."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+import grpc
+
+from sparkflow_runtime.device.names import DeviceSpec
+from sparkflow_runtime.errors import OpError
+from sparkflow_runtime.ir.graph_def import export_graph
+from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
+from sparkflow_runtime.protos import worker_pb2
+from sparkflow_runtime.protos.run_loop_pb2 import RunLoopUpdate
+from sparkflow_runtime.transport import rpc, status
+from sparkflow_runtime.transport.peers import WORKER_SERVICE
+from sparkflow_runtime.worker.step import LoopUpdate
+from sparkflow_runtime.worker.worker import Worker
+
+CONTROL_TIMEOUT_S = 60.0
+"""Deadline of the rpcs that only register or clean up."""
+
+
+class WorkerLink(Protocol):
+    """One worker, as a master uses it. Blocking calls raise OpError. Thread-safe."""
+
+    def devices(self) -> list[DeviceSpec]:
+        """The worker's devices."""
+
+    def create_session(self, session: str) -> None:
+        """Opens a session."""
+
+    def delete_session(self, session: str) -> None:
+        """Closes it; errors of an unreachable worker are raised."""
+
+    def register(self, session: str, nodes: Sequence[Node]) -> str:
+        """Registers a partition and returns its handle."""
+
+    def run(
+        self, session: str, handle: str, step_id: int, args: Mapping[int, Any]
+    ) -> Future[dict[int, Any]]:
+        """Starts one step of a partition; yields its results by index."""
+
+    def run_loop(
+        self,
+        session: str,
+        handle: str,
+        step_id: int,
+        num_steps: int | None,
+        listen: Callable[[LoopUpdate], None],
+    ) -> Future[int]:
+        """Starts a partition's step loop; yields the number of complete steps."""
+
+    def finish_step(self, step_id: int, error: BaseException | None = None) -> None:
+        """Ends and forgets a step."""
+
+    def clear(self, containers: tuple[str, ...]) -> None:
+        """Drops resources."""
+
+
+class LocalLink:
+    """The worker in this process."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self._threads = ThreadPoolExecutor(256, thread_name_prefix="partition")
+
+    def devices(self) -> list[DeviceSpec]:
+        """See `WorkerLink`."""
+        return [device.spec for device in self.worker.devices]
+
+    def create_session(self, session: str) -> None:
+        """See `WorkerLink`."""
+        self.worker.create_session(session)
+
+    def delete_session(self, session: str) -> None:
+        """See `WorkerLink`."""
+        self.worker.delete_session(session)
+
+    def register(self, session: str, nodes: Sequence[Node]) -> str:
+        """See `WorkerLink`."""
+        return self.worker.register(session, nodes)
+
+    def run(
+        self, session: str, handle: str, step_id: int, args: Mapping[int, Any]
+    ) -> Future[dict[int, Any]]:
+        """See `WorkerLink`."""
+        graph = self.worker.graph(session, handle)
+
+        def work() -> dict[int, Any]:
+            values = self.worker.run(graph, step_id, [args[i] for i in graph.program.args])
+            return dict(zip(graph.program.results, values, strict=True))
+
+        return self._threads.submit(work)
+
+    def run_loop(
+        self,
+        session: str,
+        handle: str,
+        step_id: int,
+        num_steps: int | None,
+        listen: Callable[[LoopUpdate], None],
+    ) -> Future[int]:
+        """See `WorkerLink`."""
+        graph = self.worker.graph(session, handle)
+        return self._threads.submit(self.worker.run_loop, graph, step_id, (), num_steps, listen)
+
+    def finish_step(self, step_id: int, error: BaseException | None = None) -> None:
+        """See `WorkerLink`."""
+        self.worker.finish_step(step_id, error)
+
+    def clear(self, containers: tuple[str, ...]) -> None:
+        """See `WorkerLink`."""
+        self.worker.resources.clear(containers)
+
+    def close(self) -> None:
+        """Ends the threads; running partitions are aborted by the worker's own `close`."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class RemoteLink:
+    """A worker reached over gRPC."""
+
+    def __init__(self, task: str, address: str, token: str | None) -> None:
+        self._channel = rpc.channel(address)
+        peer = f"Task {task} at {address}"
+        self._stub = rpc.Stub(self._channel, WORKER_SERVICE, token, peer)
+
+    def devices(self) -> list[DeviceSpec]:
+        """See `WorkerLink`."""
+        answer = self._call(
+            "GetStatus", worker_pb2.GetStatusRequest(), worker_pb2.GetStatusResponse
+        )
+        return [DeviceSpec.from_string(device.name) for device in answer.device_attributes]
+
+    def create_session(self, session: str) -> None:
+        """See `WorkerLink`."""
+        request = worker_pb2.CreateWorkerSessionRequest(session_handle=session)
+        self._call("CreateWorkerSession", request, worker_pb2.CreateWorkerSessionResponse)
+
+    def delete_session(self, session: str) -> None:
+        """See `WorkerLink`."""
+        request = worker_pb2.DeleteWorkerSessionRequest(session_handle=session)
+        self._call("DeleteWorkerSession", request, worker_pb2.DeleteWorkerSessionResponse)
+
+    def register(self, session: str, nodes: Sequence[Node]) -> str:
+        """See `WorkerLink`."""
+        request = worker_pb2.RegisterGraphRequest(
+            session_handle=session, graph_def=export_graph(nodes)
+        )
+        answer = self._call("RegisterGraph", request, worker_pb2.RegisterGraphResponse)
+        return str(answer.graph_handle)
+
+    def run(
+        self, session: str, handle: str, step_id: int, args: Mapping[int, Any]
+    ) -> Future[dict[int, Any]]:
+        """See `WorkerLink`."""
+        request = worker_pb2.RunGraphRequest(
+            session_handle=session, graph_handle=handle, step_id=step_id
+        )
+        for index, value in args.items():
+            request.send.add(name=str(index), tensor=export_tensor(value))
+        call = self._stub.future("RunGraph", request, worker_pb2.RunGraphResponse.FromString)
+        done: Future[dict[int, Any]] = Future()
+
+        def finish(finished: Any) -> None:
+            try:
+                answer = finished.result()
+                done.set_result(
+                    {int(item.name): import_tensor(item.tensor) for item in answer.recv}
+                )
+            except grpc.RpcError as error:
+                done.set_exception(status.from_rpc(error, self._stub.peer))
+            except Exception as error:
+                done.set_exception(error)
+
+        call.add_done_callback(finish)
+        return done
+
+    def run_loop(
+        self,
+        session: str,
+        handle: str,
+        step_id: int,
+        num_steps: int | None,
+        listen: Callable[[LoopUpdate], None],
+    ) -> Future[int]:
+        """See `WorkerLink`."""
+        request = worker_pb2.RunGraphRequest(
+            session_handle=session,
+            graph_handle=handle,
+            step_id=step_id,
+            num_steps=num_steps or 0,
+            until_end_of_data=num_steps is None,
+        )
+        updates = self._stub.stream("RunLoop", request, RunLoopUpdate.FromString)
+        done: Future[int] = Future()
+
+        def follow() -> None:
+            try:
+                for update in updates:
+                    if update.end:
+                        done.set_result(update.first_step)
+                        return
+                    listen(_import_update(update))
+                done.set_exception(OpError(message=f"{self._stub.peer} ended its loop mutely"))
+            except grpc.RpcError as error:
+                done.set_exception(status.from_rpc(error, self._stub.peer))
+            except Exception as error:
+                done.set_exception(error)
+
+        threading.Thread(target=follow, name="loop-updates", daemon=True).start()
+        return done
+
+    def finish_step(self, step_id: int, error: BaseException | None = None) -> None:
+        """See `WorkerLink`; the error's text does not travel, peers see an AbortedError."""
+        request = worker_pb2.CleanupGraphRequest(step_id=step_id)
+        self._call("CleanupGraph", request, worker_pb2.CleanupGraphResponse)
+
+    def clear(self, containers: tuple[str, ...]) -> None:
+        """See `WorkerLink`."""
+        request = worker_pb2.CleanupAllRequest(container=containers)
+        self._call("CleanupAll", request, worker_pb2.CleanupAllResponse)
+
+    def close(self) -> None:
+        """Closes the channel; running rpcs end with an error."""
+        self._channel.close()
+
+    def _call(self, name: str, request: Any, response: Any) -> Any:
+        return self._stub.call(name, request, response.FromString, CONTROL_TIMEOUT_S)
+
+
+def _import_update(update: RunLoopUpdate) -> LoopUpdate:
+    return LoopUpdate(
+        update.first_step,
+        update.num_steps,
+        tuple(import_tensor(item.tensor) for item in update.value),
+        update.waited_s,
+        update.elapsed_s,
+    )

@@ -1,0 +1,188 @@
+"""MasterService over gRPC, under our name and under TensorFlow's: thin handlers around sessions."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from sparkflow_runtime.errors import (
+    AbortedError,
+    InvalidArgumentError,
+    OpError,
+    UnimplementedError,
+    to_status,
+)
+from sparkflow_runtime.ir.graph_def import export_graph, import_graph
+from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
+from sparkflow_runtime.master.executable import Executable
+from sparkflow_runtime.master.session import MasterSession
+from sparkflow_runtime.protos import config_pb2, device_attributes_pb2, master_pb2
+from sparkflow_runtime.transport.rpc import Method
+
+SERVICE: Final = "sparkflow_runtime.protos.MasterService"
+TENSORFLOW_SERVICE: Final = "tensorflow.MasterService"
+"""Stock TensorFlow clients call this name; the messages are the same on the wire."""
+
+MakeSession = Callable[[config_pb2.ConfigProto], MasterSession]
+
+
+class MasterService:
+    """The sessions of one master. `_lock` guards `_sessions` and `_callables`."""
+
+    def __init__(self, make_session: MakeSession) -> None:
+        self._make_session = make_session
+        self._lock = threading.Lock()
+        self._sessions: dict[str, tuple[MasterSession, itertools.count[int]]] = {}
+        self._callables: dict[tuple[str, int], Executable] = {}
+        self._numbers = itertools.count(1)
+
+    def methods(self) -> Mapping[str, Method]:
+        """The rpc table."""
+        return {
+            "CreateSession": Method(self.create_session, master_pb2.CreateSessionRequest),
+            "ExtendSession": Method(self.extend_session, master_pb2.ExtendSessionRequest),
+            "PartialRunSetup": Method(self.partial_run_setup, master_pb2.PartialRunSetupRequest),
+            "RunStep": Method(self.run_step, master_pb2.RunStepRequest),
+            "CloseSession": Method(self.close_session, master_pb2.CloseSessionRequest),
+            "ListDevices": Method(self.list_devices, master_pb2.ListDevicesRequest),
+            "Reset": Method(self.reset, master_pb2.ResetRequest),
+            "MakeCallable": Method(self.make_callable, master_pb2.MakeCallableRequest),
+            "RunCallable": Method(self.run_callable, master_pb2.RunCallableRequest),
+            "ReleaseCallable": Method(self.release_callable, master_pb2.ReleaseCallableRequest),
+        }
+
+    def create_session(self, request: Any) -> master_pb2.CreateSessionResponse:
+        """Opens a session on a first graph, which may be empty."""
+        session = self._make_session(request.config)
+        try:
+            session.extend(import_graph(request.graph_def))
+        except OpError:
+            session.close()
+            raise
+        with self._lock:
+            self._sessions[session.handle] = (session, itertools.count(1))
+        return master_pb2.CreateSessionResponse(session_handle=session.handle, graph_version=0)
+
+    def extend_session(self, request: Any) -> master_pb2.ExtendSessionResponse:
+        """Adds nodes to a session's graph."""
+        session, versions = self._find(request.session_handle)
+        session.extend(import_graph(request.graph_def))
+        return master_pb2.ExtendSessionResponse(new_graph_version=next(versions))
+
+    def partial_run_setup(self, request: Any) -> master_pb2.PartialRunSetupResponse:
+        """Partial runs are not served."""
+        raise UnimplementedError(message="This server does not serve partial runs")
+
+    def run_step(self, request: Any) -> master_pb2.RunStepResponse:
+        """Runs one step; the error goes into the response when the client asks for that."""
+        response = master_pb2.RunStepResponse()
+        try:
+            self._run_step(request, response)
+        except OpError as error:
+            if not request.store_errors_in_response_body:
+                raise
+            code, text = to_status(error)
+            response.status_code = int(code)  # type: ignore[assignment]  # the enum's numbers are ints
+            response.status_error_message = text
+        return response
+
+    def close_session(self, request: Any) -> master_pb2.CloseSessionResponse:
+        """Closes a session; unknown ones are ignored."""
+        with self._lock:
+            found = self._sessions.pop(request.session_handle, None)
+            for key in [key for key in self._callables if key[0] == request.session_handle]:
+                del self._callables[key]
+        if found is not None:
+            found[0].close()
+        return master_pb2.CloseSessionResponse()
+
+    def list_devices(self, request: Any) -> master_pb2.ListDevicesResponse:
+        """The devices a session may use."""
+        if request.session_handle:
+            session, _ = self._find(request.session_handle)
+        else:
+            session = self._make_session(config_pb2.ConfigProto())
+            session.close()
+        return master_pb2.ListDevicesResponse(
+            local_device=[
+                device_attributes_pb2.DeviceAttributes(
+                    name=spec.to_string(), device_type=str(spec.device_type)
+                )
+                for spec in session.devices
+            ]
+        )
+
+    def reset(self, request: Any) -> master_pb2.ResetResponse:
+        """Closes all sessions and drops the resources of the named containers."""
+        with self._lock:
+            sessions = [session for session, _ in self._sessions.values()]
+            self._sessions.clear()
+            self._callables.clear()
+        cleaner = self._make_session(config_pb2.ConfigProto(device_filters=request.device_filters))
+        cleaner.reset(list(request.container))
+        for session in [*sessions, cleaner]:
+            session.close()
+        return master_pb2.ResetResponse()
+
+    def make_callable(self, request: Any) -> master_pb2.MakeCallableResponse:
+        """Prepares a step that runs by number."""
+        session, _ = self._find(request.session_handle)
+        options = request.options
+        executable = session.prepare(options.feed, options.fetch, options.target)
+        number = next(self._numbers)
+        with self._lock:
+            self._callables[session.handle, number] = executable
+        return master_pb2.MakeCallableResponse(handle=number)
+
+    def run_callable(self, request: Any) -> master_pb2.RunCallableResponse:
+        """Runs a prepared step."""
+        with self._lock:
+            executable = self._callables.get((request.session_handle, request.handle))
+        if executable is None:
+            raise InvalidArgumentError(message=f"No such callable handle: {request.handle}")
+        values = executable.run([import_tensor(tensor) for tensor in request.feed])
+        return master_pb2.RunCallableResponse(fetch=[export_tensor(value) for value in values])
+
+    def release_callable(self, request: Any) -> master_pb2.ReleaseCallableResponse:
+        """Forgets a prepared step."""
+        with self._lock:
+            self._callables.pop((request.session_handle, request.handle), None)
+        return master_pb2.ReleaseCallableResponse()
+
+    def close(self) -> None:
+        """Closes all sessions."""
+        with self._lock:
+            sessions = [session for session, _ in self._sessions.values()]
+            self._sessions.clear()
+            self._callables.clear()
+        for session in sessions:
+            session.close()
+
+    def _run_step(self, request: Any, response: master_pb2.RunStepResponse) -> None:
+        session, _ = self._find(request.session_handle)
+        if request.partial_run_handle:
+            raise UnimplementedError(message="This server does not serve partial runs")
+        feeds = [feed.name for feed in request.feed]
+        executable = session.prepare(feeds, request.fetch, request.target)
+        values = executable.run([import_tensor(feed.tensor) for feed in request.feed])
+        for name, value in zip(request.fetch, values, strict=True):
+            response.tensor.add(name=name, tensor=export_tensor(value))
+        if request.options.output_partition_graphs:
+            add_partition_graphs(executable, response.metadata)
+
+    def _find(self, handle: str) -> tuple[MasterSession, itertools.count[int]]:
+        with self._lock:
+            found = self._sessions.get(handle)
+        if found is None:
+            raise AbortedError(
+                message=f"Session {handle!r} is not known here; the server may have restarted"
+            )
+        return found
+
+
+def add_partition_graphs(executable: Executable, metadata: config_pb2.RunMetadata) -> None:
+    """Puts the partitions that ran into a RunMetadata."""
+    for part in executable.partitions:
+        metadata.partition_graphs.append(export_graph(part.nodes))

@@ -1,0 +1,185 @@
+"""A master's session: the client's graph so far, and what was made ready to run from it."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+from sparkflow_runtime.device.names import DeviceSpec
+from sparkflow_runtime.errors import (
+    AlreadyExistsError,
+    CancelledError,
+    FailedPreconditionError,
+    OpError,
+)
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import parse_endpoint
+from sparkflow_runtime.master.executable import Executable, Request, optimise
+from sparkflow_runtime.master.links import WorkerLink
+from sparkflow_runtime.passes.place import Placement
+from sparkflow_runtime.worker.step import LoopUpdate
+
+
+class MasterSession:
+    """One client's session. Safe to use from several threads; `_lock` guards graph and cache.
+
+    Attributes:
+        handle: The session's unique name.
+        devices: What the session may place on, best first.
+    """
+
+    def __init__(
+        self,
+        links: Mapping[str, WorkerLink],
+        *,
+        default_task: str,
+        device_filters: Sequence[str] = (),
+        allow_soft_placement: bool = False,
+    ) -> None:
+        self.handle = uuid.uuid4().hex
+        self._links = _filtered(links, device_filters, default_task)
+        self._lock = threading.RLock()
+        self._graph = Graph()
+        self._executables: dict[Request, Executable] = {}
+        self._closed = False
+        self.devices = _best_first(self._links, default_task)
+        self._placement = Placement(self.devices, allow_soft_placement)
+        for link in self._links.values():
+            link.create_session(self.handle)
+
+    def extend(self, nodes: Graph) -> None:
+        """Adds nodes to the session's graph.
+
+        Raises:
+            AlreadyExistsError: A node of that name is there already.
+        """
+        with self._lock:
+            self._require_open()
+            for node in nodes:
+                if node.name in self._graph:
+                    raise AlreadyExistsError(
+                        message=f"Node {node.name!r} is in the session's graph already"
+                    )
+            self._graph = Graph([*self._graph, *nodes])
+            # Cached steps stay right: nodes are only added, and nothing old can depend on them.
+
+    def prepare(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
+    ) -> Executable:
+        """The cached or freshly made executable of a request.
+
+        Raises:
+            OpError: A name is unknown, a node cannot be placed, a kernel is missing.
+        """
+        request = Request(
+            tuple(map(parse_endpoint, feeds)),
+            tuple(map(parse_endpoint, fetches)),
+            tuple(targets),
+        )
+        with self._lock:
+            self._require_open()
+            found = self._executables.get(request)
+            if found is None:
+                partitions = optimise(self._graph, request, self._placement)
+                found = Executable(self.handle, request, partitions, self._link_of)
+                self._executables[request] = found
+            return found
+
+    def start_loop(
+        self,
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        num_steps: int | None,
+        listen: Callable[[LoopUpdate], None],
+    ) -> Loop:
+        """Starts a step loop, see `Executable.start_loop`."""
+        executable = self.prepare((), fetches, targets)
+        return Loop(executable, num_steps, listen)
+
+    def close(self) -> None:
+        """Ends running steps and has workers forget the session. May be called again."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            executables = list(self._executables.values())
+        for executable in executables:
+            executable.cancel(CancelledError(message="The session was closed"))
+        for link in self._links.values():
+            try:
+                link.delete_session(self.handle)
+            except OpError:
+                continue  # An unreachable worker has no session to delete.
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """Drops the resources of these containers on every worker."""
+        for link in self._links.values():
+            link.clear(tuple(containers))
+
+    def _link_of(self, device: str) -> WorkerLink:
+        return self._links[DeviceSpec.from_string(device).task_name]
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise FailedPreconditionError(message="The session is closed")
+
+
+class Loop:
+    """A running step loop."""
+
+    def __init__(
+        self,
+        executable: Executable,
+        num_steps: int | None,
+        listen: Callable[[LoopUpdate], None],
+    ) -> None:
+        self._executable = executable
+        self._step_id, self._done = executable.start_loop(num_steps, listen)
+
+    @property
+    def done(self) -> bool:
+        """Whether the loop has ended, one way or another."""
+        return self._done.done()
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Blocks until the loop has ended; the number of complete steps.
+
+        Raises:
+            OpError: What ended the loop, if not its data, its number of steps or `stop`.
+            TimeoutError: It still runs after `timeout_s`.
+        """
+        return self._done.result(timeout_s)
+
+    def stop(self, reason: str = "The loop was stopped") -> None:
+        """Ends the loop in the middle of whatever step it is in."""
+        self._executable.finish(self._step_id, CancelledError(message=reason))
+
+
+def _filtered(
+    links: Mapping[str, WorkerLink], filters: Sequence[str], default_task: str
+) -> dict[str, WorkerLink]:
+    """The tasks a session may use: those some filter matches, and always the default one."""
+    if not filters:
+        return dict(links)
+    specs = [DeviceSpec.from_string(text) for text in filters]
+    return {
+        task: link
+        for task, link in links.items()
+        if task == default_task or any(s.matches(DeviceSpec.from_string(task)) for s in specs)
+    }
+
+
+def _best_first(links: Mapping[str, WorkerLink], default_task: str) -> list[DeviceSpec]:
+    """Devices in order of preference: the default task's, GPUs before CPUs, then the others."""
+    devices = [spec for link in links.values() for spec in link.devices()]
+    return sorted(
+        devices,
+        key=lambda spec: (
+            spec.task_name != default_task,
+            spec.job or "",
+            spec.task or 0,
+            spec.device_type == "CPU",
+            spec.device_index or 0,
+        ),
+    )

@@ -1,0 +1,127 @@
+"""The ops a master adds: feeds, fetches, and the ends of the edges between partitions.
+
+One `_SendBundle` carries everything that crosses from one device to another at the same point of a
+step, `_RecvBundle` takes it. They replace TensorFlow's `_Send` and `_Recv`, one pair per tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.errors import InternalError
+from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.ops.op import Inference, NodeView, Op
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import int_attr, list_attr, shape_attr, string_attr, type_attr
+from sparkflow_runtime.shapes import Shape
+
+
+@register
+class Arg(Op):
+    """A fed tensor: argument `index` of the step. The compiler reads it from its parameters."""
+
+    type = "_Arg"
+    outputs = "output: T"
+    attrs = {"T": type_attr(), "index": int_attr(minimum=0), "shape": shape_attr(None)}
+    stateful = True
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The static shape of the tensor it stands for."""
+        return [node.attrs["shape"]]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Takes the fed host array to the device."""
+        xp = context.xp
+        return _same if xp is np else xp.asarray
+
+
+@register
+class Retval(Op):
+    """A fetched tensor: result `index` of the step, always a copy on the host."""
+
+    type = "_Retval"
+    inputs = "input: T"
+    attrs = {"T": type_attr(), "index": int_attr(minimum=0)}
+    stateful = True
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """No output."""
+        return []
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Copies, so that a fetched value never aliases a live buffer."""
+        return fetched if context.xp is np else context.xp.asnumpy
+
+
+@register
+class SendBundle(Op):
+    """Hands tensors to the rendezvous under `key`; never blocks.
+
+    Attributes `key` and `destination` (a device name) were chosen by the partition pass.
+    """
+
+    type = "_SendBundle"
+    inputs = "tensors: T"
+    attrs = {"T": list_attr("type"), "key": string_attr(), "destination": string_attr()}
+    stateful = True
+    takes_step = True
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """No output."""
+        return []
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Sends host copies."""
+        key, destination = node.attrs["key"], node.attrs["destination"]
+        to_host = _same if context.xp is np else context.xp.asnumpy
+
+        def send(step: StepContext, *values: Any) -> None:
+            step.send(key, destination, tuple([to_host(value) for value in values]))
+
+        return send
+
+
+@register
+class RecvBundle(Op):
+    """Waits for the tensors a `_SendBundle` on the device `source` put under `key`."""
+
+    type = "_RecvBundle"
+    outputs = "tensors: T"
+    attrs = {"T": list_attr("type"), "key": string_attr(), "source": string_attr()}
+    stateful = True
+    takes_step = True
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """Shapes are not sent along."""
+        return [None] * len(node.attrs["T"])
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Receives and takes the arrays to the device."""
+        key, source, count = node.attrs["key"], node.attrs["source"], len(node.attrs["T"])
+        from_host = _same if context.xp is np else context.xp.asarray
+
+        def receive(step: StepContext) -> tuple[Any, ...]:
+            values = step.receive(key, source)
+            if len(values) != count:
+                raise InternalError(
+                    message=f"Bundle {key} carries {len(values)} tensors, expected {count}"
+                )
+            return tuple([from_host(value) for value in values])
+
+        return receive
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def fetched(value: Any) -> Any:
+    """A value as the client gets it: numpy scalars as they are, arrays as copies."""
+    if isinstance(value, np.ndarray):
+        return value.copy() if value.ndim else value[()]
+    if isinstance(value, np.generic):
+        return value
+    return np.asarray(value)[()]

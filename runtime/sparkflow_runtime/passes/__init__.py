@@ -1,0 +1,1 @@
+"""Pure functions from graph to graph that a master applies before it runs a step."""

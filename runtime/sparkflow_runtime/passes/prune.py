@@ -1,0 +1,65 @@
+"""Keeps what the fetches need, with feeds and fetches made nodes of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ir.graph import Graph, rewired
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+
+
+def prune(
+    graph: Graph,
+    feeds: Sequence[Endpoint],
+    fetches: Sequence[Endpoint],
+    targets: Sequence[str],
+) -> Graph:
+    """The subgraph that computes `fetches` and runs `targets` when `feeds` are given.
+
+    A fed tensor is replaced by an `_Arg` node on its producer's device; each fetch gets a
+    `_Retval` beside its producer. Their `index` attributes number feeds and fetches in order.
+
+    Raises:
+        InvalidArgumentError: A feed or fetch names an output its node does not have.
+        NotFoundError: It names no node.
+    """
+    added: list[Node] = []
+    replaced: dict[Endpoint, Endpoint] = {}
+    for index, endpoint in enumerate(feeds):
+        producer = graph[endpoint.node]
+        dtype = _output_dtypes(producer, endpoint)[endpoint.slot].base
+        name = _fresh(graph, f"_arg_{producer.name}_{endpoint.slot}")
+        attrs = {"T": dtype, "index": index, "shape": None}
+        added.append(Node(name, "_Arg", device=producer.device, attrs=attrs))
+        replaced[endpoint] = Endpoint(name, 0)
+    for index, endpoint in enumerate(fetches):
+        producer = graph[endpoint.node]
+        dtype = _output_dtypes(producer, endpoint)[endpoint.slot].base
+        source = replaced.get(endpoint, endpoint)
+        name = _fresh(graph, f"_retval_{index}_{producer.name}_{endpoint.slot}")
+        attrs = {"T": dtype, "index": index, "_class": [f"loc:@{source.node}"]}
+        added.append(Node(name, "_Retval", (source,), (), producer.device, attrs))
+    full = Graph([*(rewired(node, replaced) for node in graph), *added])
+    kept = full.ancestors([*(node.name for node in added if node.op == "_Retval"), *targets])
+    # A fed tensor nobody needs still has its parameter: the caller passes it by position.
+    kept.update(node.name for node in added)
+    return Graph(node for node in full if node.name in kept)
+
+
+def _output_dtypes(node: Node, endpoint: Endpoint) -> Sequence[DType]:
+    outputs = registry.lookup(node.op).signature.output_dtypes(node.attrs)
+    if endpoint.slot >= len(outputs):
+        raise InvalidArgumentError(
+            message=f"{endpoint} does not exist: node {node.name!r} ({node.op}) "
+            f"has {len(outputs)} outputs"
+        )
+    return outputs
+
+
+def _fresh(graph: Graph, name: str) -> str:
+    while name in graph:
+        name += "_"
+    return name

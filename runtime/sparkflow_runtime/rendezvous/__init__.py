@@ -1,0 +1,1 @@
+"""Where the two ends of an edge meet inside one task."""

@@ -1,0 +1,1 @@
+"""How tasks reach each other: channels, message codec, status mapping."""

@@ -1,0 +1,184 @@
+"""RecvTensorResponse without re-encoding tensors: protobuf framing around the arrays' own bytes.
+
+The bytes are what protobuf would write (TensorFlow's field numbers, ours from 1000), but a tensor's
+content is copied once, from the array into the message, and read back as a view of the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ir.tensor_proto import (
+    concrete_shape,
+    dtype_of,
+    export_shape,
+    export_tensor,
+    from_bytes,
+    import_tensor,
+)
+from sparkflow_runtime.protos.tensor_pb2 import TensorProto
+from sparkflow_runtime.protos.tensor_shape_pb2 import TensorShapeProto
+
+_LENGTH_DELIMITED: Final = 2
+_TENSOR: Final = 1
+_IS_DEAD: Final = 2
+_MORE_TENSORS: Final = 1000
+_DTYPE: Final = 1
+_SHAPE: Final = 2
+_CONTENT: Final = 4
+MAX_BUNDLE: Final = 1 << 16
+"""The most tensors one message may carry."""
+
+DEAD: Final = bytes([_IS_DEAD << 3, 1])
+"""The message that says: the sender's loop has ended, no value comes."""
+
+
+def encode(tensors: Sequence[Any]) -> bytes:
+    """Arrays as the bytes of a RecvTensorResponse: the first as `tensor`, the rest as ours."""
+    pieces: list[Any] = []
+    for index, value in enumerate(tensors):
+        array = np.asarray(value)
+        tag = _tag(_TENSOR if index == 0 else _MORE_TENSORS)
+        if array.dtype.hasobject:
+            body = export_tensor(array).SerializeToString()
+            pieces += (tag, _varint(len(body)), body)
+            continue
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        prefix = _prefix(array.dtype, array.shape)
+        size = array.nbytes
+        content = _varint(size)
+        pieces += (tag, _varint(len(prefix) + 1 + len(content) + size), prefix)
+        pieces += (_CONTENT_TAG, content)
+        if size:
+            pieces.append(array.reshape(-1).view(np.uint8).data)
+    return b"".join(pieces)
+
+
+def decode(message: bytes) -> tuple[Any, ...] | None:
+    """The tensors of a RecvTensorResponse as read-only views of it; None for a dead one.
+
+    Raises:
+        InvalidArgumentError: The bytes are not such a message, or claim sizes they do not have.
+    """
+    reader = _Reader(memoryview(message))
+    tensors: list[Any] = []
+    while not reader.at_end:
+        field, value = reader.next_field()
+        if field == _IS_DEAD and value:
+            return None
+        if field in (_TENSOR, _MORE_TENSORS):
+            if not isinstance(value, memoryview) or len(tensors) == MAX_BUNDLE:
+                raise InvalidArgumentError(message="A malformed RecvTensorResponse")
+            tensors.append(_decode_tensor(value))
+    return tuple(tensors)
+
+
+def _decode_tensor(body: memoryview) -> Any:
+    reader = _Reader(body)
+    number, shape_bytes, content = 0, memoryview(b""), memoryview(b"")
+    while not reader.at_end:
+        field, value = reader.next_field()
+        if field == _DTYPE and isinstance(value, int):
+            number = value
+        elif field == _SHAPE and isinstance(value, memoryview):
+            shape_bytes = value
+        elif field == _CONTENT and isinstance(value, memoryview):
+            content = value
+        else:
+            # Values in typed fields, texts, foreign senders: protobuf knows how.
+            return import_tensor(TensorProto.FromString(bytes(body)))
+    return from_bytes(content, *_layout(number, bytes(shape_bytes)))
+
+
+@lru_cache(maxsize=4096)
+def _layout(number: int, shape_bytes: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    try:
+        dtype = dtypes.as_dtype(number)
+    except TypeError as error:
+        raise InvalidArgumentError(message=f"A tensor of unknown dtype {number}") from error
+    if dtype not in dtypes.PLAIN:
+        raise InvalidArgumentError(message=f"A tensor of dtype {dtype.name} has no raw bytes")
+    shape = concrete_shape(TensorShapeProto.FromString(shape_bytes), dtype)
+    return np.dtype(dtype.as_numpy_dtype), shape
+
+
+@lru_cache(maxsize=4096)
+def _prefix(numpy_dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """The dtype and shape fields of a TensorProto."""
+    dtype = dtype_of(np.empty(0, numpy_dtype))
+    body = export_shape(shape).SerializeToString()
+    number = bytes([_DTYPE << 3]) + _varint(dtype.number)
+    return number + bytes([_SHAPE << 3 | _LENGTH_DELIMITED]) + _varint(len(body)) + body
+
+
+def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes([value])
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _tag(field: int) -> bytes:
+    return _varint(field << 3 | _LENGTH_DELIMITED)
+
+
+_CONTENT_TAG = bytes([_CONTENT << 3 | _LENGTH_DELIMITED])
+
+
+class _Reader:
+    """Walks the fields of one protobuf message without copying."""
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self.position = 0
+
+    @property
+    def at_end(self) -> bool:
+        return self.position >= len(self.data)
+
+    def next_field(self) -> tuple[int, int | memoryview]:
+        tag = self._varint()
+        kind = tag & 7
+        if kind == 0:
+            return tag >> 3, self._varint()
+        if kind == _LENGTH_DELIMITED:
+            return tag >> 3, self._take(self._varint())
+        if kind in (1, 5):
+            return tag >> 3, self._take(8 if kind == 1 else 4)
+        raise InvalidArgumentError(message=f"A malformed message: wire type {kind}")
+
+    def _take(self, size: int) -> memoryview:
+        end = self.position + size
+        if end > len(self.data):
+            raise InvalidArgumentError(
+                message=f"A truncated message: {size} bytes announced, "
+                f"{len(self.data) - self.position} there"
+            )
+        piece = self.data[self.position : end]
+        self.position = end
+        return piece
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            if self.position >= len(self.data) or shift > 63:
+                raise InvalidArgumentError(message="A malformed message: bad varint")
+            byte = self.data[self.position]
+            self.position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7

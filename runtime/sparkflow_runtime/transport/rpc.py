@@ -1,0 +1,182 @@
+"""gRPC channels and servers with our options: sizes, keep-alive, tokens.
+
+Services are tables of method name -> handler over protobuf messages (or ready bytes); there is no
+generated service code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+
+from sparkflow_runtime import security
+from sparkflow_runtime.errors import UnavailableError
+from sparkflow_runtime.transport import status
+
+MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
+"""protobuf's own limit."""
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.so_reuseport", 0),
+    # A peer that vanished without closing its socket is noticed within half a minute.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.enable_http_proxy", 0),
+)
+MAX_THREADS: Final = 1024
+"""Handlers block while a peer's tensor is not there yet, so threads bound the waiting calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One rpc of a service.
+
+    Attributes:
+        handle: `(request) -> response`, or an iterator of responses when `streams`.
+        request: The protobuf class of the request.
+        streams: Whether responses are a stream.
+        wants_context: Whether `handle` takes the rpc's context as its second argument.
+    """
+
+    handle: Callable[..., Any]
+    request: Any
+    streams: bool = False
+    wants_context: bool = False
+
+
+def channel(address: str) -> grpc.Channel:
+    """A channel of its own to `host:port`; connects when first used."""
+    options = (*_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+    return grpc.insecure_channel(address, options=options)
+
+
+def handlers(service: str, methods: Mapping[str, Method]) -> grpc.GenericRpcHandler[Any, Any]:
+    """The methods as a gRPC handler; what they raise becomes the rpc's status."""
+    table = {name: _handler(method) for name, method in methods.items()}
+    return grpc.method_handlers_generic_handler(service, table)
+
+
+def _handler(method: Method) -> grpc.RpcMethodHandler[Any, Any]:
+    parse = method.request.FromString
+
+    def serialize(response: Any) -> bytes:
+        return response if isinstance(response, bytes) else response.SerializeToString()
+
+    def call(request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return (
+                method.handle(request, context) if method.wants_context else method.handle(request)
+            )
+        except Exception as error:
+            status.abort(context, error)
+
+    def stream(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        try:
+            yield from method.handle(request, context)
+        except Exception as error:
+            status.abort(context, error)
+
+    if method.streams:
+        return grpc.unary_stream_rpc_method_handler(stream, parse, serialize)
+    return grpc.unary_unary_rpc_method_handler(call, parse, serialize)
+
+
+class RpcServer:
+    """A gRPC server on one port. `stop` may be called more than once, from any thread."""
+
+    def __init__(
+        self,
+        services: list[grpc.GenericRpcHandler[Any, Any]],
+        *,
+        host: str,
+        port: int,
+        token: str | None,
+        insecure: bool = False,
+    ) -> None:
+        security.require_credentials(host, token, insecure)
+        interceptors: list[grpc.ServerInterceptor[Any, Any]] = []
+        if token is not None:
+            interceptors.append(security.TokenInterceptor(token))
+        self._server = grpc.server(
+            ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="rpc"),
+            handlers=services,
+            interceptors=interceptors,
+            options=_OPTIONS,
+        )
+        bracketed = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        try:
+            self.port = self._server.add_insecure_port(f"{bracketed}:{port}")
+        except RuntimeError as error:
+            raise UnavailableError(
+                message=f"Cannot listen on {bracketed}:{port}: {error}. "
+                "Is the port in use? Port 0 takes a free one"
+            ) from error
+        if self.port == 0:
+            raise UnavailableError(
+                message=f"Cannot listen on {bracketed}:{port}. Is the port in use?"
+            )
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Begins to answer."""
+        self._server.start()
+
+    def stop(self, grace_s: float = 0.5) -> None:
+        """Refuses new calls and ends running ones after `grace_s` seconds; returns when done."""
+        self._server.stop(grace_s).wait(grace_s + 5)
+        self._stopped.set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Blocks until `stop` has been called; False when `timeout_s` passed first."""
+        return self._stopped.wait(timeout_s)
+
+
+class Stub:
+    """Calls the methods of one service at one address. Safe to use from several threads."""
+
+    def __init__(self, link: grpc.Channel, service: str, token: str | None, peer: str) -> None:
+        self._channel = link
+        self._service = service
+        self._metadata = security.metadata(token)
+        self.peer = peer
+        self._methods: dict[str, Any] = {}
+
+    def call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
+        """One unary rpc.
+
+        Raises:
+            OpError: What the other side raised, or UnavailableError when it cannot be reached.
+        """
+        try:
+            return self._unary(name, response)(request, timeout=timeout_s, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise status.from_rpc(error, self.peer) from None
+
+    def future(self, name: str, request: Any, response: Any) -> Any:
+        """A unary rpc as a grpc.Future; errors are grpc's: see `status.from_rpc`."""
+        return self._unary(name, response).future(request, metadata=self._metadata)
+
+    def stream(self, name: str, request: Any, response: Any) -> Any:
+        """A response-streaming rpc: an iterator that can be cancelled; errors are grpc's."""
+        method = self._channel.unary_stream(
+            f"/{self._service}/{name}", lambda r: r.SerializeToString(), response
+        )
+        return method(request, metadata=self._metadata)
+
+    def _unary(self, name: str, response: Any) -> Any:
+        method = self._methods.get(name)
+        if method is None:
+            method = self._methods[name] = self._channel.unary_unary(
+                f"/{self._service}/{name}", lambda r: r.SerializeToString(), response
+            )
+        return method

@@ -1,0 +1,1 @@
+"""Runs partitions: registers, compiles and executes what a master sends to this task."""

@@ -1,0 +1,184 @@
+"""One step on one partition, as its kernels see it, and the loop that repeats it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.compiler.program import Program
+from sparkflow_runtime.errors import OutOfRangeError
+from sparkflow_runtime.rendezvous.table import EndOfLoop, StepRendezvous
+from sparkflow_runtime.transport import codec
+from sparkflow_runtime.transport.peers import Receiver
+
+FOREVER: Final = 1 << 62
+"""The number of steps of a loop that ends with its data."""
+REPORT_INTERVAL_S: Final = 0.1
+
+
+class Step:
+    """The `StepContext` of one partition's run. Used by the thread that runs the partition.
+
+    Attributes:
+        waited_s: Time spent waiting for other tasks.
+    """
+
+    __slots__ = (
+        "_local_task",
+        "_receiver",
+        "_rendezvous",
+        "iteration",
+        "last_iteration",
+        "step_id",
+        "waited_s",
+    )
+
+    def __init__(
+        self,
+        step_id: int,
+        rendezvous: StepRendezvous,
+        receiver: Receiver,
+        local_task: str,
+        num_steps: int = 1,
+    ) -> None:
+        self.step_id = step_id
+        self.iteration = 0
+        self.last_iteration = num_steps - 1
+        self.waited_s = 0.0
+        self._rendezvous = rendezvous
+        self._receiver = receiver
+        self._local_task = local_task
+
+    def check_cancelled(self) -> None:
+        """Raises the error that ended the step, if something did."""
+        if self._rendezvous.error is not None:
+            raise self._rendezvous.error
+
+    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls `callback` once if the step is aborted; the returned function takes it back."""
+        return self._rendezvous.on_abort(callback)
+
+    def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
+        """Leaves a snapshot of the values for the partition on `destination`."""
+        if _task_of(destination) == self._local_task:
+            kept: Any = tuple([np.array(value) for value in values])
+        else:
+            kept = codec.encode(values)
+        self._rendezvous.put(key, self.iteration, kept)
+
+    def receive(self, key: str, source: str) -> tuple[Any, ...]:
+        """Waits for the bundle `key` of this iteration.
+
+        Raises:
+            EndOfLoop: The sender's data ended before this iteration.
+        """
+        task = _task_of(source)
+        start = time.perf_counter()
+        try:
+            if task == self._local_task:
+                return self._rendezvous.take(key, self.iteration)  # type: ignore[no-any-return]  # put by `send`
+            more = self.iteration < self.last_iteration
+            values = self._receiver.receive(task, key, self.iteration, more)
+        except Exception:
+            # What ended the step says more than the cancelled wait does.
+            self.check_cancelled()
+            raise
+        finally:
+            self.waited_s += time.perf_counter() - start
+        if values is None:
+            raise EndOfLoop
+        return values
+
+
+def _task_of(device: str) -> str:
+    return device.rpartition("/device:")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopUpdate:
+    """What some steps of a loop yielded.
+
+    Attributes:
+        first_step: Number of the first of them, from 0.
+        num_steps: How many.
+        values: Per result of the partition the values of these steps, stacked along a new axis 0.
+        waited_s: Time these steps waited for other tasks.
+        elapsed_s: Time they took in all.
+    """
+
+    first_step: int
+    num_steps: int
+    values: tuple[np.ndarray[Any, Any], ...]
+    waited_s: float
+    elapsed_s: float
+
+
+class _Recorder:
+    """Collects the results of steps and hands them on every `REPORT_INTERVAL_S` seconds."""
+
+    def __init__(self, step: Step, listen: Callable[[LoopUpdate], None]) -> None:
+        self._step = step
+        self._listen = listen
+        self._rows: list[tuple[Any, ...]] = []
+        self._first = 0
+        self._since = time.perf_counter()
+        self._waited = 0.0
+
+    def add(self, results: tuple[Any, ...]) -> None:
+        self._rows.append(results)
+        if time.perf_counter() - self._since >= REPORT_INTERVAL_S:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._rows:
+            return
+        now = time.perf_counter()
+        values = tuple(np.stack(column) for column in zip(*self._rows, strict=True))
+        waited = self._step.waited_s
+        update = LoopUpdate(
+            self._first, len(self._rows), values, waited - self._waited, now - self._since
+        )
+        self._first += len(self._rows)
+        self._rows = []
+        self._since, self._waited = now, waited
+        self._listen(update)
+
+
+def run_loop(
+    program: Program,
+    step: Step,
+    args: Sequence[Any],
+    listen: Callable[[LoopUpdate], None],
+    ended: Callable[[int], None],
+) -> int:
+    """Runs a partition until its number of steps, its data or a peer's data end.
+
+    Args:
+        program: The compiled partition.
+        step: Says how many steps at most.
+        args: Fed values, the same in every step.
+        listen: Called in this thread with what the steps yielded.
+        ended: Called with the number of complete steps when the data ended early.
+
+    Returns:
+        The number of complete steps.
+
+    Raises:
+        OpError: A step failed, or the step was aborted.
+    """
+    recorder = _Recorder(step, listen)
+    count = 0
+    try:
+        while step.iteration <= step.last_iteration:
+            step.check_cancelled()
+            recorder.add(program.run(step, args))
+            count += 1
+            step.iteration += 1
+    except OutOfRangeError:
+        ended(count)
+    recorder.flush()
+    return count

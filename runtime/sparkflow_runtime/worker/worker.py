@@ -1,0 +1,223 @@
+"""The worker of a task: sessions, registered partitions, running steps. No sockets in here."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkflow_runtime.compiler.program import Program, compile_partition
+from sparkflow_runtime.device.device import Device, task_devices
+from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError, OpError
+from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous
+from sparkflow_runtime.resources.container import Resources
+from sparkflow_runtime.transport import codec
+from sparkflow_runtime.transport.peers import Peers
+from sparkflow_runtime.worker.step import FOREVER, LoopUpdate, Step, run_loop
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredGraph:
+    """A compiled partition of a session.
+
+    Attributes:
+        program: What runs.
+        needs_step: Whether any kernel takes the running step.
+        number: The partition's number in its bundles' keys, "" when it sends nothing.
+    """
+
+    program: Program
+    needs_step: bool
+    number: str
+
+
+@dataclass(slots=True)
+class _Session:
+    resources: Resources = field(default_factory=Resources)
+    graphs: dict[str, RegisteredGraph] = field(default_factory=dict)
+
+
+class Worker:
+    """One task's worker. Safe to use from several threads; `_lock` guards `_sessions`.
+
+    Attributes:
+        task: The task's name, `/job:worker/replica:0/task:0`.
+        devices: Its devices.
+        resources: What outlives steps and sessions: variables, queues, batch sources.
+        rendezvous: Where the running steps' tensors meet.
+        incarnation: A number that differs each time the task starts.
+    """
+
+    def __init__(self, job: str = "localhost", index: int = 0, *, gpus: int = 0) -> None:
+        self.devices: list[Device] = task_devices(job, index, gpus)
+        self.task = self.devices[0].spec.task_name
+        self.resources = Resources()
+        self.rendezvous = RendezvousTable()
+        self.incarnation = random.SystemRandom().getrandbits(63)
+        self._peers = Peers({}, None)
+        self._lock = threading.Lock()
+        self._sessions: dict[str, _Session] = {}
+        self._numbers = itertools.count()
+
+    def connect(self, addresses: Mapping[str, str], token: str | None) -> None:
+        """Tells where the other tasks are: task name -> `host:port`."""
+        old, self._peers = self._peers, Peers(addresses, token)
+        old.close()
+
+    def create_session(self, handle: str) -> None:
+        """Opens a master's session; its graphs and random states are its own."""
+        with self._lock:
+            self._sessions.setdefault(handle, _Session())
+
+    def delete_session(self, handle: str) -> None:
+        """Forgets a session and its graphs; unknown ones are ignored."""
+        with self._lock:
+            self._sessions.pop(handle, None)
+
+    def register(self, session: str, nodes: Sequence[Node]) -> str:
+        """Compiles one partition, its nodes in execution order, all on one device of this task.
+
+        Raises:
+            NotFoundError: The session or device does not exist here.
+            InvalidArgumentError: The partition is empty or spans devices.
+            UnimplementedError: A node has no kernel.
+        """
+        found = self._session(session)
+        names = {node.device for node in nodes}
+        if len(names) != 1:
+            raise InvalidArgumentError(
+                message=f"A partition runs on one device, this one names {sorted(names)}"
+            )
+        device = self._device(names.pop())
+        context = KernelContext(
+            device.xp, device.type, device.name, self.resources, found.resources
+        )
+        program = compile_partition(nodes, context)
+        sends = [node.attrs["key"] for node in nodes if node.op == "_SendBundle"]
+        number = sends[0].partition("-")[0] if sends else ""
+        graph = RegisteredGraph(program, program.needs_step, number)
+        handle = f"{session}/{next(self._numbers)}"
+        with self._lock:
+            found.graphs[handle] = graph
+        return handle
+
+    def deregister(self, session: str, handle: str) -> None:
+        """Forgets a partition."""
+        found = self._session(session)
+        with self._lock:
+            found.graphs.pop(handle, None)
+
+    def graph(self, session: str, handle: str) -> RegisteredGraph:
+        """A registered partition.
+
+        Raises:
+            NotFoundError: The session or partition is not known, e.g. because the task restarted.
+        """
+        found = self._session(session).graphs.get(handle)
+        if found is None:
+            raise NotFoundError(message=f"Graph {handle!r} is not registered with {self.task}")
+        return found
+
+    def run(self, graph: RegisteredGraph, step_id: int, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Runs a partition once; blocks until it is done.
+
+        Raises:
+            OpError: A kernel failed, or the step was aborted.
+        """
+        if not graph.needs_step:
+            return graph.program.run(None, args)
+        rendezvous = self.rendezvous.find(step_id)
+        step, receiver_cancel = self._begin(step_id, rendezvous, 1)
+        try:
+            return graph.program.run(step, args)
+        except OpError as error:
+            rendezvous.abort(error)
+            raise
+        finally:
+            receiver_cancel()
+
+    def run_loop(
+        self,
+        graph: RegisteredGraph,
+        step_id: int,
+        args: Sequence[Any],
+        num_steps: int | None,
+        listen: Callable[[LoopUpdate], None],
+    ) -> int:
+        """Runs a partition's step loop; blocks until it ends.
+
+        Args:
+            graph: The partition.
+            step_id: Shared by all partitions of the step.
+            args: Fed values, the same for every step.
+            num_steps: At most so many; None: until the data end.
+            listen: Gets what the steps yield, in this thread.
+
+        Returns:
+            The number of complete steps.
+
+        Raises:
+            OpError: A step failed, or was aborted.
+        """
+        rendezvous = self.rendezvous.find(step_id)
+        step, receiver_cancel = self._begin(step_id, rendezvous, num_steps or FOREVER)
+        try:
+            return run_loop(
+                graph.program, step, args, listen, lambda i: rendezvous.end(graph.number, i)
+            )
+        except OpError as error:
+            rendezvous.abort(error)
+            raise
+        finally:
+            receiver_cancel()
+
+    def finish_step(self, step_id: int, error: BaseException | None = None) -> None:
+        """Forgets a step; whoever still runs or waits in it is ended with `error`."""
+        self.rendezvous.finish(step_id, error)
+
+    def take_for_peer(self, step_id: int, key: str, iteration: int) -> bytes:
+        """The message for another task's RecvTensor; blocks until the bundle is there."""
+        try:
+            value = self.rendezvous.find(step_id).take(key, iteration)
+        except EndOfLoop:
+            return codec.DEAD
+        return value if isinstance(value, bytes) else codec.encode(value)
+
+    def close(self) -> None:
+        """Ends all steps and drops all state."""
+        self.rendezvous.abort_all(f"Task {self.task} is shutting down")
+        with self._lock:
+            self._sessions.clear()
+        self.resources.clear()
+        self._peers.close()
+
+    def _begin(
+        self, step_id: int, rendezvous: StepRendezvous, num_steps: int
+    ) -> tuple[Step, Callable[[], None]]:
+        receiver = self._peers.receiver(step_id)
+        forget = rendezvous.on_abort(receiver.cancel)
+
+        def finish() -> None:
+            forget()
+            receiver.cancel()
+
+        return Step(step_id, rendezvous, receiver, self.task, num_steps), finish
+
+    def _session(self, handle: str) -> _Session:
+        with self._lock:
+            found = self._sessions.get(handle)
+        if found is None:
+            raise NotFoundError(message=f"Session {handle!r} does not exist on {self.task}")
+        return found
+
+    def _device(self, name: str) -> Device:
+        for device in self.devices:
+            if device.name == name:
+                return device
+        have = ", ".join(device.name for device in self.devices)
+        raise NotFoundError(message=f"{self.task} has no device {name}; it has {have}")
