@@ -1,0 +1,60 @@
+"""How a kernel waits for another step: until there is a result or a cancellation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from sparkflow_runtime.errors import CancelledError
+
+T = TypeVar("T")
+
+
+class Cancellation(Protocol):
+    """What waiting needs of the running step (a `StepContext` is one)."""
+
+    def check_cancelled(self) -> None:
+        """Raises the error that ended the step, if something did."""
+
+    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls `callback` once if the step is cancelled; the returned function takes it back."""
+
+
+def wait_for(
+    condition: threading.Condition, attempt: Callable[[], T | None], step: Cancellation
+) -> T:
+    """The first result of `attempt` that is not None; blocks until there is one.
+
+    `attempt` is called with `condition` held, now and whenever the condition is notified. There is
+    no time limit of its own: the step's deadline arrives as a cancellation. The step is never
+    called while `condition` is held, and may call back from any thread.
+
+    Raises:
+        CancelledError, DeadlineExceededError, ...: What ended the step while this waited.
+    """
+    with condition:
+        result = attempt()
+    if result is not None:
+        return result
+    cancelled = False
+
+    def wake() -> None:
+        nonlocal cancelled
+        with condition:
+            cancelled = True
+            condition.notify_all()
+
+    take_back = step.on_cancel(wake)
+    try:
+        step.check_cancelled()  # in case it was cancelled before the callback was in place
+        with condition:
+            while not cancelled:
+                result = attempt()
+                if result is not None:
+                    return result
+                condition.wait()
+    finally:
+        take_back()
+    step.check_cancelled()
+    raise CancelledError(message="The step was cancelled while it waited for another one")

@@ -1,0 +1,77 @@
+"""A step without a session, so that kernels that wait can be tested and cancelled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow_runtime.errors import CancelledError, OpError
+
+
+class FakeStep:
+    """A `StepContext` that the test itself cancels. Safe to use from several threads.
+
+    `_lock` guards `_error` and `_callbacks`; callbacks run outside it.
+
+    Args:
+        step_id: The step's number.
+        iteration: The turn of the step loop.
+
+    Attributes:
+        waiting: Set while something is to be called on cancellation, that is, while a kernel waits
+            (or is about to): tests wait for it instead of sleeping.
+        sent: Tensors by key, as `send` got them.
+    """
+
+    def __init__(self, step_id: int = 1, iteration: int = 0) -> None:
+        self.step_id = step_id
+        self.iteration = iteration
+        self.waiting = threading.Event()
+        self.sent: dict[str, tuple[Any, ...]] = {}
+        self._lock = threading.Lock()
+        self._error: OpError | None = None
+        self._callbacks: list[Callable[[], None]] = []
+
+    def cancel(self, error: OpError | None = None) -> None:
+        """Ends the step with `error`, a CancelledError if none is given."""
+        with self._lock:
+            self._error = error or CancelledError(message="The step was cancelled")
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def check_cancelled(self) -> None:
+        """Raises the error the step was cancelled with, if it was."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+
+    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls `callback` when the step is cancelled; the returned function takes it back."""
+        with self._lock:
+            self._callbacks.append(callback)
+            self.waiting.set()
+
+        def take_back() -> None:
+            with self._lock:
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
+                if not self._callbacks:
+                    self.waiting.clear()
+
+        return take_back
+
+    @property
+    def callbacks(self) -> int:
+        """How many callbacks wait for a cancellation; 0 once every kernel has returned."""
+        with self._lock:
+            return len(self._callbacks)
+
+    def send(self, key: str, values: tuple[Any, ...]) -> None:
+        """Keeps the tensors for `receive`."""
+        self.sent[key] = values
+
+    def receive(self, key: str, source: str) -> tuple[Any, ...]:
+        """The tensors sent under `key`; KeyError when there are none."""
+        return self.sent[key]
