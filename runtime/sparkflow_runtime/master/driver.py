@@ -86,7 +86,11 @@ class DriverSession:
         return executable.run([np.asarray(value) for value in feeds.values()])
 
     def start_loop(
-        self, fetches: Sequence[str], targets: Sequence[str], num_steps: int | None = None
+        self,
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        num_steps: int | None = None,
+        first_step: int = 0,
     ) -> RunningLoop:
         """Starts a step loop on all tasks the graph needs.
 
@@ -94,8 +98,9 @@ class DriverSession:
             fetches: Tensors reported for every step; all on one device.
             targets: Operations to run in every step.
             num_steps: At most so many steps; None: until the data end.
+            first_step: The number of the first step, for loops that go on from earlier ones.
         """
-        return RunningLoop(self._session, fetches, targets, num_steps)
+        return RunningLoop(self._session, fetches, targets, num_steps, first_step)
 
     def close(self) -> None:
         """Ends running steps and loops and forgets the session."""
@@ -111,9 +116,12 @@ class RunningLoop:
         fetches: Sequence[str],
         targets: Sequence[str],
         num_steps: int | None,
+        first_step: int,
     ) -> None:
         self._updates: queue.SimpleQueue[LoopUpdate] = queue.SimpleQueue()
-        self._loop: Loop = session.start_loop(fetches, targets, num_steps, self._updates.put)
+        self._loop: Loop = session.start_loop(
+            fetches, targets, num_steps, self._updates.put, first_step
+        )
 
     def updates(self) -> Iterator[LoopUpdate]:
         """What the steps yield, as it arrives; ends when the loop does.

@@ -120,13 +120,17 @@ class Executable:
         return results
 
     def start_loop(
-        self, num_steps: int | None, listen: Callable[[LoopUpdate], None]
+        self,
+        num_steps: int | None,
+        listen: Callable[[LoopUpdate], None],
+        first_step: int = 0,
     ) -> tuple[int, Future[int]]:
         """Starts the step loop of every partition.
 
         Args:
             num_steps: At most so many steps; None: until the data end.
             listen: Gets the fetched values, in a thread of ours.
+            first_step: The number of the first step.
 
         Returns:
             The step's id and the number of complete steps to come.
@@ -160,7 +164,7 @@ class Executable:
         reporting = fetching[0] if fetching else self._parts[0]
         listeners = [reorder if part is reporting else _ignore for part in self._parts]
         futures = [
-            part.link.run_loop(self._session, part.handle, step_id, num_steps, listener)
+            part.link.run_loop(self._session, part.handle, step_id, num_steps, listener, first_step)
             for part, listener in zip(self._parts, listeners, strict=True)
         ]
         done: Future[int] = Future()

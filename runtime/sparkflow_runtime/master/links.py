@@ -52,6 +52,7 @@ class WorkerLink(Protocol):
         step_id: int,
         num_steps: int | None,
         listen: Callable[[LoopUpdate], None],
+        first_step: int = 0,
     ) -> Future[int]:
         """Starts a partition's step loop; yields the number of complete steps."""
 
@@ -104,10 +105,13 @@ class LocalLink:
         step_id: int,
         num_steps: int | None,
         listen: Callable[[LoopUpdate], None],
+        first_step: int = 0,
     ) -> Future[int]:
         """See `WorkerLink`."""
         graph = self.worker.graph(session, handle)
-        return self._threads.submit(self.worker.run_loop, graph, step_id, (), num_steps, listen)
+        return self._threads.submit(
+            self.worker.run_loop, graph, step_id, (), num_steps, listen, first_step
+        )
 
     def finish_step(self, step_id: int, error: BaseException | None = None) -> None:
         """See `WorkerLink`."""
@@ -188,6 +192,7 @@ class RemoteLink:
         step_id: int,
         num_steps: int | None,
         listen: Callable[[LoopUpdate], None],
+        first_step: int = 0,
     ) -> Future[int]:
         """See `WorkerLink`."""
         request = worker_pb2.RunGraphRequest(
@@ -195,6 +200,7 @@ class RemoteLink:
             graph_handle=handle,
             step_id=step_id,
             num_steps=num_steps or 0,
+            first_step=first_step,
             until_end_of_data=num_steps is None,
         )
         updates = self._stub.stream("RunLoop", request, RunLoopUpdate.FromString)

@@ -92,10 +92,11 @@ class MasterSession:
         targets: Sequence[str],
         num_steps: int | None,
         listen: Callable[[LoopUpdate], None],
+        first_step: int = 0,
     ) -> Loop:
         """Starts a step loop, see `Executable.start_loop`."""
         executable = self.prepare((), fetches, targets)
-        return Loop(executable, num_steps, listen)
+        return Loop(executable, num_steps, listen, first_step)
 
     def close(self) -> None:
         """Ends running steps and has workers forget the session. May be called again."""
@@ -133,9 +134,10 @@ class Loop:
         executable: Executable,
         num_steps: int | None,
         listen: Callable[[LoopUpdate], None],
+        first_step: int,
     ) -> None:
         self._executable = executable
-        self._step_id, self._done = executable.start_loop(num_steps, listen)
+        self._step_id, self._done = executable.start_loop(num_steps, listen, first_step)
 
     @property
     def done(self) -> bool:

@@ -20,6 +20,7 @@ from sparkflow_runtime.ops import (
     shape_ops,
     slicing,
     state,
+    step,
     training,
     transfer,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "shape_ops",
     "slicing",
     "state",
+    "step",
     "training",
     "transfer",
 ]

@@ -20,6 +20,10 @@ class StepContext(Protocol):
     def iteration(self) -> int:
         """Which turn of the step loop this is, from 0."""
 
+    @property
+    def number(self) -> int:
+        """The training step's number: where the loop began plus the turn."""
+
     def check_cancelled(self) -> None:
         """Raises the error that ended the step, if something did."""
 

@@ -76,7 +76,8 @@ def partition(graph: Graph) -> list[Partition]:
     Raises:
         InvalidArgumentError: A reference or resource handle would have to cross devices.
     """
-    order = schedule(graph)
+    order = _constants_near_readers(schedule(graph))
+    graph = Graph(order)
     devices = dict.fromkeys(node.device for node in order)
     if len(devices) == 1:
         return [Partition(device, order) for device in devices]
@@ -103,6 +104,24 @@ def _copied(node: Node) -> bool:
         and not node.control_inputs
         and node.attrs["value"].nbytes <= MAX_COPIED_CONSTANT_BYTES
     )
+
+
+def _constants_near_readers(order: Sequence[Node]) -> list[Node]:
+    """The order with constants nobody reads at home moved to a reader's device.
+
+    Otherwise a device could get a partition of nothing but constants that other partitions copy.
+    """
+    homes: dict[str, dict[str, None]] = {}
+    for node in order:
+        for name in predecessors(node):
+            homes.setdefault(name, {})[node.device] = None
+    moved = []
+    for node in order:
+        readers = homes.get(node.name, {})
+        if _copied(node) and readers and node.device not in readers:
+            node = Node(node.name, node.op, (), (), next(iter(readers)), node.attrs)
+        moved.append(node)
+    return moved
 
 
 def _bundles(

@@ -93,7 +93,9 @@ class _Service:
 
         def run() -> None:
             try:
-                count = self._worker.run_loop(graph, request.step_id, args, num_steps, updates.put)
+                count = self._worker.run_loop(
+                    graph, request.step_id, args, num_steps, updates.put, request.first_step
+                )
             except Exception as error:
                 updates.put(error)
             else:

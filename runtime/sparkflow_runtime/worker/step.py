@@ -31,6 +31,7 @@ class Step:
         "_local_task",
         "_receiver",
         "_rendezvous",
+        "first_step",
         "iteration",
         "last_iteration",
         "step_id",
@@ -44,7 +45,9 @@ class Step:
         receiver: Receiver,
         local_task: str,
         num_steps: int = 1,
+        first_step: int = 0,
     ) -> None:
+        self.first_step = first_step
         self.step_id = step_id
         self.iteration = 0
         self.last_iteration = num_steps - 1
@@ -52,6 +55,11 @@ class Step:
         self._rendezvous = rendezvous
         self._receiver = receiver
         self._local_task = local_task
+
+    @property
+    def number(self) -> int:
+        """The training step's number: where the loop began plus the turn."""
+        return self.first_step + self.iteration
 
     def check_cancelled(self) -> None:
         """Raises the error that ended the step, if something did."""
@@ -103,7 +111,7 @@ class LoopUpdate:
     """What some steps of a loop yielded.
 
     Attributes:
-        first_step: Number of the first of them, from 0.
+        first_step: Number of the first of them.
         num_steps: How many.
         values: Per result of the partition the values of these steps, stacked along a new axis 0.
         waited_s: Time these steps waited for other tasks.
@@ -124,7 +132,7 @@ class _Recorder:
         self._step = step
         self._listen = listen
         self._rows: list[tuple[Any, ...]] = []
-        self._first = 0
+        self._first = step.first_step
         self._since = time.perf_counter()
         self._waited = 0.0
 

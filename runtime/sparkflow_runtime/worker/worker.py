@@ -132,7 +132,7 @@ class Worker:
         if not graph.needs_step:
             return graph.program.run(None, args)
         rendezvous = self.rendezvous.find(step_id)
-        step, receiver_cancel = self._begin(step_id, rendezvous, 1)
+        step, receiver_cancel = self._begin(step_id, rendezvous)
         try:
             return graph.program.run(step, args)
         except OpError as error:
@@ -148,6 +148,7 @@ class Worker:
         args: Sequence[Any],
         num_steps: int | None,
         listen: Callable[[LoopUpdate], None],
+        first_step: int = 0,
     ) -> int:
         """Runs a partition's step loop; blocks until it ends.
 
@@ -157,6 +158,7 @@ class Worker:
             args: Fed values, the same for every step.
             num_steps: At most so many; None: until the data end.
             listen: Gets what the steps yield, in this thread.
+            first_step: The number of the first step.
 
         Returns:
             The number of complete steps.
@@ -165,7 +167,8 @@ class Worker:
             OpError: A step failed, or was aborted.
         """
         rendezvous = self.rendezvous.find(step_id)
-        step, receiver_cancel = self._begin(step_id, rendezvous, num_steps or FOREVER)
+        count = num_steps or FOREVER
+        step, receiver_cancel = self._begin(step_id, rendezvous, count, first_step)
         try:
             return run_loop(
                 graph.program, step, args, listen, lambda i: rendezvous.end(graph.number, i)
@@ -197,7 +200,7 @@ class Worker:
         self._peers.close()
 
     def _begin(
-        self, step_id: int, rendezvous: StepRendezvous, num_steps: int
+        self, step_id: int, rendezvous: StepRendezvous, num_steps: int = 1, first_step: int = 0
     ) -> tuple[Step, Callable[[], None]]:
         receiver = self._peers.receiver(step_id)
         forget = rendezvous.on_abort(receiver.cancel)
@@ -206,7 +209,8 @@ class Worker:
             forget()
             receiver.cancel()
 
-        return Step(step_id, rendezvous, receiver, self.task, num_steps), finish
+        step = Step(step_id, rendezvous, receiver, self.task, num_steps, first_step)
+        return step, finish
 
     def _session(self, handle: str) -> _Session:
         with self._lock:

@@ -1,0 +1,41 @@
+"""What a kernel can ask about the running step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.shapes import Shape
+
+
+@register
+class StepNumber(Op):
+    """The number of the running training step: where its loop began plus the turns done.
+
+    The same on every device of a step, without any tensor crossing between them. Ours, not
+    TensorFlow's.
+    """
+
+    outputs = "number: int64"
+    stateful = True
+    takes_step = True
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Reads the number from the step."""
+        xp = context.xp
+
+        def number(step: StepContext) -> Any:
+            return xp.asarray(step.number, np.int64)
+
+        return number
