@@ -1,0 +1,1 @@
+"""File formats that keep the values of variables."""
