@@ -1,8 +1,8 @@
 """Named arrays in one safetensors file, with a checksum per tensor; never half a file.
 
-The file is written under a temporary name in the same directory and renamed when complete, so that a
-crash or a full disk leaves either the old file or none. Checksums (CRC-32 of the raw bytes) are in the
-file's metadata under `crc32/<name>`, where other readers of safetensors ignore them.
+The file is written under a temporary name in the same directory and renamed when complete, so that
+a crash or a full disk leaves either the old file or none. Checksums (CRC-32 of the raw bytes) are
+in the file's metadata under `crc32/<name>`, where other readers of safetensors ignore them.
 """
 
 from __future__ import annotations
@@ -79,4 +79,4 @@ def read_tensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]
 
 
 def _checksum(array: np.ndarray[Any, Any]) -> str:
-    return f"{zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8)):08x}"
+    return f"{zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data):08x}"

@@ -50,7 +50,7 @@ def test_a_truncated_file_is_refused(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(NotFoundError, match="no file of tensors at .*nowhere"):
+    with pytest.raises(NotFoundError, match=r"no file of tensors at .*nowhere"):
         read_tensors(tmp_path / "nowhere")
 
 
