@@ -1,0 +1,67 @@
+"""A slow interpreter of partitions: the definition that compiled programs are compared with.
+
+It binds and runs one node after the other, keeps every value to the end, and shares nothing with the
+compiler but the kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.resources.variable import Variable
+
+
+def interpret(
+    nodes: Sequence[Node],
+    context: KernelContext,
+    args: Sequence[Any] = (),
+    step: StepContext | None = None,
+) -> dict[int, Any]:
+    """Runs nodes in the order given.
+
+    Args:
+        nodes: One partition in execution order.
+        context: What kernels are bound to.
+        args: Fed values by the `index` of their `_Arg` nodes.
+        step: The running step, for kernels that ask for it.
+
+    Returns:
+        The values of the `_Retval` nodes by their `index`.
+
+    Raises:
+        OpError: What a kernel raises, without a place added.
+    """
+    values: dict[Endpoint, Any] = {}
+    results: dict[int, Any] = {}
+    for node in nodes:
+        op = registry.lookup(node.op)
+        expected = op.signature.input_dtypes(node.attrs)
+        inputs = [
+            values[endpoint].read()
+            if isinstance(values[endpoint], Variable) and not dtype.is_ref
+            else values[endpoint]
+            for endpoint, dtype in zip(node.inputs, expected, strict=True)
+        ]
+        if node.op == "NoOp":
+            continue
+        kernel = op.bind(node, context)
+        if node.op == "_Arg":
+            inputs = [args[node.attrs["index"]]]
+        with np.errstate(all="ignore"):
+            made = kernel(step, *inputs) if op.takes_step else kernel(*inputs)
+        if node.op == "_Retval":
+            results[node.attrs["index"]] = made
+            continue
+        outputs = op.signature.output_dtypes(node.attrs)
+        several = made if isinstance(made, tuple | list) else (made,)
+        values.update(
+            (Endpoint(node.name, slot), value)
+            for slot, value in zip(range(len(outputs)), several, strict=False)
+        )
+    return results
