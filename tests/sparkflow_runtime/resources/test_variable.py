@@ -1,0 +1,20 @@
+"""The state behind a variable's reference."""
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import FailedPreconditionError
+from sparkflow_runtime.resources.variable import Variable
+
+
+def test_reading_gives_the_array_itself():
+    variable = Variable("w", dtypes.float32, (2,))
+    variable.array = np.ones(2, np.float32)
+    assert variable.read() is variable.array
+
+
+def test_reading_before_the_first_assignment_names_the_variable():
+    with pytest.raises(FailedPreconditionError) as caught:
+        Variable("layer/w", dtypes.float32, (2,)).read()
+    assert str(caught.value).startswith("Attempting to use uninitialized value layer/w;")
