@@ -1,0 +1,145 @@
+"""Queues as ops."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from sparkflow_runtime.ops import queue, registry
+from sparkflow_runtime.testing.eager import EagerBuilder
+from sparkflow_runtime.testing.step import FakeStep
+
+DEADLINE_S = 60
+TYPES = [dtypes.float32, dtypes.int32]
+
+
+@pytest.fixture
+def g():
+    return EagerBuilder()
+
+
+def new_queue(g, op="FIFOQueueV2", name="q", shapes=((), (2,)), **attrs):
+    attrs = {"component_types": TYPES, "shapes": list(shapes), **attrs}
+    return getattr(g, op)(name=name, **attrs)
+
+
+def put(g, handle, number):
+    g.QueueEnqueueV2(handle, [np.float32(number), np.int32([number, 0])])
+
+
+def test_elements_travel(g):
+    handle = new_queue(g, capacity=10)
+    put(g, handle, 1)
+    g.QueueEnqueueManyV2(handle, [np.float32([2, 3, 4]), np.ones((3, 2), np.int32)])
+    assert g.QueueSizeV2(handle).value == 4
+    first, second = g.QueueDequeueV2(handle, component_types=TYPES)
+    assert first.value == 1
+    np.testing.assert_array_equal(second.value, [1, 0])
+    many = g.QueueDequeueManyV2(handle, 2, component_types=TYPES)
+    np.testing.assert_array_equal(many[0].value, [2, 3])
+    assert not g.QueueIsClosedV2(handle).value
+    g.QueueCloseV2(handle)
+    assert g.QueueIsClosedV2(handle).value
+    rest = g.QueueDequeueUpToV2(handle, 5, component_types=TYPES)
+    np.testing.assert_array_equal(rest[0].value, [4])
+    with pytest.raises(OutOfRangeError, match=r"FIFOQueue '_\d+_q' is closed and has insufficient"):
+        g.QueueDequeueV2(handle, component_types=TYPES)
+    with pytest.raises(CancelledError, match=r"FIFOQueue '_\d+_q' is closed\."):
+        put(g, handle, 1)
+
+
+def test_a_single_component(g):
+    handle = g.FIFOQueueV2(component_types=[dtypes.int64], shapes=[()])
+    g.QueueEnqueueV2(handle, [np.int64(3)])
+    (only,) = g.QueueDequeueV2(handle, component_types=[dtypes.int64])
+    assert only.value == 3
+
+
+def test_a_queue_is_its_session_s_unless_its_name_is_shared(g):
+    other = EagerBuilder()
+    other.context = type(g.context)(
+        **{
+            name: getattr(g.context, name)
+            for name in ("xp", "device_type", "device_name", "resources")
+        },
+        session=other.session,
+    )
+    assert new_queue(g).value is new_queue(g).value
+    assert new_queue(g).value is not new_queue(other).value
+    shared = new_queue(g, shared_name="s")
+    assert shared.value is new_queue(other, name="p", shared_name="s").value
+    g.QueueCloseV2(shared)
+    with pytest.raises(OutOfRangeError, match="FIFOQueue 's' is closed"):
+        g.QueueDequeueV2(shared, component_types=TYPES)
+
+
+def test_another_kind_of_elements_under_one_name_is_refused(g):
+    new_queue(g)
+    text = r"'q' exists on /job:localhost.* with float32 \(\), int32 \(2,\), but .* float32 \(3,\)"
+    with pytest.raises(InvalidArgumentError, match=text):
+        new_queue(g, shapes=((3,), (2,)))
+
+
+def test_a_giver_waits_until_there_is_room(g):
+    handle = new_queue(g, capacity=1)
+    put(g, handle, 1)
+    g.step = FakeStep()
+    with ThreadPoolExecutor(1) as pool:
+        given = pool.submit(put, g, handle, 2)
+        assert g.step.waiting.wait(DEADLINE_S)
+        g.step.cancel()
+        with pytest.raises(CancelledError):
+            given.result(DEADLINE_S)
+    assert g.QueueSizeV2(handle).value == 1
+
+
+def test_closing_can_cancel_who_waits(g):
+    handle = new_queue(g, capacity=1)
+    put(g, handle, 1)
+    g.step = FakeStep()
+    with ThreadPoolExecutor(1) as pool:
+        given = pool.submit(put, g, handle, 2)
+        assert g.step.waiting.wait(DEADLINE_S)
+        g.QueueCloseV2(handle, cancel_pending_enqueues=True)
+        with pytest.raises(CancelledError, match="Enqueue operation was cancelled"):
+            given.result(DEADLINE_S)
+
+
+def test_shuffling_is_reproducible_with_a_seed(g):
+    def order(name, seed):
+        handle = new_queue(g, "RandomShuffleQueueV2", name, seed=seed, min_after_dequeue=1)
+        g.QueueEnqueueManyV2(handle, [np.arange(20, dtype="f"), np.zeros((20, 2), np.int32)])
+        return g.QueueDequeueManyV2(handle, 19, component_types=TYPES)[0].value.tolist()
+
+    assert order("a", 3) == order("b", 3)
+    assert order("c", 3) != order("d", 4)
+    assert order("e", 3) != sorted(order("f", 3))
+
+
+def test_what_the_graph_tells_is_checked_at_construction(g):
+    handle = new_queue(g)
+    with pytest.raises(InvalidArgumentError, match="2 component_types and 1 shapes"):
+        new_queue(g, name="other", shapes=((),))
+    with pytest.raises(InvalidArgumentError, match="'n' must be >= 0, but is -1"):
+        g.QueueDequeueManyV2(handle, -1, component_types=TYPES)
+    with pytest.raises(InvalidArgumentError, match=r"no timeout of its own \(timeout_ms = 5\)"):
+        g.QueueDequeueV2(handle, component_types=TYPES, timeout_ms=5)
+
+
+def test_what_only_the_queue_knows_is_checked_at_run_time(g):
+    handle = new_queue(g)
+    text = "components are float32, int32, but int32 were asked for"
+    with pytest.raises(InvalidArgumentError, match=text):
+        g.QueueDequeueV2(handle, component_types=[dtypes.int32])
+    with pytest.raises(InvalidArgumentError, match=text):
+        g.QueueDequeueManyV2(handle, 1, component_types=[dtypes.int32])
+    with pytest.raises(InvalidArgumentError, match="'n' must be >= 0, but is -1"):
+        g.QueueDequeueManyV2(handle, g.tensor(np.int32(-1)), component_types=TYPES)
+
+
+def test_queues_are_stateful_and_live_on_the_cpu():
+    ops = [op for op in registry.all_ops() if type(op).__module__ == queue.__name__]
+    assert len(ops) == 10
+    assert all(op.stateful and set(op.kernels) == {"CPU"} for op in ops)
