@@ -1,0 +1,414 @@
+"""Several tensors into one and one into several: concatenation, splitting, stacking, unstacking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import INDEX, PLAIN, int8, int32, int64
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import int_attr, type_attr
+from sparkflow_runtime.ops.static import (
+    bracketed,
+    constant_scalar,
+    constant_vector,
+    scalar,
+    vector,
+    vector_length,
+)
+from sparkflow_runtime.shapes import Dim, Shape
+
+_COPIED = {"CPU": None, "GPU": PLAIN}
+
+
+class _Concatenation(Op):
+    """Tensors one after the other along one dimension; the rest of their shapes must agree.
+
+    Attributes:
+        axis_index: Which input is the axis: the first or the last.
+    """
+
+    outputs = "output: T"
+    kernels = _COPIED
+    axis_index: ClassVar[int]
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The common sizes, with the sum along the axis."""
+        index = range(len(node.shapes))[self.axis_index]
+        axis = constant_scalar(node, index, "axis")
+        return [_concatenated([s for i, s in enumerate(node.shapes) if i != index], axis)]
+
+    def compute(self, xp: Any, *inputs: Array) -> Array:
+        """The joined tensor.
+
+        Raises:
+            InvalidArgumentError: The shapes differ in another dimension, or the axis is outside.
+        """
+        *rest, axis_input = inputs if self.axis_index else (*inputs[1:], inputs[0])
+        axis = scalar(axis_input, "axis")
+        _concatenated([value.shape for value in rest], axis)
+        return xp.concatenate(rest, axis)
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """Each input gets its part of dy."""
+        inputs = list(op.inputs)
+        axis = inputs.pop(self.axis_index)
+        parts = _parts(g, inputs, axis, dy)
+        return (*parts, None) if self.axis_index else (None, *parts)
+
+
+def _parts(g: GraphBuilder, like: Sequence[Tensor], axis: Tensor, whole: Tensor) -> list[Tensor]:
+    """`whole` cut along `axis` into pieces of the shapes of `like`."""
+    position = g.value(axis)
+    sizes: list[Dim] = []
+    if position is not None:
+        for tensor in like:
+            shape = g.shape(tensor)
+            sizes.append(None if shape is None else shape[int(position)])
+    if sizes and None not in sizes:
+        lengths = np.array(sizes, np.int32)
+        return list(g.SplitV(whole, lengths, np.array(position, np.int32), num_split=len(like)))
+    axis = g.FloorMod(g.Cast(axis, SrcT=axis.dtype, DstT=int32), g.Rank(whole))
+    vectors = list(g.ShapeN(list(like)))
+    offsets = g.ConcatOffset(axis, vectors)
+    pieces = zip(offsets, vectors, strict=True)
+    return [g.Slice(whole, offset, size) for offset, size in pieces]
+
+
+def _concatenated(given: Sequence[Shape], axis: int | None) -> Shape:
+    """The shape of the joined tensor; `axis` None when unknown."""
+    known = [shape for shape in given if shape is not None]
+    if not known:
+        return None
+    rank = len(known[0])
+    for other in known:
+        if len(other) != rank:
+            raise InvalidArgumentError(
+                message=f"ConcatOp : Ranks of all input tensors should match: "
+                f"shape[0] = {bracketed(known[0])} vs. {bracketed(other)}"
+            )
+    if rank == 0:
+        raise InvalidArgumentError(
+            message="ConcatOp : Scalars cannot be concatenated; pack them instead"
+        )
+    if axis is None:
+        return (None,) * rank
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(
+            message=f"ConcatOp : Expected concatenating dimensions in the range "
+            f"[{-rank}, {rank}), but got {axis}"
+        )
+    axis %= rank
+    total: Dim = 0
+    result: list[Dim] = [None] * rank
+    for index, shape in enumerate(given):
+        each = (None,) * rank if shape is None else shape
+        size = each[axis]
+        total = None if total is None or size is None else total + size
+        for dim in range(rank):
+            if dim == axis:
+                continue
+            if result[dim] is not None and each[dim] is not None and result[dim] != each[dim]:
+                raise InvalidArgumentError(
+                    message=f"ConcatOp : Dimension {dim} in both shapes must be equal: "
+                    f"shape[0] = {bracketed(given[0])} vs. shape[{index}] = {bracketed(shape)}"
+                )
+            result[dim] = each[dim] if result[dim] is None else result[dim]
+    result[axis] = total
+    return tuple(result)
+
+
+@register
+class ConcatV2(_Concatenation):
+    """Tensors joined along `axis`, the last input."""
+
+    inputs = "values: N * T, axis: Tidx"
+    attrs = {"N": int_attr(minimum=2), "T": type_attr(), "Tidx": type_attr(INDEX, int32)}
+    axis_index = -1
+
+
+@register
+class Concat(_Concatenation):
+    """Tensors joined along `concat_dim`, the first input."""
+
+    inputs = "concat_dim: int32, values: N * T"
+    attrs = {"N": int_attr(minimum=2), "T": type_attr()}
+    axis_index = 0
+
+
+@register
+class ConcatOffset(Op):
+    """Where each of several tensors begins in their concatenation, given their shapes."""
+
+    inputs = "concat_dim: int32, shape: N * shape_type"
+    outputs = "offset: N * shape_type"
+    attrs = {"N": int_attr(minimum=2), "shape_type": type_attr(INDEX, int32)}
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """Vectors as long as the shapes."""
+        node.with_rank(0, 0, "concat_dim")
+        return [node.with_rank(i, 1, "shape") for i in range(1, len(node.shapes))]
+
+    def compute(self, xp: Any, concat_dim: Array, *vectors: Array) -> tuple[Array, ...]:
+        """Zeros but for the sum of the sizes before, at `concat_dim`.
+
+        Raises:
+            InvalidArgumentError: The shapes differ in another dimension.
+        """
+        axis = scalar(concat_dim, "concat_dim")
+        dims = [vector(each, "shape") for each in vectors]
+        rank = len(_concatenated(dims, axis) or ())
+        offsets = []
+        position = 0
+        for each in dims:
+            offset = [0] * rank
+            offset[axis] = position
+            position += each[axis]
+            offsets.append(xp.asarray(offset, dtype=vectors[0].dtype))
+        return tuple(offsets)
+
+
+@register
+class Split(Op):
+    """`num_split` equal parts along a dimension."""
+
+    inputs = "split_dim: int32, value: T"
+    outputs = "output: num_split * T"
+    attrs = {"num_split": int_attr(minimum=1), "T": type_attr()}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of each part."""
+        axis, shape = constant_scalar(node, 0, "split_dim"), node.shapes[1]
+        parts = node.attrs["num_split"]
+        if shape is None or axis is None:
+            return [shapes.unknown(None if shape is None else len(shape))] * parts
+        axis = _checked_split_axis(axis, len(shape))
+        dim = shape[axis]
+        size = None if dim is None else _equal_part(dim, parts)
+        return [(*shape[:axis], size, *shape[axis + 1 :])] * parts
+
+    def compute(
+        self, xp: Any, split_dim: Array, value: Array, *, num_split: int
+    ) -> tuple[Array, ...]:
+        """Views of the parts.
+
+        Raises:
+            InvalidArgumentError: The dimension does not exist or has no `num_split` equal parts.
+        """
+        axis = _checked_split_axis(scalar(split_dim, "split_dim"), value.ndim)
+        size = _equal_part(value.shape[axis], num_split)
+        return _cut(value, axis, [size] * num_split)
+
+    def gradient(
+        self, g: GraphBuilder, op: OperationView, *grads: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        """The parts' gradients joined."""
+        return None, _joined(g, op, grads, op.inputs[0])
+
+
+@register
+class SplitV(Op):
+    """Parts of the sizes `size_splits` along a dimension; one size may be -1: what is left."""
+
+    inputs = "value: T, size_splits: Tlen, split_dim: int32"
+    outputs = "output: num_split * T"
+    attrs = {
+        "num_split": int_attr(minimum=1),
+        "T": type_attr(),
+        "Tlen": type_attr(INDEX | {int8}, int64),
+    }
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of each part."""
+        axis = constant_scalar(node, 2, "split_dim")
+        sizes = constant_vector(node, 1, "size_splits")
+        shape, parts = node.shapes[0], node.attrs["num_split"]
+        length = vector_length(node, 1) if sizes is None else len(sizes)
+        if length not in (None, parts):
+            raise InvalidArgumentError(
+                message=f"size_splits has {length} elements, but num_split is {parts}"
+            )
+        if shape is None or axis is None:
+            return [shapes.unknown(None if shape is None else len(shape))] * parts
+        axis = _checked_split_axis(axis, len(shape))
+        pieces: Sequence[Dim] = (
+            (None,) * parts if sizes is None else _part_sizes(sizes, shape[axis])
+        )
+        return [(*shape[:axis], size, *shape[axis + 1 :]) for size in pieces]
+
+    def compute(
+        self, xp: Any, value: Array, size_splits: Array, split_dim: Array, *, num_split: int
+    ) -> tuple[Array, ...]:
+        """Views of the parts.
+
+        Raises:
+            InvalidArgumentError: The dimension does not exist or the sizes do not add up to it.
+        """
+        axis = _checked_split_axis(scalar(split_dim, "split_dim"), value.ndim)
+        sizes = vector(size_splits, "size_splits")
+        if len(sizes) != num_split:
+            raise InvalidArgumentError(
+                message=f"size_splits has {len(sizes)} elements, but num_split is {num_split}"
+            )
+        return _cut(value, axis, _part_sizes(sizes, value.shape[axis]))
+
+    def gradient(
+        self, g: GraphBuilder, op: OperationView, *grads: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        """The parts' gradients joined."""
+        return _joined(g, op, grads, op.inputs[2]), None, None
+
+
+def _checked_split_axis(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(
+            message=f"{-rank} <= split_dim < {rank} must hold for a tensor of rank {rank}, "
+            f"but split_dim is {axis}"
+        )
+    return axis % rank
+
+
+def _equal_part(dim: int, parts: int) -> int:
+    if dim % parts:
+        raise InvalidArgumentError(
+            message=f"Dimension size must be evenly divisible by {parts} but is {dim}"
+        )
+    return dim // parts
+
+
+def _part_sizes(sizes: Sequence[int], dim: Dim) -> list[Dim]:
+    """The sizes with -1 replaced by what is left of `dim`, None where that is unknown."""
+    given = sum(size for size in sizes if size != -1)
+    free = list(sizes).count(-1)
+    if free > 1 or any(size < -1 for size in sizes):
+        raise InvalidArgumentError(
+            message=f"size_splits {bracketed(sizes)} may hold one -1 and else no negative size"
+        )
+    if dim is not None and (given != dim if not free else given > dim):
+        raise InvalidArgumentError(
+            message=f"size_splits {bracketed(sizes)} must add up to the size {dim} "
+            "of the dimension that is split"
+        )
+    rest = None if dim is None else dim - given
+    return [rest if size == -1 else size for size in sizes]
+
+
+def _cut(value: Array, axis: int, sizes: Sequence[Dim]) -> tuple[Array, ...]:
+    before = (slice(None),) * axis
+    parts = []
+    start = 0
+    for size in sizes:
+        assert size is not None
+        parts.append(value[(*before, slice(start, start + size))])
+        start += size
+    return tuple(parts)
+
+
+def _joined(g: GraphBuilder, op: OperationView, grads: Sequence[Tensor], axis: Tensor) -> Tensor:
+    """The gradients of all outputs along `axis`, zeros for outputs without."""
+    complete = _complete(g, op, grads)
+    return g.ConcatV2(complete, axis) if len(complete) > 1 else complete[0]
+
+
+def _complete(g: GraphBuilder, op: OperationView, grads: Sequence[Tensor]) -> list[Tensor]:
+    return [
+        g.ZerosLike(output) if grad is None else grad
+        for grad, output in zip(grads, op.outputs, strict=True)
+    ]
+
+
+@register
+class Pack(Op):
+    """Tensors of one shape stacked along a new dimension."""
+
+    inputs = "values: N * T"
+    outputs = "output: T"
+    attrs = {"N": int_attr(minimum=1), "T": type_attr(), "axis": int_attr(0)}
+    kernels = _COPIED
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The common shape with N inserted."""
+        merged: Shape = None
+        for index, shape in enumerate(node.shapes):
+            if not shapes.is_compatible(merged, shape):
+                raise InvalidArgumentError(message=_pack_text(merged, shape, index))
+            merged = shapes.merge(merged, shape)
+        if merged is None:
+            return [None]
+        axis = _checked_stack_axis(node.attrs["axis"], len(merged) + 1)
+        return [(*merged[:axis], len(node.shapes), *merged[axis:])]
+
+    def compute(self, xp: Any, *values: Array, axis: int) -> Array:
+        """The stacked tensor.
+
+        Raises:
+            InvalidArgumentError: The shapes differ.
+        """
+        for index, value in enumerate(values):
+            if value.shape != values[0].shape:
+                raise InvalidArgumentError(message=_pack_text(values[0].shape, value.shape, index))
+        return xp.stack(values, _checked_stack_axis(axis, values[0].ndim + 1))
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
+        """Each input gets its slice of dy."""
+        return tuple(g.Unpack(dy, num=op.get_attr("N"), axis=op.get_attr("axis")))
+
+
+def _pack_text(first: Shape, other: Shape, index: int) -> str:
+    return (
+        f"Shapes of all inputs must match: values[0].shape = {bracketed(first)} "
+        f"!= values[{index}].shape = {bracketed(other)}"
+    )
+
+
+def _checked_stack_axis(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(message=f"axis = {axis} not in [{-rank}, {rank})")
+    return axis % rank
+
+
+@register
+class Unpack(Op):
+    """The slices of a tensor along one dimension, one output for each."""
+
+    inputs = "value: T"
+    outputs = "output: num * T"
+    attrs = {"num": int_attr(minimum=0), "T": type_attr(), "axis": int_attr(0)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape without the dimension."""
+        shape, num = node.shapes[0], node.attrs["num"]
+        if shape is None:
+            return [None] * num
+        axis = _checked_unstack(shape, node.attrs["axis"], num)
+        return [shape[:axis] + shape[axis + 1 :]] * num
+
+    def compute(self, xp: Any, value: Array, *, num: int, axis: int) -> tuple[Array, ...]:
+        """Views of the slices.
+
+        Raises:
+            InvalidArgumentError: The dimension does not exist or is not of size `num`.
+        """
+        before = (slice(None),) * _checked_unstack(value.shape, axis, num)
+        return tuple(value[(*before, i, ...)] for i in range(num))
+
+    def gradient(self, g: GraphBuilder, op: OperationView, *grads: Tensor) -> tuple[Tensor, ...]:
+        """The slices' gradients stacked."""
+        return (g.Pack(_complete(g, op, grads), axis=op.get_attr("axis")),)
+
+
+def _checked_unstack(shape: Sequence[Dim], axis: int, num: int) -> int:
+    axis = _checked_stack_axis(axis, len(shape))
+    if shape[axis] not in (None, num):
+        raise InvalidArgumentError(
+            message=f"Dimension {axis} must be of size {num} to be unpacked, but is {shape[axis]} "
+            f"in shape {bracketed(shape)}"
+        )
+    return axis

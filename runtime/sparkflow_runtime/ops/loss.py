@@ -1,0 +1,173 @@
+"""Softmax cross entropy, with dense and with integer labels, and its gradient in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import FLOATING, INDEX, int64
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import type_attr
+from sparkflow_runtime.ops.static import bracketed
+from sparkflow_runtime.shapes import Shape
+
+_SHOWN_LABELS = 100
+
+
+def _log_softmax(xp: Any, features: Array) -> tuple[Array, Array]:
+    """(log softmax, softmax) of every row; float16 is computed in float32."""
+    wide = features.astype(xp.float32) if features.dtype == xp.float16 else features
+    if not wide.size:
+        return wide.copy(), wide.copy()
+    shifted = wide - wide.max(axis=1, keepdims=True)
+    exponentials = xp.exp(shifted)
+    sums = exponentials.sum(axis=1, keepdims=True)
+    shifted -= xp.log(sums)
+    exponentials /= sums
+    return shifted, exponentials
+
+
+def _column(g: GraphBuilder, vector: Tensor) -> Tensor:
+    return g.ExpandDims(vector, np.array(-1, np.int32))
+
+
+def _through_backprop(g: GraphBuilder, logits: Tensor, grad: Tensor | None) -> Tensor | None:
+    """What a gradient of `backprop` = softmax - labels adds to that of the logits."""
+    if grad is None:
+        return None
+    softmax = g.Softmax(logits)
+    inner = g.Sum(g.Mul(grad, softmax), np.array([1], np.int32), keep_dims=True)
+    return g.Mul(g.Sub(grad, inner), softmax)
+
+
+@register
+class SoftmaxCrossEntropyWithLogits(Op):
+    """Per row: loss = -sum(labels · log softmax(features)), backprop = softmax(features) - labels.
+
+    features and labels: [batch, classes], one of them may have size 1 where the other has more.
+    Labels are expected to add up to 1 per row: backprop is the loss's gradient only then.
+    """
+
+    inputs = "features: T, labels: T"
+    outputs = "loss: T, backprop: T"
+    attrs = {"T": type_attr(FLOATING)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """(batch,) and (batch, classes)."""
+        both = shapes.broadcast(node.with_rank(0, 2, "logits"), node.with_rank(1, 2, "labels"))
+        assert both is not None
+        return [both[:1], both]
+
+    def compute(self, xp: Any, features: Array, labels: Array) -> tuple[Array, Array]:
+        """(loss, backprop).
+
+        Raises:
+            InvalidArgumentError: Not two matrices, or their shapes cannot be broadcast.
+        """
+        if features.ndim != 2 or labels.ndim != 2 or not _broadcastable(features, labels):
+            raise InvalidArgumentError(
+                message="logits and labels must be broadcastable: logits_size="
+                f"{bracketed(features.shape)} labels_size={bracketed(labels.shape)}"
+            )
+        if features.shape != labels.shape:
+            features, labels = xp.broadcast_arrays(features, labels)
+        log_softmax, softmax = _log_softmax(xp, features)
+        loss = -xp.einsum("ij,ij->i", log_softmax, labels.astype(log_softmax.dtype, copy=False))
+        backprop = softmax - labels
+        return loss.astype(labels.dtype, copy=False), backprop.astype(labels.dtype, copy=False)
+
+    def gradient(
+        self, g: GraphBuilder, op: OperationView, dloss: Tensor | None, dbackprop: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        """The gradients of features, dloss · backprop, and of labels, -dloss · log softmax.
+
+        A gradient of `backprop`, which second derivatives bring, adds its part to the features'.
+        """
+        features = op.inputs[0]
+        second = _through_backprop(g, features, dbackprop)
+        if dloss is None:
+            return second, None
+        column = _column(g, dloss)
+        first = g.Mul(column, op.outputs[1])
+        dlabels = g.Neg(g.Mul(column, g.LogSoftmax(features)))
+        return first if second is None else g.Add(first, second), dlabels
+
+
+def _broadcastable(a: Array, b: Array) -> bool:
+    return all(x == y or 1 in (x, y) for x, y in zip(a.shape, b.shape, strict=True))
+
+
+@register
+class SparseSoftmaxCrossEntropyWithLogits(Op):
+    """Per row: loss = -log softmax(features)[label], backprop = softmax(features) - one_hot(label).
+
+    features: [batch, classes]; labels: [batch] integers in [0, classes).
+    """
+
+    inputs = "features: T, labels: Tlabels"
+    outputs = "loss: T, backprop: T"
+    attrs = {"T": type_attr(FLOATING), "Tlabels": type_attr(INDEX, int64)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """(batch,) and (batch, classes)."""
+        features = node.with_rank(0, 2, "logits")
+        (rows,) = node.with_rank(1, 1, "labels")
+        if None not in (features[0], rows) and features[0] != rows:
+            raise InvalidArgumentError(message=_batch_text(features, (rows,)))
+        batch = rows if features[0] is None else features[0]
+        return [(batch,), (batch, features[1])]
+
+    def compute(self, xp: Any, features: Array, labels: Array) -> tuple[Array, Array]:
+        """(loss, backprop).
+
+        Raises:
+            InvalidArgumentError: A label outside [0, classes), or shapes that do not fit.
+        """
+        if features.ndim != 2 or labels.shape != features.shape[:1]:
+            raise InvalidArgumentError(message=_batch_text(features.shape, labels.shape))
+        rows, classes = features.shape
+        _check_labels(labels, classes)
+        log_softmax, backprop = _log_softmax(xp, features)
+        where = (xp.arange(rows), labels)
+        loss = -log_softmax[where]
+        backprop[where] -= 1
+        return loss.astype(features.dtype, copy=False), backprop.astype(features.dtype, copy=False)
+
+    def gradient(
+        self, g: GraphBuilder, op: OperationView, dloss: Tensor | None, dbackprop: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        """The gradient of features is dloss · backprop.
+
+        A gradient of `backprop`, which second derivatives bring, adds its part.
+        """
+        second = _through_backprop(g, op.inputs[0], dbackprop)
+        if dloss is None:
+            return second, None
+        first = g.Mul(_column(g, dloss), op.outputs[1])
+        return first if second is None else g.Add(first, second), None
+
+
+def _batch_text(features: Shape, labels: Shape) -> str:
+    return (
+        "logits and labels must have the same first dimension, "
+        f"got logits shape {bracketed(features)} and labels shape {bracketed(labels)}"
+    )
+
+
+def _check_labels(labels: Array, classes: int) -> None:
+    if not labels.size or (int(labels.min()) >= 0 and int(labels.max()) < classes):
+        return
+    values = labels.tolist()
+    offending = next(label for label in values if not 0 <= label < classes)
+    shown = " ".join(map(str, values[:_SHOWN_LABELS]))
+    more = " ..." if len(values) > _SHOWN_LABELS else ""
+    raise InvalidArgumentError(
+        message=f"Received a label value of {offending} which is outside the valid range of "
+        f"[0, {classes}).  Label values: {shown}{more}"
+    )

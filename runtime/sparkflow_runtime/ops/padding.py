@@ -1,0 +1,241 @@
+"""Tensors with a border: of zeros, of a constant, of their own mirror image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import INDEX, PLAIN, int32
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import string_attr, type_attr
+from sparkflow_runtime.ops.static import bracketed, shape_tensor
+from sparkflow_runtime.shapes import Dim, Shape
+
+Widths = Sequence[tuple[int, int]]
+"""(before, after) per dimension."""
+
+_TPADDINGS = type_attr(INDEX, int32)
+
+
+def _static_widths(node: Inference) -> tuple[tuple[Dim, ...] | None, Widths | None]:
+    """The input's shape and the paddings, each as far as it is known."""
+    shape, paddings = node.shapes[0], node.shapes[1]
+    value = node.value(1)
+    if paddings is not None and (len(paddings) != 2 or paddings[1] not in (None, 2)):
+        raise InvalidArgumentError(
+            message=f"paddings must be a matrix with 2 columns: {bracketed(paddings)}"
+        )
+    rows = None if paddings is None else paddings[0]
+    if shape is None:
+        shape = shapes.unknown(rows)
+    elif rows not in (None, len(shape)):
+        raise InvalidArgumentError(
+            message="The first dimension of paddings must be the rank of inputs: "
+            f"{bracketed(paddings)}, {bracketed(shape)}"
+        )
+    return shape, None if value is None else _checked(value)
+
+
+def _checked(paddings: Array) -> Widths:
+    widths = [(int(before), int(after)) for before, after in paddings.tolist()]
+    if any(width < 0 for pair in widths for width in pair):
+        raise InvalidArgumentError(message=f"Paddings must be non-negative: {paddings.tolist()}")
+    return widths
+
+
+def _widths(value: Array, paddings: Array) -> Widths:
+    """The paddings of a kernel's inputs."""
+    if paddings.shape != (value.ndim, 2):
+        raise InvalidArgumentError(
+            message=f"paddings must be a matrix of shape [{value.ndim},2] for a tensor of rank "
+            f"{value.ndim}, but has shape {bracketed(paddings.shape)}"
+        )
+    return _checked(paddings)
+
+
+def _padded_shape(node: Inference) -> Shape:
+    shape, widths = _static_widths(node)
+    if shape is None or widths is None:
+        return shapes.unknown(None if shape is None else len(shape))
+    return tuple(
+        None if dim is None else dim + before + after
+        for dim, (before, after) in zip(shape, widths, strict=True)
+    )
+
+
+def pad_constant(xp: Any, value: Array, widths: Widths, constant: Any) -> Array:
+    """`value` with `before` and `after` elements equal to `constant` around each dimension."""
+    shape = tuple(
+        dim + before + after for dim, (before, after) in zip(value.shape, widths, strict=True)
+    )
+    result = xp.full(shape, constant, value.dtype)
+    inside = tuple(
+        slice(before, before + dim) for dim, (before, _) in zip(value.shape, widths, strict=True)
+    )
+    result[inside] = value
+    return result
+
+
+def _inner_part(g: GraphBuilder, op: OperationView, dy: Tensor) -> Tensor:
+    """The gradient without the border."""
+    x, paddings = op.inputs[0], op.inputs[1]
+    before, _ = g.Unpack(paddings, num=2, axis=1)
+    return g.Slice(dy, before, shape_tensor(g, x, paddings.dtype))
+
+
+@register
+class Pad(Op):
+    """A tensor with `paddings[i]` = (before, after) zeros around dimension i."""
+
+    inputs = "input: T, paddings: Tpaddings"
+    outputs = "output: T"
+    attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS}
+    kernels = {"CPU": PLAIN, "GPU": PLAIN}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """Each size plus its paddings."""
+        return [_padded_shape(node)]
+
+    def compute(self, xp: Any, value: Array, paddings: Array) -> Array:
+        """The padded tensor.
+
+        Raises:
+            InvalidArgumentError: Not one pair per dimension, or a negative padding.
+        """
+        return pad_constant(xp, value, _widths(value, paddings), 0)
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """dx: dy without the border."""
+        return _inner_part(g, op, dy), None
+
+
+@register
+class PadV2(Op):
+    """As `Pad`, with a constant of choice."""
+
+    inputs = "input: T, paddings: Tpaddings, constant_values: T"
+    outputs = "output: T"
+    attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """Each size plus its paddings."""
+        node.with_rank(2, 0, "constant_values")
+        return [_padded_shape(node)]
+
+    def compute(self, xp: Any, value: Array, paddings: Array, constant_values: Array) -> Array:
+        """The padded tensor.
+
+        Raises:
+            InvalidArgumentError: Not one pair per dimension, or a negative padding.
+        """
+        return pad_constant(xp, value, _widths(value, paddings), constant_values)
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """dx: dy without the border; none for the constant, as in TensorFlow."""
+        return _inner_part(g, op, dy), None, None
+
+
+_MODE = string_attr(allowed=frozenset({"REFLECT", "SYMMETRIC"}))
+
+
+def _check_mirror(shape: Sequence[Dim], widths: Widths, mode: str) -> None:
+    """The border may be as wide as the mirrored part: the edge itself only for SYMMETRIC."""
+    edge = 1 if mode == "REFLECT" else 0
+    for axis, (dim, pair) in enumerate(zip(shape, widths, strict=True)):
+        if dim is not None and max(pair) > max(dim - edge, 0):
+            relation = "less than" if edge else "no greater than"
+            raise InvalidArgumentError(
+                message=f"paddings must be {relation} the dimension size: "
+                f"{pair[0]}, {pair[1]} not {relation} {dim} (dimension {axis})"
+            )
+
+
+@register
+class MirrorPad(Op):
+    """A tensor continued beyond its edges by its mirror image.
+
+    `REFLECT` mirrors about the edge elements (2 1 | 0 1 2 | 1 0), `SYMMETRIC` about the edges
+    (1 0 | 0 1 2 | 2 1).
+    """
+
+    inputs = "input: T, paddings: Tpaddings"
+    outputs = "output: T"
+    attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS, "mode": _MODE}
+    kernels = {"CPU": None, "GPU": PLAIN}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """Each size plus its paddings."""
+        shape, widths = _static_widths(node)
+        if shape is not None and widths is not None:
+            _check_mirror(shape, widths, node.attrs["mode"])
+        return [_padded_shape(node)]
+
+    def compute(self, xp: Any, value: Array, paddings: Array, *, mode: str) -> Array:
+        """The padded tensor.
+
+        Raises:
+            InvalidArgumentError: Paddings that do not fit, or wider than what can be mirrored.
+        """
+        widths = _widths(value, paddings)
+        _check_mirror(value.shape, widths, mode)
+        edge = 1 if mode == "REFLECT" else 0
+        for axis, (before, after) in enumerate(widths):
+            if before or after:
+                lead, size = (slice(None),) * axis, value.shape[axis]
+                low = xp.flip(value[(*lead, slice(edge, edge + before))], axis)
+                high = xp.flip(value[(*lead, slice(size - edge - after, size - edge))], axis)
+                value = xp.concatenate((low, value, high), axis)
+        return value
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """dx: dy with its border folded back."""
+        return g.MirrorPadGrad(dy, op.inputs[1], mode=op.get_attr("mode")), None
+
+
+@register
+class MirrorPadGrad(Op):
+    """A tensor with its border folded back onto the part it mirrors, and added there."""
+
+    inputs = "input: T, paddings: Tpaddings"
+    outputs = "output: T"
+    attrs = {"T": type_attr(PLAIN), "Tpaddings": _TPADDINGS, "mode": _MODE}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """Each size minus its paddings."""
+        shape, widths = _static_widths(node)
+        if shape is None or widths is None:
+            return [shapes.unknown(None if shape is None else len(shape))]
+        inner = tuple(
+            None if dim is None else dim - sum(pair)
+            for dim, pair in zip(shape, widths, strict=True)
+        )
+        _check_mirror(inner, widths, node.attrs["mode"])
+        return [inner]
+
+    def compute(self, xp: Any, value: Array, paddings: Array, *, mode: str) -> Array:
+        """The folded tensor.
+
+        Raises:
+            InvalidArgumentError: Paddings that do not fit, or wider than what can be mirrored.
+        """
+        widths = _widths(value, paddings)
+        inner = [dim - sum(pair) for dim, pair in zip(value.shape, widths, strict=True)]
+        _check_mirror(inner, widths, mode)
+        edge = 1 if mode == "REFLECT" else 0
+        for axis, (before, after) in enumerate(widths):
+            if before or after:
+                lead, size = (slice(None),) * axis, inner[axis]
+                low = xp.flip(value[(*lead, slice(0, before))], axis)
+                high = xp.flip(value[(*lead, slice(before + size, None))], axis)
+                value = value[(*lead, slice(before, before + size))].copy()
+                value[(*lead, slice(edge, edge + before))] += low
+                value[(*lead, slice(size - edge - after, size - edge))] += high
+        return value
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """The mirrored gradient."""
+        return g.MirrorPad(dy, op.inputs[1], mode=op.get_attr("mode")), None

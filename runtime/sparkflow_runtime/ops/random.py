@@ -1,0 +1,244 @@
+"""Random tensors.
+
+Every node has a stream of its own per session, a Philox generator (Salmon et al., "Parallel random
+numbers: as easy as 1, 2, 3", 2011) keyed with its seeds, so that a step's numbers depend neither on
+other nodes nor on which fetches ran before. The numbers are drawn on the host and copied to a GPU:
+the same graph gives the same numbers on both. They are not the numbers TensorFlow draws.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sparkflow_runtime.dtypes import FLOATING, INDEX, REAL, DType, int64
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import int_attr, type_attr
+from sparkflow_runtime.ops.static import (
+    bracketed,
+    checked_dims,
+    constant_scalar,
+    constant_shape,
+    ints,
+    scalar,
+)
+from sparkflow_runtime.shapes import Shape
+
+HostArray = np.ndarray[Any, Any]
+
+_SEEDS = {"seed": int_attr(0), "seed2": int_attr(0)}
+_KEY_MASK = (1 << 64) - 1
+_HALF_STEPS = 1 << 11
+"""float16 has 11 bits: as many equally spaced numbers in [0, 1)."""
+
+
+class RandomStream:
+    """The random numbers of one node of one session; what `lock` guards is `generator`.
+
+    Args:
+        seed, seed2: The node's seeds; both 0 for numbers that differ every time.
+    """
+
+    def __init__(self, seed: int, seed2: int) -> None:
+        if seed == 0 and seed2 == 0:
+            philox = np.random.Philox()
+        else:
+            key = np.array([seed & _KEY_MASK, seed2 & _KEY_MASK], np.uint64)
+            philox = np.random.Philox(key=key)
+        self.generator = np.random.Generator(philox)
+        self.lock = threading.Lock()
+
+
+class _RandomOp(Op):
+    """An op that draws from its node's stream in `draw`."""
+
+    stateful = True
+    gradient = not_differentiable
+    draw: ClassVar[Callable[..., HostArray]]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
+        """The kernel, with the stream that the session's other compiled steps use too."""
+        seeds = node.attrs["seed"], node.attrs["seed2"]
+        stream = context.session.get_or_create(
+            "", node.name, RandomStream, lambda: RandomStream(*seeds)
+        )
+        xp, draw, attrs = context.xp, self.draw, node.attrs
+
+        def kernel(*inputs: Array) -> Array:
+            host = [x.get() if hasattr(x, "get") else x for x in inputs]
+            with stream.lock:
+                result = draw(stream.generator, attrs, *host)
+            return xp.asarray(result)
+
+        return kernel
+
+
+class _OfShape(_RandomOp):
+    """Random numbers of a dtype in a shape given by a tensor."""
+
+    inputs = "shape: T"
+    outputs = "output: dtype"
+    attrs = {**_SEEDS, "dtype": type_attr(FLOATING), "T": type_attr(INDEX)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape asked for."""
+        return [constant_shape(node, 0, "shape")]
+
+
+def _dims(shape: HostArray) -> tuple[int, ...]:
+    if shape.ndim != 1:
+        raise InvalidArgumentError(
+            message=f"shape must be a vector of sizes, got shape {bracketed(shape.shape)}"
+        )
+    return checked_dims(ints(shape), "shape")
+
+
+@register
+class RandomUniform(_OfShape):
+    """Numbers in [0, 1), all equally likely."""
+
+    @staticmethod
+    def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
+        """The numbers."""
+        kind = attrs["dtype"].as_numpy_dtype
+        if kind is np.float16:
+            # Rounding float32 to float16 would give 1 at times.
+            steps = generator.integers(0, _HALF_STEPS, _dims(shape), np.int16)
+            return (steps / np.float32(_HALF_STEPS)).astype(kind)
+        return generator.random(_dims(shape), kind)
+
+
+def _standard_normal(
+    generator: np.random.Generator, dtype: DType, size: int | tuple[int, ...]
+) -> HostArray:
+    kind = dtype.as_numpy_dtype
+    if kind is np.float16:
+        return generator.standard_normal(size, np.float32).astype(kind)
+    return generator.standard_normal(size, kind)
+
+
+@register
+class RandomStandardNormal(_OfShape):
+    """Numbers with the density of the normal distribution of mean 0 and deviation 1."""
+
+    @staticmethod
+    def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
+        """The numbers."""
+        return _standard_normal(generator, attrs["dtype"], _dims(shape))
+
+
+@register
+class TruncatedNormal(_OfShape):
+    """As `RandomStandardNormal`, but numbers beyond 2 deviations are drawn again."""
+
+    @staticmethod
+    def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
+        """The numbers."""
+        result = np.asarray(_standard_normal(generator, attrs["dtype"], _dims(shape)))
+        flat = result.reshape(-1)
+        beyond = np.flatnonzero(np.abs(flat) > 2)
+        while beyond.size:
+            flat[beyond] = _standard_normal(generator, attrs["dtype"], beyond.size)
+            beyond = beyond[np.abs(flat[beyond]) > 2]
+        return result
+
+
+@register
+class RandomUniformInt(_RandomOp):
+    """Integers in [minval, maxval), all equally likely."""
+
+    inputs = "shape: T, minval: Tout, maxval: Tout"
+    outputs = "output: Tout"
+    attrs = {**_SEEDS, "Tout": type_attr(INDEX), "T": type_attr(INDEX)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape asked for."""
+        low, high = constant_scalar(node, 1, "minval"), constant_scalar(node, 2, "maxval")
+        if low is not None and high is not None:
+            _check_range(low, high)
+        return [constant_shape(node, 0, "shape")]
+
+    @staticmethod
+    def draw(
+        generator: np.random.Generator,
+        attrs: Any,
+        shape: HostArray,
+        minval: HostArray,
+        maxval: HostArray,
+    ) -> HostArray:
+        """The integers.
+
+        Raises:
+            InvalidArgumentError: minval is not below maxval.
+        """
+        low, high = scalar(minval, "minval"), scalar(maxval, "maxval")
+        _check_range(low, high)
+        return generator.integers(low, high, _dims(shape), attrs["Tout"].as_numpy_dtype)
+
+
+def _check_range(low: int, high: int) -> None:
+    if low >= high:
+        raise InvalidArgumentError(message=f"Need minval < maxval, got {low} >= {high}")
+
+
+@register
+class RandomShuffle(_RandomOp):
+    """The slices along the first dimension in random order."""
+
+    inputs = "value: T"
+    outputs = "output: T"
+    attrs = {**_SEEDS, "T": type_attr()}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of the input."""
+        return [node.shapes[0]]
+
+    @staticmethod
+    def draw(generator: np.random.Generator, attrs: Any, value: HostArray) -> HostArray:
+        """The shuffled tensor; a scalar stays as it is."""
+        return generator.permutation(value) if value.ndim else value
+
+
+@register
+class Multinomial(_RandomOp):
+    """Per row of `logits`, `num_samples` classes drawn with probability softmax(logits)."""
+
+    inputs = "logits: T, num_samples: int32"
+    outputs = "output: output_dtype"
+    attrs = {**_SEEDS, "T": type_attr(REAL), "output_dtype": type_attr(INDEX, int64)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """(batch, num_samples)."""
+        samples = constant_scalar(node, 1, "num_samples")
+        return [(node.with_rank(0, 2, "logits")[0], samples)]
+
+    @staticmethod
+    def draw(
+        generator: np.random.Generator, attrs: Any, logits: HostArray, num_samples: HostArray
+    ) -> HostArray:
+        """[batch, num_samples] class numbers.
+
+        Raises:
+            InvalidArgumentError: Not a matrix with at least one class, or a negative number.
+        """
+        count = scalar(num_samples, "num_samples")
+        if logits.ndim != 2 or not logits.shape[1] or count < 0:
+            raise InvalidArgumentError(
+                message="logits must be [batch, classes] with classes > 0 and num_samples >= 0, "
+                f"got shape {bracketed(logits.shape)} and num_samples {count}"
+            )
+        wide = logits.astype(np.float64)
+        weights = np.cumsum(np.exp(wide - wide.max(axis=1, keepdims=True, initial=-np.inf)), axis=1)
+        points = generator.random((logits.shape[0], count)) * weights[:, -1:]
+        drawn = [
+            np.searchsorted(row, point, side="right")
+            for row, point in zip(weights, points, strict=True)
+        ]
+        result = np.array(drawn, attrs["output_dtype"].as_numpy_dtype)
+        return result.reshape(logits.shape[0], count)

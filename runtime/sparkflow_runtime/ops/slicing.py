@@ -1,0 +1,279 @@
+"""Contiguous and strided parts of tensors, and reversal.
+
+The rules of a strided slice are in `strided`, padding is in `padding`, taking by index in `gather`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import INDEX, int16, int32
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import int_attr, type_attr
+from sparkflow_runtime.ops.static import (
+    bracketed,
+    checked_dims,
+    constant_shape,
+    constant_vector,
+    shape_tensor,
+    vector,
+    vector_length,
+)
+from sparkflow_runtime.ops.strided import Masks, StridedSpec, static_shape
+from sparkflow_runtime.shapes import Dim, Shape
+
+
+@register
+class Slice(Op):
+    """The part of a tensor that begins at `begin` and has the sizes `size`; -1: all the rest."""
+
+    inputs = "input: T, begin: Index, size: Index"
+    outputs = "output: T"
+    attrs = {"T": type_attr(), "Index": type_attr(INDEX)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The sizes, as far as `begin` and `size` are known."""
+        begin, size = constant_vector(node, 1, "begin"), constant_vector(node, 2, "size")
+        shape = node.shapes[0]
+        if shape is None:
+            lengths = (vector_length(node, 1), vector_length(node, 2))
+            rank = lengths[0] if lengths[1] is None else lengths[1]
+            shape = shapes.unknown(rank)
+        if shape is None:
+            return [None]
+        if begin is not None and size is not None:
+            return [_slice_sizes(shape, begin, size)]
+        if size is None:
+            return [(None,) * len(shape)]
+        _check_slice_rank(len(shape), len(size))
+        return [tuple(None if dim == -1 else dim for dim in size)]
+
+    def compute(self, xp: Any, value: Array, begin: Array, size: Array) -> Array:
+        """A view.
+
+        Raises:
+            InvalidArgumentError: The part reaches beyond the tensor; the text names the dimension.
+        """
+        starts = vector(begin, "begin")
+        sizes = _slice_sizes(value.shape, starts, vector(size, "size"))
+        index = tuple(
+            slice(start, start + length)
+            for start, length in zip(starts, sizes, strict=True)
+            if length is not None
+        )
+        return value[(*index, ...)]
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """dx: dy surrounded by zeros."""
+        x, begin, _ = op.inputs
+        whole = shape_tensor(g, x, begin.dtype)
+        part = shape_tensor(g, op.outputs[0], begin.dtype)
+        after = g.Sub(g.Sub(whole, part), begin)
+        return g.Pad(dy, g.Pack([begin, after], axis=1)), None, None
+
+
+def _check_slice_rank(rank: int, length: int) -> None:
+    if length != rank:
+        raise InvalidArgumentError(
+            message=f"Expected begin and size arguments to be 1-D tensors of size {rank}, "
+            f"but got {length}"
+        )
+
+
+def _slice_sizes(
+    shape: Sequence[Dim], begin: Sequence[int], size: Sequence[int]
+) -> tuple[Dim, ...]:
+    """The sizes of the part, -1 resolved; None where the input's size is unknown."""
+    _check_slice_rank(len(shape), len(begin))
+    _check_slice_rank(len(shape), len(size))
+    result: list[Dim] = []
+    for axis, (dim, start, length) in enumerate(zip(shape, begin, size, strict=True)):
+        if start < 0 or (dim is not None and start > dim):
+            bound = "?" if dim is None else dim
+            raise InvalidArgumentError(
+                message=f"Expected begin[{axis}] in [0, {bound}], but got {start}"
+            )
+        left = None if dim is None else dim - start
+        if length < -1 or (left is not None and length > left):
+            bound = "?" if left is None else left
+            raise InvalidArgumentError(
+                message=f"Expected size[{axis}] in [0, {bound}], but got {length}"
+            )
+        result.append(left if length == -1 else length)
+    return tuple(result)
+
+
+_MASKS = {
+    name: int_attr(0)
+    for name in (
+        "begin_mask",
+        "end_mask",
+        "ellipsis_mask",
+        "new_axis_mask",
+        "shrink_axis_mask",
+    )
+}
+
+
+@register
+class StridedSlice(Op):
+    """`input[begin:end:strides]` as Python's indexing means it, the special forms as bit masks.
+
+    Bit i of a mask speaks of element i of begin, end and strides: `begin_mask` and `end_mask` of a
+    missing bound, `ellipsis_mask` of `...`, `new_axis_mask` of `newaxis`, `shrink_axis_mask` of a
+    plain number.
+    """
+
+    inputs = "input: T, begin: Index, end: Index, strides: Index"
+    outputs = "output: T"
+    attrs = {"T": type_attr(), "Index": type_attr(INDEX | {int16}), **_MASKS}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The sizes of the part, as far as the bounds are known."""
+        masks = Masks.of(node.attrs)
+        begin, end, strides = (
+            constant_vector(node, i, name) for i, name in ((1, "begin"), (2, "end"), (3, "strides"))
+        )
+        lengths = {vector_length(node, i) for i in (1, 2, 3)} - {None}
+        if len(lengths) > 1:
+            raise InvalidArgumentError(
+                message="Expected begin, end, and strides to be 1D equal size tensors, but got "
+                f"shapes {', '.join(bracketed(node.shapes[i]) for i in (1, 2, 3))} instead"
+            )
+        if node.shapes[0] is None or not lengths:
+            return [None]
+        return [static_shape(node.shapes[0], begin, end, strides, lengths.pop(), masks)]
+
+    def compute(
+        self,
+        xp: Any,
+        value: Array,
+        begin: Array,
+        end: Array,
+        strides: Array,
+        *,
+        begin_mask: int,
+        end_mask: int,
+        ellipsis_mask: int,
+        new_axis_mask: int,
+        shrink_axis_mask: int,
+    ) -> Array:
+        """A view.
+
+        Raises:
+            InvalidArgumentError: A plain number outside its dimension, a stride of 0, too many
+                dimensions asked for.
+        """
+        masks = Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+        spec = StridedSpec.of(begin, end, strides, masks)
+        return value[spec.index(value.shape)]
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """dx: dy at the places that were taken, zero elsewhere."""
+        x, begin, end, strides = op.inputs
+        masks = {name: op.get_attr(name) for name in _MASKS}
+        shape = shape_tensor(g, x, begin.dtype if begin.dtype in INDEX else int32)
+        bounds = [
+            each if each.dtype in INDEX else g.Cast(each, SrcT=each.dtype, DstT=int32)
+            for each in (begin, end, strides)
+        ]
+        return g.StridedSliceGrad(shape, *bounds, dy, **masks), None, None, None
+
+
+@register
+class StridedSliceGrad(Op):
+    """Zeros of shape `shape` with `dy` where the strided slice of these bounds lies."""
+
+    inputs = "shape: Index, begin: Index, end: Index, strides: Index, dy: T"
+    outputs = "output: T"
+    attrs = {"T": type_attr(), "Index": type_attr(INDEX), **_MASKS}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape given."""
+        return [constant_shape(node, 0, "shape")]
+
+    def compute(
+        self,
+        xp: Any,
+        shape: Array,
+        begin: Array,
+        end: Array,
+        strides: Array,
+        dy: Array,
+        *,
+        begin_mask: int,
+        end_mask: int,
+        ellipsis_mask: int,
+        new_axis_mask: int,
+        shrink_axis_mask: int,
+    ) -> Array:
+        """The padded gradient.
+
+        Raises:
+            InvalidArgumentError: `dy` does not have the shape of the slice.
+        """
+        masks = Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+        result = xp.zeros(checked_dims(vector(shape, "shape"), "shape"), dy.dtype)
+        index = StridedSpec.of(begin, end, strides, masks).index(result.shape)
+        expected = result[index].shape
+        if dy.shape != expected:
+            raise InvalidArgumentError(
+                message=f"shape of dy was {bracketed(dy.shape)} instead of {bracketed(expected)}"
+            )
+        result[index] = dy
+        return result
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """The same slice of the gradient."""
+        _, begin, end, strides, _ = op.inputs
+        masks = {name: op.get_attr(name) for name in _MASKS}
+        return None, None, None, None, g.StridedSlice(dy, begin, end, strides, **masks)
+
+
+@register
+class ReverseV2(Op):
+    """The tensor with its elements in reverse order along the dimensions in `axis`."""
+
+    inputs = "tensor: T, axis: Tidx"
+    outputs = "output: T"
+    attrs = {"Tidx": type_attr(INDEX, int32), "T": type_attr()}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The input's shape."""
+        axes, shape = constant_vector(node, 1, "axis"), node.shapes[0]
+        if axes is not None and shape is not None:
+            _reversed_axes(axes, len(shape))
+        return [shape]
+
+    def compute(self, xp: Any, tensor: Array, axis: Array) -> Array:
+        """A view.
+
+        Raises:
+            InvalidArgumentError: A dimension does not exist or is named twice.
+        """
+        axes = _reversed_axes(vector(axis, "axis"), tensor.ndim)
+        backwards = slice(None, None, -1)
+        index = tuple(backwards if i in axes else slice(None) for i in range(tensor.ndim))
+        return tensor[(*index, ...)]
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """The reversed gradient."""
+        return g.ReverseV2(dy, op.inputs[1]), None
+
+
+def _reversed_axes(axes: Sequence[int], rank: int) -> set[int]:
+    found: set[int] = set()
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise InvalidArgumentError(
+                message=f"'axis'[{axis}] is out of valid range [{-rank}, {rank - 1}]"
+            )
+        if axis % rank in found:
+            raise InvalidArgumentError(message=f"axis {axis % rank} specified more than once.")
+        found.add(axis % rank)
+    return found

@@ -1,0 +1,135 @@
+"""What is known before a step runs: integer inputs as Python ints, static shapes as constants.
+
+Ops read shapes, axes and paddings from tensors. Inference sees them when they are constants,
+kernels see them as small arrays; both use the functions below. Gradients use `shape_tensor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import DType, int32
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, Tensor
+from sparkflow_runtime.ops.op import Array, Inference
+from sparkflow_runtime.shapes import Dim, Shape
+
+
+def ints(array: Array) -> tuple[int, ...]:
+    """The elements of a vector (or of a scalar, as one) as Python ints."""
+    values = array.tolist()
+    return tuple(values) if isinstance(values, list) else (values,)
+
+
+def vector(array: Array, name: str) -> tuple[int, ...]:
+    """The elements of a kernel's input that must be a vector.
+
+    Raises:
+        InvalidArgumentError: It is not of rank 1.
+    """
+    if array.ndim != 1:
+        raise InvalidArgumentError(
+            message=f"{name} must be a vector, got shape {bracketed(array.shape)}"
+        )
+    return tuple(array.tolist())
+
+
+def scalar(array: Array, name: str) -> int:
+    """The value of a kernel's input that must be a scalar.
+
+    Raises:
+        InvalidArgumentError: It is not of rank 0.
+    """
+    if array.ndim != 0:
+        raise InvalidArgumentError(
+            message=f"{name} must be a scalar, got shape {bracketed(array.shape)}"
+        )
+    return int(array)
+
+
+def constant_vector(node: Inference, index: int, name: str) -> tuple[int, ...] | None:
+    """The elements of a vector input where the graph tells them, else None.
+
+    Raises:
+        InvalidArgumentError: The static rank is known and not 1.
+    """
+    node.with_rank(index, 1, name)
+    value = node.value(index)
+    return None if value is None else tuple(value.tolist())
+
+
+def constant_scalar(node: Inference, index: int, name: str) -> Any:
+    """The value of a scalar input where the graph tells it, else None.
+
+    Raises:
+        InvalidArgumentError: The static rank is known and not 0.
+    """
+    node.with_rank(index, 0, name)
+    value = node.value(index)
+    return None if value is None else value.item()
+
+
+def vector_length(node: Inference, index: int) -> int | None:
+    """The number of elements of a vector input, None when unknown."""
+    shape = node.shapes[index]
+    return None if shape is None else shape[0]
+
+
+def checked_dims(dims: Sequence[int], name: str) -> tuple[int, ...]:
+    """Sizes given by a tensor.
+
+    Raises:
+        InvalidArgumentError: One is negative.
+    """
+    for dim in dims:
+        if dim < 0:
+            raise InvalidArgumentError(
+                message=f"{name} must have no negative size, got {bracketed(dims)}"
+            )
+    return tuple(dims)
+
+
+def constant_shape(node: Inference, index: int, name: str) -> Shape:
+    """The shape that a vector input gives, as far as the graph tells it."""
+    dims = constant_vector(node, index, name)
+    if dims is None:
+        return shapes.unknown(vector_length(node, index))
+    return checked_dims(dims, name)
+
+
+def bracketed(shape: Sequence[Dim] | None) -> str:
+    """A shape or vector as TensorFlow's kernels print it: `[2,?]`."""
+    if shape is None:
+        return "<unknown>"
+    return f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
+
+
+def static_rank(g: GraphBuilder, tensor: Tensor) -> int | None:
+    """The static rank of a tensor, None when unknown."""
+    shape = g.shape(tensor)
+    return None if shape is None else len(shape)
+
+
+def shape_tensor(g: GraphBuilder, tensor: Tensor, dtype: DType = int32) -> Tensor:
+    """The shape of a tensor as a tensor: a constant where the static shape is complete."""
+    shape = g.shape(tensor)
+    if shape is not None and None not in shape:
+        return g.const(np.array(shape, dtype.as_numpy_dtype), dtype)
+    return g.Shape(tensor, out_type=dtype)
+
+
+def reshape_like(g: GraphBuilder, tensor: Tensor, like: Tensor) -> Tensor:
+    """`tensor` in the shape of `like`."""
+    return g.Reshape(tensor, shape_tensor(g, like))
+
+
+def all_axes(g: GraphBuilder, tensor: Tensor) -> Tensor:
+    """Every axis of a tensor, for a reduction to a scalar."""
+    rank = static_rank(g, tensor)
+    if rank is not None:
+        return g.const(np.arange(rank, dtype=np.int32), int32)
+    return g.Range(g.const(0, int32), g.Rank(tensor), g.const(1, int32))
