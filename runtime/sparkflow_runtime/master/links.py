@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 import grpc
@@ -18,6 +18,7 @@ from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.run_loop_pb2 import RunLoopUpdate
 from sparkflow_runtime.transport import rpc, status
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
+from sparkflow_runtime.transport.threads import DaemonThreads
 from sparkflow_runtime.worker.step import LoopUpdate
 from sparkflow_runtime.worker.worker import Worker
 
@@ -68,7 +69,7 @@ class LocalLink:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self._threads = ThreadPoolExecutor(256, thread_name_prefix="partition")
+        self._threads = DaemonThreads(rpc.MAX_THREADS, "partition")
 
     def devices(self) -> list[DeviceSpec]:
         """See `WorkerLink`."""
@@ -123,7 +124,7 @@ class LocalLink:
 
     def close(self) -> None:
         """Ends the threads; running partitions are aborted by the worker's own `close`."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
 
 
 class RemoteLink:

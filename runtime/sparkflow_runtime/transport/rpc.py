@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ import grpc
 from sparkflow_runtime import security
 from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.transport import status
+from sparkflow_runtime.transport.threads import DaemonThreads
 
 MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
 """protobuf's own limit."""
@@ -107,8 +107,9 @@ class RpcServer:
         interceptors: list[grpc.ServerInterceptor[Any, Any]] = []
         if token is not None:
             interceptors.append(security.TokenInterceptor(token))
+        self._threads = DaemonThreads(MAX_THREADS, "rpc")
         self._server = grpc.server(
-            ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="rpc"),
+            self._threads,  # type: ignore[arg-type]  # any executor does; the stubs ask for a pool
             handlers=services,
             interceptors=interceptors,
             options=_OPTIONS,
@@ -134,6 +135,7 @@ class RpcServer:
     def stop(self, grace_s: float = 0.5) -> None:
         """Refuses new calls and ends running ones after `grace_s` seconds; returns when done."""
         self._server.stop(grace_s).wait(grace_s + 5)
+        self._threads.shutdown(cancel_futures=True)
         self._stopped.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:

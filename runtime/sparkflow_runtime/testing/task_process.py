@@ -1,0 +1,77 @@
+"""One task of a `LocalCluster` as a process: `python -m sparkflow_runtime.testing.task_process`.
+
+It reads two lines of JSON from its standard input and answers each with one on its standard output:
+
+    {"job": "ps", "index": 0, "token": null}     ->  {"address": "127.0.0.1:40123"}
+    {"ps": ["127.0.0.1:40123"], "worker": []}    ->  {"ready": true}
+
+and serves until its standard input ends, which it does however the parent ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.server import Server
+
+_PR_SET_PDEATHSIG = 1
+
+
+def serve(requests: IO[str], answers: IO[str]) -> None:
+    """Runs one task until `requests` ends.
+
+    Args:
+        requests: Where the task's name and then the cluster are read from, see the module.
+        answers: Where the address and then the readiness are written to.
+    """
+    task = json.loads(requests.readline())
+    server = Server(None, task["job"], task["index"], port=0, token=task["token"])
+    try:
+        _answer(answers, {"address": server.address})
+        line = requests.readline()
+        if not line:
+            return  # The parent gave up before all tasks had an address.
+        server.set_cluster(cluster_of(json.loads(line)))
+        server.start()
+        _answer(answers, {"ready": True})
+        while requests.readline():
+            continue
+    finally:
+        server.stop()
+
+
+def cluster_of(addresses: Mapping[str, Sequence[str]]) -> ClusterDef:
+    """The addresses of each job's tasks as ClusterDef; jobs without tasks are left out."""
+    cluster = ClusterDef()
+    for name, tasks in addresses.items():
+        if tasks:
+            job = cluster.job.add(name=name)
+            for index, address in enumerate(tasks):
+                job.tasks[index] = address
+    return cluster
+
+
+def _answer(answers: IO[str], value: object) -> None:
+    print(json.dumps(value), file=answers, flush=True)
+
+
+def _die_with_parent() -> None:
+    """Has the kernel kill this process when its parent dies (Linux; elsewhere EOF must do)."""
+    if not sys.platform.startswith("linux"):
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)  # It died before the kernel was told.
+
+
+if __name__ == "__main__":
+    _die_with_parent()
+    serve(sys.stdin, sys.stdout)

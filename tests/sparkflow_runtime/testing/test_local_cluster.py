@@ -1,0 +1,139 @@
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from sparkflow_runtime.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnauthenticatedError,
+    UnavailableError,
+)
+from sparkflow_runtime.master.client import open_session
+from sparkflow_runtime.testing import local_cluster
+from sparkflow_runtime.testing.local_cluster import LocalCluster
+
+WORKER_1 = "/job:worker/replica:0/task:1/device:CPU:0"
+
+
+@contextlib.contextmanager
+def no_threads_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+        assert not thread.is_alive(), thread
+
+
+def devices(target: str, token: str | None = None) -> list[str]:
+    session = open_session(target, credentials=token)
+    try:
+        return sorted(device.name for device in session.list_devices())
+    finally:
+        session.close()
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_every_task_knows_all_others(processes: bool) -> None:
+    with LocalCluster(2, 2, token="t", processes=processes) as cluster:
+        expected = [
+            f"/job:{job}/replica:0/task:{index}/device:CPU:0"
+            for job in ("ps", "worker")
+            for index in (0, 1)
+        ]
+        for job in ("ps", "worker"):
+            for index in (0, 1):
+                assert devices(cluster.target(job, index), "t") == expected
+        with pytest.raises(UnauthenticatedError):
+            devices(cluster.target("ps", 0))
+
+
+def test_stop_leaves_no_thread_and_no_port() -> None:
+    with no_threads_left():
+        cluster = LocalCluster(1, 2)
+        devices(cluster.target("worker", 1))
+        cluster.stop()
+        cluster.stop()
+    with pytest.raises(UnavailableError):
+        devices(cluster.target("worker", 1))
+
+
+def test_stop_leaves_no_process() -> None:
+    cluster = LocalCluster(1, 1, processes=True)
+    processes = list(cluster._processes.values())
+    assert len(processes) == 2
+    cluster.stop()
+    cluster.stop()
+    assert [process.returncode for process in processes] == [0, 0]
+
+
+def test_killed_task_is_gone_and_others_stay() -> None:
+    with LocalCluster(1, 2, processes=True) as cluster:
+        process = cluster._process("worker", 1)
+        cluster.kill("worker", 1)
+        assert process.returncode == -signal.SIGKILL
+        with pytest.raises(UnavailableError):
+            devices(cluster.target("worker", 1))
+
+
+def test_stop_ends_a_paused_process() -> None:
+    cluster = LocalCluster(0, 1, processes=True)
+    process = cluster._process("worker", 0)
+    cluster.pause("worker", 0)
+    cluster.stop()
+    assert process.returncode is not None
+
+
+def test_processes_end_with_a_killed_parent() -> None:
+    program = (
+        "import os, signal\n"
+        "from sparkflow_runtime.testing.local_cluster import LocalCluster\n"
+        "cluster = LocalCluster(1, 1, processes=True)\n"
+        "print(*[p.pid for p in cluster._processes.values()], flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    # The children inherit the pipe: its end means that they have ended as well.
+    parent = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    assert parent.returncode == -signal.SIGKILL
+    pids = [int(pid) for pid in parent.stdout.split()]
+    assert len(pids) == 2
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            _require_running(pid)
+
+
+def _require_running(pid: int) -> None:
+    """Raises ProcessLookupError unless the process runs; an unreaped one does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        raise ProcessLookupError(pid) from None
+    if state in "ZX":
+        raise ProcessLookupError(pid)
+    os.kill(pid, 0)
+
+
+def test_a_process_that_cannot_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_cluster.sys, "executable", "/bin/false")
+    with pytest.raises(UnavailableError, match="Task 0 of job 'ps' ended with code 1"):
+        LocalCluster(1, 1, processes=True)
+
+
+def test_unknown_task_and_wrong_kind_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="at least one task, got 0 ps and 0 workers"):
+        LocalCluster(0, 0)
+    with LocalCluster(1, 0) as cluster:
+        assert cluster.server("ps", 0).target == cluster.target("ps", 0)
+        with pytest.raises(NotFoundError, match="no task 1 of job 'ps'"):
+            cluster.target("ps", 1)
+        with pytest.raises(FailedPreconditionError, match="processes=True"):
+            cluster.kill("ps", 0)
