@@ -1,0 +1,34 @@
+"""Training from Spark DataFrames: the only room that imports pyspark.
+
+The names are loaded when they are first asked for, because the processes that train on the
+executors live in this package too and must start without pyspark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparkflow.spark.errors import SparkTrainingError as SparkTrainingError
+    from sparkflow.spark.model import SparkTrainerModel as SparkTrainerModel
+    from sparkflow.spark.trainer import SparkTrainer as SparkTrainer
+
+_HOMES = {
+    "SparkTrainer": "sparkflow.spark.trainer",
+    "SparkTrainerModel": "sparkflow.spark.model",
+    "SparkTrainingError": "sparkflow.spark.errors",
+}
+
+__all__ = ["SparkTrainer", "SparkTrainerModel", "SparkTrainingError"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,54 @@
+"""The tasks of the barrier job and their roles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskName:
+    """A task of the cluster; written `worker task 1`."""
+
+    job: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.job} task {self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The tasks of the barrier job: parameter servers first, then workers.
+
+    Attributes:
+        num_ps: Tasks that hold variables.
+        num_workers: Tasks that train.
+    """
+
+    num_ps: int
+    num_workers: int
+
+    @property
+    def num_tasks(self) -> int:
+        """All tasks, one per partition of the placed rows."""
+        return self.num_ps + self.num_workers
+
+    @property
+    def tasks(self) -> list[TaskName]:
+        """All tasks; the index in the list is the partition."""
+        return [self.task(partition) for partition in range(self.num_tasks)]
+
+    def task(self, partition: int) -> TaskName:
+        """The task that runs on a partition."""
+        if partition < self.num_ps:
+            return TaskName("ps", partition)
+        return TaskName("worker", partition - self.num_ps)
+
+    def worker_rows(self, rows: int) -> list[int]:
+        """How many of `rows` rows each worker gets; they differ by one at most."""
+        share, rest = divmod(rows, self.num_workers)
+        return [share + (index < rest) for index in range(self.num_workers)]
+
+    def steps_per_epoch(self, rows: int, batch_size: int) -> int:
+        """Steps of the worker that has most rows; the last batch of an epoch may be short."""
+        return -(-max(self.worker_rows(rows)) // batch_size)
