@@ -21,7 +21,7 @@ from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differe
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, type_attr
 from sparkflow_runtime.ops.update import (
-    blocks,
+    in_blocks,
     locked,
     require_rows,
     require_same_shape,
@@ -98,10 +98,10 @@ class _Apply(Op):
         def run(*inputs: Any) -> Variable:
             apply = rule(xp, **{name: inputs[i] for i, name in scalars.items()}, **flags)
             variables: tuple[Variable, ...] = inputs[:count]
-            with locked(*variables):
+            with locked(variables):
                 arrays = [variable.read() for variable in variables]
                 for slot, array in zip(variables[1:], arrays[1:], strict=True):
-                    require_same_shape(slot, array, f"variable {variables[0].name!r}", arrays[0])
+                    require_same_shape(slot, array, "its variable", arrays[0])
                 self._update(xp, apply, variables[0], arrays, inputs)
             return variables[0]
 
@@ -117,8 +117,7 @@ class _Apply(Op):
     ) -> None:
         grad = inputs[self.grad_at]
         require_same_shape(variable, arrays[0], "the gradient", grad)
-        for scratch, (var, *slots, piece) in blocks(xp, [*arrays, grad]):
-            apply(scratch, piece, var, *slots)
+        in_blocks(xp, apply, grad, arrays)
 
 
 class _SparseApply(_Apply):
@@ -151,8 +150,7 @@ class _SparseApply(_Apply):
             )
         indices, grad = sum_duplicates(xp, indices, grad)
         rows = [array.take(indices, axis=0) for array in arrays]
-        for scratch, (var, *slots, piece) in blocks(xp, [*rows, grad]):
-            apply(scratch, piece, var, *slots)
+        in_blocks(xp, apply, grad, rows)
         for array, new in zip(arrays, rows, strict=True):
             array[indices] = new
 

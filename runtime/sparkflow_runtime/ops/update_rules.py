@@ -1,7 +1,7 @@
 """The formulas of the optimizers, once for dense updates and for updates of rows.
 
 A rule takes the step's scalars and returns a function that updates one flat piece in place:
-`apply(scratch, grad, var, *slots)`, where `scratch` is working memory of two rows like `var`.
+`apply(scratch, grad, var, *slots)`, where `scratch` is working memory: two arrays like `var`.
 Formulas are those of TensorFlow's training ops; papers are named with each. The scalars are numpy
 or cupy scalars of the variable's dtype.
 """
