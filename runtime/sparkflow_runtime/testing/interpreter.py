@@ -1,7 +1,7 @@
 """A slow interpreter of partitions: the definition that compiled programs are compared with.
 
-It binds and runs one node after the other, keeps every value to the end, and shares nothing with the
-compiler but the kernels.
+It binds and runs one node after the other, keeps every value to the end, and shares nothing with
+the compiler but the kernels.
 """
 
 from __future__ import annotations
