@@ -1,0 +1,13 @@
+"""What a model_fn is called for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+class ModeKeys:
+    """The modes a model_fn is called in."""
+
+    TRAIN: Final = "train"
+    EVAL: Final = "eval"
+    PREDICT: Final = "infer"

@@ -1,0 +1,262 @@
+"""`tf.gradients`: reverse accumulation over the graph, with the gradients that ops define."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sparkflow.graph.graph import Graph
+from sparkflow.graph.indexed_slices import IndexedSlices
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.scopes import graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow.graph_builder import FrontEndBuilder
+from sparkflow.ops.control import tuple_of
+from sparkflow_runtime.ops import registry
+
+Gradient = Tensor | IndexedSlices
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+) -> list[Gradient | None]:
+    """The derivatives of the sum of `ys` with respect to each of `xs`.
+
+    Args:
+        ys: A tensor or list of tensors.
+        xs: A tensor or variable, or a list of those.
+        grad_ys: One tensor per y (or None), by which its derivatives are multiplied; ones when not
+            given.
+        name: Name scope of the new nodes.
+        colocate_gradients_with_ops: Put each gradient where its forward operation is.
+        gate_gradients: Make all gradients of an operation available at the same time.
+        aggregation_method: Accepted; gradients over several paths are always added by AddN.
+        stop_gradients: Tensors taken as constants.
+
+    Returns:
+        One entry per x: a tensor; `IndexedSlices` where only some rows get a gradient; None where
+        `ys` do not depend on x.
+
+    Raises:
+        LookupError: An operation in between has no gradient.
+        TypeError: A y is not floating point or complex.
+        ValueError: A `grad_ys` does not fit its y, or the lists differ in length.
+    """
+    ys, xs, stop = (_listed(each) for each in (ys, xs, stop_gradients))
+    graph = graph_of([*ys, *xs])
+    with graph.as_default(), graph.name_scope(name):
+        targets = [graph.convert(y) for y in ys]
+        sources = [_source(graph, x) for x in xs]
+        seeds = _initial(graph, targets, _listed(grad_ys, len(targets)))
+        pass_ = _Backward(
+            graph,
+            targets,
+            sources,
+            {_source(graph, each) for each in stop},
+            colocate_gradients_with_ops,
+            gate_gradients,
+        )
+        return pass_.run(seeds)
+
+
+def _listed(value: Any, length: int = 0) -> list[Any]:
+    if value is None:
+        return [None] * length
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _source(graph: Graph, x: Any) -> Tensor:
+    # A variable is differentiated at its reference, through which every reading goes.
+    return x._to_tensor(as_ref=True) if isinstance(x, Symbolic) else graph.convert(x)
+
+
+def _initial(graph: Graph, ys: Sequence[Tensor], grad_ys: Sequence[Any]) -> list[Tensor]:
+    if len(ys) != len(grad_ys):
+        raise ValueError(f"Passed {len(grad_ys)} grad_ys for {len(ys)} ys")
+    seeds: list[Tensor] = []
+    for index, (y, given) in enumerate(zip(ys, grad_ys, strict=True)):
+        base = y.dtype.base
+        if not (base.is_floating or base.is_complex):
+            raise TypeError(
+                f"Gradients of {base.name} tensors are not defined: {y!r}. tf.cast it to a floating "
+                "point type first."
+            )
+        if given is None:
+            if base.is_complex:
+                raise TypeError(f"Gradients of complex tensors ({y!r}) must set grad_ys")
+            with graph.name_scope(f"grad_ys_{index}") as scope:
+                sizes = _shape_of(graph, y)
+                one = graph.convert(1.0, base, "Const")
+                seeds.append(graph.apply("Fill", (sizes, one), {}, scope))
+            continue
+        seed = graph.convert(given, base, f"grad_ys_{index}")
+        y.shape.assert_is_compatible_with(seed.shape)
+        seeds.append(seed)
+    return seeds
+
+
+def _shape_of(graph: Graph, y: Tensor) -> Tensor:
+    if y.shape.is_fully_defined():
+        return graph.convert(y.shape, None, "Shape")
+    sizes: Tensor = graph.apply("Shape", (y,), {})
+    return sizes
+
+
+class _Backward:
+    """One backward pass: visits operations once all gradients of their outputs are known."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        ys: Sequence[Tensor],
+        xs: Sequence[Tensor],
+        stop: set[Tensor],
+        colocate: bool,
+        gate: bool,
+    ) -> None:
+        self._graph = graph
+        self._builder = FrontEndBuilder(graph)
+        self._ys = ys
+        self._xs = xs
+        self._stop = stop
+        self._colocate = colocate
+        self._gate = gate
+        self._parts: dict[Tensor, list[Gradient]] = {}
+
+    def run(self, seeds: Sequence[Tensor]) -> list[Gradient | None]:
+        """The gradients of `xs`."""
+        between = self._between()
+        waiting = self._fan_out(between)
+        wanted = set(self._xs)
+        results: dict[Tensor, Gradient] = {}
+        for y, seed in zip(self._ys, seeds, strict=True):
+            self._parts.setdefault(y, []).append(seed)
+        ready = deque(op for op in dict.fromkeys(y.op for y in self._ys) if not waiting.get(op, 0))
+        while ready:
+            op = ready.popleft()
+            grads = [self._collected(tensor) for tensor in op.outputs]
+            for tensor, grad in zip(op.outputs, grads, strict=True):
+                if grad is not None and tensor in wanted:
+                    results[tensor] = grad
+            if op not in between:
+                continue
+            self._propagate(op, grads)
+            for source in dict.fromkeys(tensor.op for tensor in op.inputs):
+                if source in waiting:
+                    waiting[source] -= sum(tensor.op is source for tensor in op.inputs)
+                    if not waiting[source]:
+                        ready.append(source)
+        return [results.get(x) for x in self._xs]
+
+    def _between(self) -> set[Operation]:
+        """Operations on a path from an x to a y, through which gradients pass."""
+        sources = {x.op for x in self._xs}
+        stopped = {x.op for x in self._stop}
+        needed: set[Operation] = set()
+        upstream: dict[Operation, None] = {}
+        stack = [y.op for y in self._ys]
+        while stack:
+            op = stack.pop()
+            if op not in upstream:
+                upstream[op] = None
+                if op not in stopped:
+                    stack.extend(tensor.op for tensor in op.inputs)
+        # In the order of their making inputs come before their users.
+        for op in self._graph.get_operations():
+            if op not in upstream or op in stopped:
+                continue
+            if any(tensor.op in needed or tensor.op in sources for tensor in op.inputs):
+                needed.add(op)
+        return needed
+
+    def _fan_out(self, between: set[Operation]) -> dict[Operation, int]:
+        """For each operation how many inputs of operations `between` read it."""
+        reachable: set[Operation] = set()
+        counts: dict[Operation, int] = {}
+        stack = [y.op for y in self._ys]
+        while stack:
+            op = stack.pop()
+            if op in reachable:
+                continue
+            reachable.add(op)
+            if op in between:
+                for tensor in op.inputs:
+                    counts[tensor.op] = counts.get(tensor.op, 0) + 1
+                    stack.append(tensor.op)
+        return counts
+
+    def _collected(self, tensor: Tensor) -> Gradient | None:
+        parts = self._parts.pop(tensor, [])
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        with self._placed(tensor.op):
+            sparse = [part for part in parts if isinstance(part, IndexedSlices)]
+            if len(sparse) == len(parts):
+                return self._joined(sparse)
+            return self._graph.apply("AddN", (parts,), {})  # type: ignore[no-any-return]
+
+    def _joined(self, parts: Sequence[IndexedSlices]) -> IndexedSlices:
+        values = self._graph.apply("ConcatV2", ([p.values for p in parts], 0), {}, "concat")
+        indices = self._graph.apply("ConcatV2", ([p.indices for p in parts], 0), {}, "concat")
+        return IndexedSlices(values, indices, parts[0].dense_shape)
+
+    def _propagate(self, op: Operation, grads: Sequence[Gradient | None]) -> None:
+        if all(grad is None for grad in grads):
+            return
+        gradient = registry.lookup(op.type).gradient
+        if gradient is None:
+            raise LookupError(
+                f"No gradient defined for operation '{op.name}' (op type: {op.type}), "
+                f"defined at {op.source}"
+            )
+        with self._graph.name_scope(f"{op.name}_grad"), self._placed(op):
+            dense = [
+                grad._to_tensor() if isinstance(grad, IndexedSlices) and not _passes(op) else grad
+                for grad in grads
+            ]
+            found = list(gradient(self._builder, op, *dense))
+            if len(found) != len(op.inputs):
+                raise ValueError(
+                    f"The gradient of {op.type} gives {len(found)} tensors for {len(op.inputs)} "
+                    f"inputs of '{op.name}'"
+                )
+            if self._gate and sum(each is not None for each in found) > 1:
+                found = tuple_of(found)
+        for tensor, grad in zip(op.inputs, found, strict=True):
+            if grad is not None:
+                if isinstance(grad, Tensor) and tensor._shape is not None:
+                    _merge_shape(grad, tensor, op)
+                self._parts.setdefault(tensor, []).append(grad)
+
+    @contextmanager
+    def _placed(self, op: Operation) -> Iterator[None]:
+        if not self._colocate:
+            yield
+            return
+        with self._graph.colocate_with(op, ignore_existing=True):
+            yield
+
+
+def _passes(op: Operation) -> bool:
+    """Whether a sparse gradient goes through `op` unchanged."""
+    return op.type == "Identity"
+
+
+def _merge_shape(grad: Tensor, tensor: Tensor, op: Operation) -> None:
+    try:
+        grad.set_shape(tensor.shape)
+    except ValueError:
+        raise ValueError(
+            f"The gradient of {op.type} ({op.name}) has shape {grad.shape} for an input of shape "
+            f"{tensor.shape}"
+        ) from None

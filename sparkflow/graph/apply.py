@@ -1,0 +1,153 @@
+"""Adds a node from whatever the caller passes for its inputs, as an op's function does.
+
+Python values become constants named after the argument (`add/y`), with the dtype that the op's
+other inputs imply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from sparkflow.graph.conversion import convert, first_symbolic
+from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.source import user_line
+from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.op import Op
+from sparkflow_runtime.ops.signature import Arg
+
+if TYPE_CHECKING:
+    from sparkflow.graph.graph import Graph
+    from sparkflow.graph.operation import Operation
+
+
+def apply(
+    graph: Graph, op_type: str, values: Sequence[Any], attrs: Mapping[str, Any], name: str | None
+) -> Any:
+    """Adds one node, see `Graph.apply`."""
+    op = registry.lookup(op_type)
+    args = op.signature.inputs
+    for value in values:
+        if type(value) is not Tensor:
+            break
+    else:
+        if not any(arg.is_list for arg in args):
+            _check_types(op, values, attrs)
+            return _result(op, _beside_variables(graph, op, values, attrs, name))
+    inputs = _Inputs(graph, op, attrs, name)
+    converted = [inputs.argument(arg, value) for arg, value in zip(args, values, strict=False)]
+    converted.extend(values[len(args) :])  # create_op reports the number
+    return _result(op, _beside_variables(graph, op, converted, attrs, inputs.node_name))
+
+
+def _beside_variables(
+    graph: Graph, op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str | None
+) -> Operation:
+    """Adds the node; one that changes variables goes where they are."""
+    refs = [tensor for arg, tensor in zip(op.signature.inputs, inputs, strict=False) if arg.is_ref]
+    with ExitStack() as stack:
+        for ref in refs:
+            stack.enter_context(graph.colocate_with(ref))
+        return graph.create_op(op.op_type, inputs, attrs, name)
+
+
+class _Inputs:
+    """Converts the inputs of one node, one argument after the other."""
+
+    def __init__(self, graph: Graph, op: Op, attrs: Mapping[str, Any], name: str | None) -> None:
+        self._graph = graph
+        self._op = op
+        self._known: dict[str, tuple[DType, str]] = {
+            key: (value, f"attribute {key!r}")
+            for key, value in attrs.items()
+            if isinstance(value, DType)
+        }
+        self.node_name = name
+        self._reserved = False
+
+    def argument(self, arg: Arg, value: Any) -> Any:
+        """The tensor, or list of tensors, for one argument."""
+        if not arg.is_list:
+            return self._one(arg, value, arg.name)
+        if not isinstance(value, list | tuple):
+            raise TypeError(
+                f"Input {arg.name!r} of {self._op.op_type} takes a list of tensors, got {value!r}"
+            )
+        if arg.type_attr is not None and arg.type_attr not in self._known:
+            found = first_symbolic(list(value))
+            if found is not None:
+                self._known[arg.type_attr] = (found._to_tensor().dtype.base, arg.name)
+        return [self._one(arg, each, f"{arg.name}_{i}") for i, each in enumerate(value)]
+
+    def _one(self, arg: Arg, value: Any, label: str) -> Tensor:
+        expected, because = arg.dtype, None
+        if arg.type_attr is not None and arg.type_attr in self._known:
+            expected, because = self._known[arg.type_attr]
+        if isinstance(value, Symbolic):
+            tensor = value._to_tensor(arg.is_ref)
+            if expected is not None and tensor.dtype.base is not expected.base:
+                raise _mismatch(self._op, arg, tensor, expected, because)
+        elif arg.is_ref:
+            raise TypeError(
+                f"Input {arg.name!r} of {self._op.op_type} must be a variable, got {value!r}"
+            )
+        else:
+            default = None
+            if arg.type_attr is not None:
+                given = self._op.signature.attrs[arg.type_attr].default
+                default = given if isinstance(given, DType) else None
+            path = self._constant_name(label)
+            tensor = convert(self._graph, value, expected, path, default)
+        if arg.type_attr is not None and because is None:
+            self._known[arg.type_attr] = (tensor.dtype.base, arg.name)
+        return tensor
+
+    def _constant_name(self, label: str) -> str:
+        """The full path of a constant; the node's own name is taken first, so that both agree."""
+        if not self._reserved:
+            name = self.node_name or self._op.op_type
+            if not name.endswith("/"):
+                name = self._graph.unique_name(name) + "/"
+            self.node_name = name
+            self._reserved = True
+        return self._graph.names.unique_path(f"{self.node_name}{label}") + "/"
+
+
+def _check_types(op: Op, values: Sequence[Tensor], attrs: Mapping[str, Any]) -> None:
+    known: dict[str, tuple[DType, str]] = {}
+    for arg, tensor in zip(op.signature.inputs, values, strict=False):
+        base = tensor.dtype.base if tensor.dtype.number > 100 else tensor.dtype
+        if arg.type_attr is None:
+            if arg.dtype is not None and arg.dtype is not base:
+                raise _mismatch(op, arg, tensor, arg.dtype, None)
+            continue
+        first = known.setdefault(arg.type_attr, (base, arg.name))
+        if first[0] is not base:
+            raise _mismatch(op, arg, tensor, *first)
+
+
+def _mismatch(op: Op, arg: Arg, tensor: Tensor, expected: DType, because: str | None) -> TypeError:
+    wanted = (
+        f"expected type of {expected.base.name}"
+        if because is None
+        else f"type {expected.base.name} of argument '{because}'"
+    )
+    return TypeError(
+        f"Input '{arg.name}' of '{op.op_type}' Op has type {tensor.dtype.base.name} that does not "
+        f"match {wanted}. Inputs: {tensor!r}. (at {user_line()})"
+    )
+
+
+def _result(op: Op, operation: Any) -> Any:
+    outputs = operation.outputs
+    declared = op.signature.outputs
+    if len(declared) == 1 and not declared[0].is_list:
+        return outputs[0]
+    if not declared:
+        return operation
+    if len(declared) == 1:
+        return list(outputs)
+    return tuple(outputs)

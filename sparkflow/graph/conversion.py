@@ -1,0 +1,92 @@
+"""Anything as a tensor of a graph: tensors, variables, numbers, arrays, lists of those."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sparkflow.graph.constants import constant_array
+from sparkflow.graph.dimension import Dimension
+from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.tensor_shape import TensorShape
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+
+if TYPE_CHECKING:
+    from sparkflow.graph.graph import Graph
+
+
+def convert(
+    graph: Graph,
+    value: Any,
+    dtype: DType | None = None,
+    name: str | None = None,
+    preferred_dtype: DType | None = None,
+    as_ref: bool = False,
+) -> Tensor:
+    """`value` as a tensor of `graph`, see `sparkflow.convert_to_tensor`."""
+    if isinstance(value, Symbolic):
+        tensor = value._to_tensor(as_ref)
+        if dtype is not None and dtype.base is not tensor.dtype.base:
+            raise ValueError(
+                f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype "
+                f"{tensor.dtype.name}: {tensor!r}"
+            )
+        return tensor
+    if isinstance(value, TensorShape | Dimension):
+        return _shape(graph, value, dtype, name)
+    if isinstance(value, list | tuple):
+        found = first_symbolic(value)
+        if found is not None:
+            return _packed(graph, value, dtype or found._to_tensor().dtype.base, name)
+        if any(isinstance(item, Dimension) for item in value):
+            value = [int(i) if isinstance(i, Dimension) else i for i in value]
+    if dtype is None and preferred_dtype is not None:
+        try:
+            return constant(graph, constant_array(value, preferred_dtype), name)
+        except (TypeError, ValueError):
+            pass  # a preference, not a demand: the value's own dtype it is
+    return constant(graph, constant_array(value, dtype), name)
+
+
+def constant(graph: Graph, array: Any, name: str | None) -> Tensor:
+    """A Const node that holds `array`."""
+    dtype = dtypes.as_dtype(array.dtype)
+    return graph.create_op("Const", (), {"value": array, "dtype": dtype}, name).outputs[0]
+
+
+def first_symbolic(value: Any) -> Symbolic | None:
+    """The first tensor or variable in nested lists, None when there is none."""
+    if isinstance(value, Symbolic):
+        return value
+    if isinstance(value, list | tuple):
+        for item in value:
+            found = first_symbolic(item)
+            if found is not None:
+                return found
+    return None
+
+
+def _packed(graph: Graph, items: Any, dtype: DType, name: str | None) -> Tensor:
+    tensors = [
+        _packed(graph, item, dtype, None)
+        if isinstance(item, list | tuple) and first_symbolic(item) is not None
+        else convert(graph, item, dtype)
+        for item in items
+    ]
+    packed: Tensor = graph.apply("Pack", (tensors,), {"axis": 0}, name or "packed")
+    return packed
+
+
+def _shape(graph: Graph, value: Any, dtype: DType | None, name: str | None) -> Tensor:
+    if dtype is not None and dtype not in dtypes.INDEX:
+        raise TypeError(f"Cannot convert {value!r} to dtype {dtype.name}")
+    if isinstance(value, Dimension):
+        if value.value is None:
+            raise ValueError(f"Cannot convert an unknown Dimension to a Tensor: {value}")
+        return constant(graph, constant_array(value.value, dtype), name)
+    if not value.is_fully_defined():
+        raise ValueError(f"Cannot convert a partially known TensorShape to a Tensor: {value}")
+    return constant(
+        graph, constant_array(value.as_list(), dtype or dtypes.int32), name or "shape_as_tensor"
+    )

@@ -1,0 +1,383 @@
+"""`Graph`: nodes, collections, scopes. `Graph.create_op` is the one way a node is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from sparkflow.graph import default_stack
+from sparkflow.graph.apply import apply
+from sparkflow.graph.collections import Collections
+from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.control import ControlDependencies
+from sparkflow.graph.conversion import convert
+from sparkflow.graph.naming import Names, check_op_name
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.placement import Placement
+from sparkflow.graph.source import user_line
+from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ir import graph_def
+from sparkflow_runtime.ir.node import SOURCE_ATTR
+from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (registers every op)
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.op import Inference
+from sparkflow_runtime.protos import graph_pb2
+
+default_graphs: default_stack.DefaultStack[Graph] = default_stack.DefaultStack("graph")
+"""The default graphs of this thread; `sparkflow.graph.scopes` has the functions."""
+
+
+class Graph(Collections):
+    """A dataflow graph under construction. Not safe to change from several threads at once.
+
+    Attributes:
+        names: The names taken, and the open name scope.
+        seed: The graph-level random seed, None when not set.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = Names()
+        self.seed: int | None = None
+        self.finalized = False
+        self._placement = Placement()
+        self._control = ControlDependencies()
+        self._container = ""
+        self._operations: dict[str, Operation] = {}
+        self._unfeedable: set[Tensor] = set()
+        self._unfetchable: set[Operation] = set()
+
+    # ------------------------------------------------------------------ adding nodes
+
+    def create_op(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | Sequence[Tensor]] = (),
+        attrs: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Operation:
+        """Adds one node.
+
+        Args:
+            op_type: A registered op type.
+            inputs: One tensor per input argument; a list where the argument is one.
+            attrs: Attributes that neither inputs nor defaults give.
+            name: Made unique in the open name scope; the op type when None. A name that ends in
+                `/` is taken as it is, without the slash.
+
+        Returns:
+            The operation, with its static shapes inferred.
+
+        Raises:
+            TypeError: dtypes or attributes do not fit the op.
+            ValueError: Shapes do not fit; the text has them, the node's name and the caller's line.
+            RuntimeError: The graph is finalized.
+            NotFoundError: There is no such op type.
+        """
+        if self.finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+        op = registry.lookup(op_type)
+        signature = op.signature
+        flat: list[Tensor] = []
+        given: list[Any] = []
+        for value in inputs:
+            if type(value) is Tensor:
+                flat.append(value)
+                given.append(value.dtype)
+            else:
+                flat.extend(value)  # type: ignore[arg-type]  # a sequence, since no Tensor
+                given.append([tensor.dtype for tensor in value])  # type: ignore[union-attr]
+        for tensor in flat:
+            if tensor.op.graph is not self:
+                raise ValueError(f"{tensor} must be from the same graph as the new {op_type} node.")
+        source = user_line()
+        try:
+            complete = signature.complete_attrs(given, attrs or {})
+        except InvalidArgumentError as error:
+            raise TypeError(f"{error.message} (node {name or op_type!r} at {source})") from None
+        try:
+            found = op.infer(
+                Inference(
+                    [tensor._shape for tensor in flat],
+                    [tensor.dtype for tensor in flat],
+                    complete,
+                    lambda index: constant_value(flat[index]),
+                )
+            )
+        except InvalidArgumentError as error:
+            raise _shape_error(
+                error, op_type, self._full_name(name or op_type), flat, source
+            ) from None
+        complete[SOURCE_ATTR] = source
+        path = self._take_name(name or op_type)
+        operation = Operation(self, path, op_type, tuple(flat), complete)
+        operation.outputs = tuple(
+            [
+                Tensor(operation, index, dtype, shape)
+                for index, (dtype, shape) in enumerate(
+                    zip(signature.output_dtypes(complete), found, strict=True)
+                )
+            ]
+        )
+        self._operations[path] = operation
+        if not self._control.is_free:
+            self._control.apply(operation)
+        if not self._placement.is_free:
+            self._placement.apply(operation)
+        if self._container and complete.get("container") == "":
+            complete["container"] = self._container
+        return operation
+
+    def apply(
+        self,
+        op_type: str,
+        values: Sequence[Any],
+        attrs: Mapping[str, Any],
+        name: str | None = None,
+    ) -> Any:
+        """Adds one node from tensors, variables, numbers, arrays and lists.
+
+        Returns:
+            Its output; a list of them for a list output; a tuple for several outputs; the operation
+            when it has none.
+
+        Raises:
+            TypeError, ValueError: As `create_op`, and for values that cannot be converted.
+        """
+        return apply(self, op_type, values, attrs, name)
+
+    def convert(
+        self,
+        value: Any,
+        dtype: DType | None = None,
+        name: str | None = None,
+        preferred_dtype: DType | None = None,
+    ) -> Tensor:
+        """`value` as a tensor of this graph, see `sparkflow.convert_to_tensor`."""
+        return convert(self, value, dtype, name, preferred_dtype)
+
+    def _full_name(self, name: str) -> str:
+        return name[:-1] if name.endswith("/") else self.names.unique(name, mark_as_used=False)
+
+    def _take_name(self, name: str) -> str:
+        if name.endswith("/"):
+            path = name[:-1]
+            if path in self._operations:
+                path = self.names.unique_path(path)
+            else:
+                self.names.take(path)
+            return path
+        check_op_name(name)
+        return self.names.unique(name)
+
+    # ------------------------------------------------------------------ looking up
+
+    def get_operations(self) -> list[Operation]:
+        """Every operation, in the order of their making."""
+        return list(self._operations.values())
+
+    @property
+    def version(self) -> int:
+        """How many nodes the graph has."""
+        return len(self._operations)
+
+    @property
+    def building_function(self) -> bool:
+        """Always False: the body of a function is not a `Graph` here."""
+        return False
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """The operation of that name.
+
+        Raises:
+            KeyError: There is none.
+            ValueError: `name` names a tensor.
+        """
+        found = self.as_graph_element(name, allow_tensor=False)
+        assert isinstance(found, Operation)
+        return found
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """The tensor `operation:index`.
+
+        Raises:
+            KeyError: There is none.
+            ValueError: `name` names an operation.
+        """
+        found = self.as_graph_element(name, allow_operation=False)
+        assert isinstance(found, Tensor)
+        return found
+
+    def as_graph_element(
+        self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True
+    ) -> Tensor | Operation:
+        """The tensor or operation that `obj` is, stands for, or names.
+
+        Raises:
+            TypeError: `obj` is nothing of the kind.
+            ValueError: It belongs to another graph, or is of the kind that is not allowed.
+            KeyError: Nothing has that name.
+        """
+        kinds = " or ".join(["Tensor"] * allow_tensor + ["Operation"] * allow_operation)
+        if isinstance(obj, str):
+            found = self._by_name(obj)
+        elif isinstance(obj, Symbolic):
+            found = obj._to_tensor(as_ref=True)
+        elif isinstance(obj, Operation):
+            found = obj
+        else:
+            raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds}.")
+        if found.graph is not self:
+            raise ValueError(f"{type(found).__name__} {found!r} is not an element of this graph.")
+        if isinstance(found, Tensor) and not allow_tensor:
+            raise ValueError(f"Can not convert a Tensor into an {kinds}: {obj!r}")
+        if isinstance(found, Operation) and not allow_operation:
+            raise ValueError(
+                f"The name {obj!r} refers to an Operation, not a {kinds}. Tensor names must be of "
+                'the form "<op_name>:<output_index>".'
+            )
+        return found
+
+    def _by_name(self, name: str) -> Tensor | Operation:
+        path, colon, index = name.rpartition(":")
+        operation = self._operations.get(path if colon else name)
+        if operation is None:
+            raise KeyError(
+                f"The name {name!r} refers to a {'Tensor' if colon else 'Operation'} which does not "
+                f"exist. The operation, {path if colon else name!r}, does not exist in the graph."
+            )
+        if not colon:
+            return operation
+        if not index.isdecimal():
+            raise ValueError(
+                f'The name {name!r} looks like a Tensor name but is not "<op>:<index>".'
+            )
+        if int(index) >= len(operation.outputs):
+            raise KeyError(
+                f"The name {name!r} refers to a Tensor which does not exist. The operation, {path!r}, "
+                f"exists but only has {len(operation.outputs)} outputs."
+            )
+        return operation.outputs[int(index)]
+
+    # ------------------------------------------------------------------ scopes
+
+    @contextmanager
+    def as_default(self) -> Iterator[Graph]:
+        """Makes this the default graph of the thread inside a `with` block."""
+        with default_graphs.entered(self):
+            yield self
+
+    def name_scope(self, name: str | None) -> AbstractContextManager[str]:
+        """Puts names under `name/`, see `sparkflow.name_scope`."""
+        return self.names.entered(name)
+
+    def get_name_scope(self) -> str:
+        """The open name scope, "" at the root."""
+        return self.names.scope
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """`name` as a node made now would be called."""
+        return self.names.unique(name, mark_as_used)
+
+    def device(self, device_name_or_function: Any) -> AbstractContextManager[None]:
+        """Pins nodes, see `sparkflow.device`."""
+        return self._placement.device(device_name_or_function)
+
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
+        """Puts nodes where `op` is, see `sparkflow.colocate_with`.
+
+        Raises:
+            ValueError: `op` is None without `ignore_existing`.
+        """
+        if op is None and not ignore_existing:
+            raise ValueError(
+                "Trying to reset colocation (op is None) but ignore_existing is not True"
+            )
+        return self._placement.colocated(None if op is None else self._as_op(op), ignore_existing)
+
+    def colocation_group(self, name: str) -> AbstractContextManager[None]:
+        """Puts nodes where the node `name` will be, which may be made later."""
+        return self._placement.grouped(name)
+
+    def control_dependencies(
+        self, control_inputs: Sequence[Any] | None
+    ) -> AbstractContextManager[None]:
+        """Makes nodes wait, see `sparkflow.control_dependencies`."""
+        if control_inputs is None:
+            return self._control.entered(None)
+        return self._control.entered([self._as_op(each) for each in control_inputs])
+
+    @contextmanager
+    def init_scope(self) -> Iterator[None]:
+        """Suspends control dependencies, as initialisers of variables need it."""
+        with self._control.entered(None):
+            yield
+
+    @contextmanager
+    def container(self, container_name: str) -> Iterator[str]:
+        """Gives stateful nodes made inside that resource container."""
+        outer, self._container = self._container, container_name
+        try:
+            yield container_name
+        finally:
+            self._container = outer
+
+    def _as_op(self, obj: Any) -> Operation:
+        element = self.as_graph_element(obj)
+        return element.op if isinstance(element, Tensor) else element
+
+    # ------------------------------------------------------------------ rules
+
+    def finalize(self) -> None:
+        """Refuses new nodes from now on."""
+        self.finalized = True
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """Refuses `tensor` as a key of a feed_dict."""
+        self._unfeedable.add(tensor)
+
+    def is_feedable(self, tensor: Tensor) -> bool:
+        """Whether `tensor` may be fed."""
+        return tensor not in self._unfeedable
+
+    def prevent_fetching(self, op: Operation) -> None:
+        """Refuses `op` and its tensors as fetches."""
+        self._unfetchable.add(op)
+
+    def is_fetchable(self, tensor_or_op: Tensor | Operation) -> bool:
+        """Whether it may be fetched."""
+        op = tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op
+        return op not in self._unfetchable
+
+    def as_graph_def(
+        self, from_version: int | None = None, add_shapes: bool = False
+    ) -> graph_pb2.GraphDef:
+        """The nodes as a message.
+
+        Args:
+            from_version: Only those made after the graph had this many.
+            add_shapes: Adds the inferred shapes as attribute `_output_shapes`.
+        """
+        operations = list(self._operations.values())[from_version or 0 :]
+        nodes = [operation.to_node() for operation in operations]
+        result = graph_def.export_graph(nodes)
+        if add_shapes:
+            for node, operation in zip(result.node, operations, strict=True):
+                listed = node.attr["_output_shapes"].list
+                listed.shape.extend(tensor.shape.as_proto() for tensor in operation.outputs)
+        return result
+
+
+def _shape_error(
+    error: InvalidArgumentError, op_type: str, name: str, inputs: Sequence[Tensor], source: str
+) -> ValueError:
+    listed = ", ".join(shapes.text(tensor._shape) for tensor in inputs)
+    return ValueError(
+        f"{error.message} for '{name}' (op: '{op_type}') with input shapes: {listed}.\n"
+        f"\t defined at {source}"
+    )

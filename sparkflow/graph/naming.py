@@ -1,0 +1,87 @@
+"""Unique names and name scopes of one graph, by TensorFlow's rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+_SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*")
+
+
+class Names:
+    """The names taken in a graph and the scope that is open.
+
+    Attributes:
+        scope: The open name scope without its final slash; "" at the root.
+    """
+
+    def __init__(self) -> None:
+        self.scope = ""
+        # Keyed in lower case: TensorFlow takes names that differ only in case for the same.
+        self._taken: dict[str, int] = {}
+
+    def unique(self, name: str, mark_as_used: bool = True) -> str:
+        """`name` inside the open scope, with `_1`, `_2`, ... where it is taken."""
+        return self.unique_path(f"{self.scope}/{name}" if self.scope else name, mark_as_used)
+
+    def unique_path(self, name: str, mark_as_used: bool = True) -> str:
+        """`name` as a full path, with `_1`, `_2`, ... where it is taken."""
+        taken = self._taken
+        key = name.lower()
+        count = taken.get(key, 0)
+        if mark_as_used:
+            taken[key] = count + 1
+        if not count:
+            return name
+        base = key
+        while key in taken:
+            key = f"{base}_{count}"
+            count += 1
+        if mark_as_used:
+            taken[key] = 1
+        return f"{name}_{count - 1}"
+
+    def take(self, name: str) -> None:
+        """Marks a full path as used."""
+        self._taken.setdefault(name.lower(), 1)
+
+    @contextmanager
+    def entered(self, name: str | None) -> Iterator[str]:
+        """Opens a scope and gives its path with a final slash; "" for the root.
+
+        Args:
+            name: A new scope inside the open one, a path that ends in `/` to open exactly that
+                scope again, or None or "" for the root.
+
+        Raises:
+            ValueError: `name` cannot be the name of a scope.
+        """
+        outer = self.scope
+        if not name:
+            inner = ""
+        elif name.endswith("/"):
+            inner = name[:-1]
+        else:
+            if not (_SCOPE_NAME if outer else _OP_NAME).fullmatch(name):
+                raise ValueError(f"'{name}' is not a valid scope name")
+            inner = self.unique(name)
+        self.scope = inner
+        try:
+            yield f"{inner}/" if inner else ""
+        finally:
+            self.scope = outer
+
+
+def check_op_name(name: str) -> None:
+    """Passes when `name` can name a node.
+
+    Raises:
+        ValueError: It cannot.
+    """
+    if not _OP_NAME.fullmatch(name):
+        raise ValueError(
+            f"'{name}' is not a valid node name: it starts with a letter, a digit or '.' and goes on "
+            "with those, '_', '-', '/', '\\\\' or '>'"
+        )

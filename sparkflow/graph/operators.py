@@ -1,0 +1,184 @@
+"""Python's operators on symbolic values, shared by tensors and variables.
+
+Names of the nodes made are TensorFlow's: `a + b` makes an `AddV2` node called `add`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sparkflow.graph import slicing
+from sparkflow_runtime.dtypes import float32, float64
+
+if TYPE_CHECKING:
+    from sparkflow.graph.graph import Graph
+    from sparkflow.graph.tensor import Tensor
+
+
+class Symbolic:
+    """Something that stands for a tensor of a graph: a Tensor, a Variable, IndexedSlices."""
+
+    __slots__ = ()
+    # numpy must leave `array + tensor` to us.
+    __array_priority__ = 100
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        raise NotImplementedError(type(self).__name__)
+
+    def _to_tensor(self, as_ref: bool = False) -> Tensor:
+        """The tensor it stands for; with `as_ref` the reference of a variable."""
+        raise NotImplementedError(type(self).__name__)
+
+
+class Operators(Symbolic):
+    """Overloads of Python's operators."""
+
+    __slots__ = ()
+
+    def _binary(self, op_type: str, name: str, other: Any, reflected: bool = False) -> Any:
+        tensor = self._to_tensor()
+        if not isinstance(other, Symbolic):
+            # The tensor's dtype decides, on either side of the operator.
+            return _with_value(tensor, op_type, name, other, reflected)
+        values = (other, tensor) if reflected else (tensor, other)
+        return tensor.op.graph.apply(op_type, values, {}, name)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("AddV2", "add", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary("AddV2", "add", other, reflected=True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("Sub", "sub", other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("Sub", "sub", other, reflected=True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary("Mul", "mul", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary("Mul", "mul", other, reflected=True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._divide(other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._divide(other, reflected=True)
+
+    def _divide(self, other: Any, reflected: bool = False) -> Any:
+        tensor = self._to_tensor()
+        if not tensor.dtype.is_integer:
+            return self._binary("RealDiv", "truediv", other, reflected)
+        return true_divide(tensor, other, "truediv", reflected)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary("FloorDiv", "floordiv", other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("FloorDiv", "floordiv", other, reflected=True)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("FloorMod", "mod", other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary("FloorMod", "mod", other, reflected=True)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary("Pow", "pow", other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary("Pow", "pow", other, reflected=True)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._multiply_matrices(other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return self._multiply_matrices(other, reflected=True)
+
+    def _multiply_matrices(self, other: Any, reflected: bool = False) -> Any:
+        shape = self._to_tensor()._shape
+        op_type = "MatMul" if shape is None or len(shape) <= 2 else "BatchMatMulV2"
+        return self._binary(op_type, "matmul", other, reflected)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._binary("Less", "Less", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._binary("LessEqual", "LessEqual", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._binary("Greater", "Greater", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._binary("GreaterEqual", "GreaterEqual", other)
+
+    def __and__(self, other: Any) -> Any:
+        return self._binary("LogicalAnd", "and", other)
+
+    def __rand__(self, other: Any) -> Any:
+        return self._binary("LogicalAnd", "and", other, reflected=True)
+
+    def __or__(self, other: Any) -> Any:
+        return self._binary("LogicalOr", "or", other)
+
+    def __ror__(self, other: Any) -> Any:
+        return self._binary("LogicalOr", "or", other, reflected=True)
+
+    def __xor__(self, other: Any) -> Any:
+        return self._exclusive_or(other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return self._exclusive_or(other)
+
+    def _exclusive_or(self, other: Any) -> Any:
+        tensor = self._to_tensor()
+        graph = tensor.op.graph
+        with graph.name_scope("xor") as scope:
+            either = graph.apply("LogicalOr", (tensor, other), {})
+            both = graph.apply("LogicalAnd", (tensor, other), {})
+            return graph.apply(
+                "LogicalAnd", (either, graph.apply("LogicalNot", (both,), {})), {}, scope
+            )
+
+    def __invert__(self) -> Any:
+        return self._unary("LogicalNot")
+
+    def __neg__(self) -> Any:
+        return self._unary("Neg")
+
+    def __abs__(self) -> Any:
+        tensor = self._to_tensor()
+        return self._unary("ComplexAbs" if tensor.dtype.is_complex else "Abs")
+
+    def _unary(self, op_type: str) -> Any:
+        tensor = self._to_tensor()
+        return tensor.op.graph.apply(op_type, (tensor,), {})
+
+    def __getitem__(self, key: Any) -> Any:
+        """The part that `key` selects: integers, slices, `...` and `tf.newaxis`."""
+        return slicing.strided_slice(self._to_tensor(), key)
+
+
+def _with_value(tensor: Tensor, op_type: str, name: str, value: Any, reflected: bool) -> Any:
+    if not reflected:
+        return tensor.op.graph.apply(op_type, (tensor, value), {}, name)
+    attrs = {"T": tensor.dtype.base}
+    if op_type.startswith("Logical"):
+        attrs = {}
+    return tensor.op.graph.apply(op_type, (value, tensor), attrs, name)
+
+
+def true_divide(tensor: Tensor, other: Any, name: str, reflected: bool = False) -> Any:
+    """Python 3's `/` of an integer tensor: both sides become floating point first."""
+    graph = tensor.op.graph
+    with graph.name_scope(name) as scope:
+        right = graph.convert(other, tensor.dtype.base, "x" if reflected else "y")
+        pair = [tensor, right]
+        small = tensor.dtype.base.size <= 2
+        wide = float32 if small else float64
+        cast = [graph.apply("Cast", (each,), {"DstT": wide}) for each in pair]
+        return graph.apply("RealDiv", tuple(reversed(cast)) if reflected else cast, {}, scope)

@@ -1,0 +1,102 @@
+"""Which device new nodes of one graph ask for: device scopes, device functions, colocation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sparkflow_runtime.device.names import DeviceSpec, merge
+from sparkflow_runtime.ir.node import CLASS_ATTR, COLOCATION_PREFIX
+
+if TYPE_CHECKING:
+    from sparkflow.graph.operation import Operation
+
+DeviceFunction: TypeAlias = "Callable[[Operation], Any]"
+
+
+class Placement:
+    """The device scopes and colocations that are open in a graph."""
+
+    def __init__(self) -> None:
+        # Outermost first. None forgets what is further out.
+        self._devices: list[str | DeviceFunction | None] = []
+        self._colocated: list[Operation] = []
+        self._group: str | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nodes made now are left where the master likes."""
+        return not self._devices and not self._colocated and self._group is None
+
+    @contextmanager
+    def device(self, device: Any) -> Iterator[None]:
+        """Opens a device scope: a name, a function of the operation, or None to forget others.
+
+        Raises:
+            InvalidArgumentError: The name is not a device name.
+        """
+        if device is not None and not callable(device):
+            device = _text(device)
+            DeviceSpec.from_string(device)
+        self._devices.append(device)
+        try:
+            yield
+        finally:
+            self._devices.pop()
+
+    @contextmanager
+    def colocated(self, op: Operation | None, ignore_existing: bool) -> Iterator[None]:
+        """Puts nodes where `op` is; None with `ignore_existing` forgets colocations.
+
+        Device scopes are suspended inside, because the colocation decides.
+        """
+        devices, colocated = self._devices, self._colocated
+        if op is not None:
+            self._devices = []
+        self._colocated = [] if ignore_existing else list(colocated)
+        if op is not None:
+            self._colocated.append(op)
+        try:
+            yield
+        finally:
+            self._devices, self._colocated = devices, colocated
+
+    @contextmanager
+    def grouped(self, name: str) -> Iterator[None]:
+        """Puts nodes where the node `name` will be, which need not exist yet."""
+        outer, self._group = self._group, name
+        try:
+            yield
+        finally:
+            self._group = outer
+
+    def apply(self, op: Operation) -> None:
+        """Gives a new node its device and colocation groups."""
+        for device in reversed(self._devices):
+            if device is None:
+                break
+            if callable(device):
+                op._set_device(_text(device(op)))
+            elif device:
+                op._set_device(merge(op.device, device) if op.device else _full(device))
+        if not self._colocated and self._group is None:
+            return
+        groups: set[str] = set()
+        if self._group is not None:
+            groups.add(f"{COLOCATION_PREFIX}{self._group}")
+        for other in self._colocated:
+            groups.update(group.decode() for group in other.colocation_groups())
+            if other.device:
+                op._set_device(other.device)
+        op._set_attr(CLASS_ATTR, sorted(groups))
+
+
+def _full(device: str) -> str:
+    return DeviceSpec.from_string(device).to_string()
+
+
+def _text(device: Any) -> str:
+    if device is None:
+        return ""
+    return device if isinstance(device, str) else str(device.to_string())

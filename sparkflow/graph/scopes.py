@@ -1,0 +1,186 @@
+"""The default graph and the functions that act on it: scopes, devices, dependencies, collections."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from sparkflow.graph.conversion import convert, first_symbolic
+from sparkflow.graph.default_stack import sessions
+from sparkflow.graph.graph import Graph, default_graphs
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime.dtypes import DType, as_dtype
+
+
+def get_default_graph() -> Graph:
+    """The innermost graph made default in this thread; one made on first use when there is none."""
+    graph = default_graphs.top()
+    if graph is None:
+        graph = Graph()
+        default_graphs.push(graph)
+    return graph
+
+
+def reset_default_graph() -> None:
+    """Forgets the default graph of this thread; the next use makes a new one.
+
+    Raises:
+        AssertionError: A `with graph.as_default()` block is open.
+    """
+    outermost = default_graphs.top()
+    if outermost is not None:
+        default_graphs.remove(outermost)
+        if not default_graphs.is_empty:
+            default_graphs.push(outermost)
+            raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs.")
+
+
+def get_default_session() -> Any:
+    """The innermost session made default in this thread, None when there is none."""
+    return sessions.top()
+
+
+def graph_of(values: Iterable[Any]) -> Graph:
+    """The graph of the first tensor, variable or operation among `values`, else the default one.
+
+    Raises:
+        ValueError: Two of them belong to different graphs.
+    """
+    found: Graph | None = None
+    first: Any = None
+    for value in values:
+        if isinstance(value, list | tuple):
+            value = first_symbolic(value)
+        if not isinstance(value, Symbolic | Operation):
+            continue
+        if found is None:
+            found, first = value.graph, value
+        elif value.graph is not found:
+            raise ValueError(f"{value!r} must be from the same graph as {first!r}.")
+    return get_default_graph() if found is None else found
+
+
+def apply_op(op_type: str, *values: Any, name: str | None = None, **attrs: Any) -> Any:
+    """Adds one node of `op_type` to the graph of its inputs, see `Graph.apply`."""
+    for value in values:
+        if type(value) is Tensor:
+            return value.op.graph.apply(op_type, values, attrs, name)
+    return graph_of(values).apply(op_type, values, attrs, name)
+
+
+def convert_to_tensor(
+    value: Any,
+    dtype: Any = None,
+    name: str | None = None,
+    preferred_dtype: Any = None,
+    dtype_hint: Any = None,
+) -> Tensor:
+    """`value` as a tensor; the same tensor when it is one.
+
+    Args:
+        value: A tensor, variable, IndexedSlices, shape, number, array, or nested lists of those.
+        dtype: The dtype it must have or get; None for TensorFlow's default (float32, int32).
+        name: The name of a constant that is made.
+        preferred_dtype, dtype_hint: A dtype that is used where possible.
+
+    Raises:
+        TypeError: A Python value that is not of `dtype`.
+        ValueError: A tensor of another dtype; None; a partially known shape.
+    """
+    preferred = dtype_hint if preferred_dtype is None else preferred_dtype
+    return convert(
+        graph_of((value,)),
+        value,
+        _dtype(dtype),
+        name,
+        _dtype(preferred),
+    )
+
+
+def _dtype(value: Any) -> DType | None:
+    return None if value is None else as_dtype(value).base
+
+
+@contextmanager
+def name_scope(
+    name: str | None, default_name: str | None = None, values: Sequence[Any] | None = None
+) -> Iterator[str]:
+    """Puts the names of nodes made inside under `name/`.
+
+    Args:
+        name: The scope; one that ends in `/` is opened again as it is; None takes `default_name`.
+        default_name: The name when `name` is None.
+        values: Tensors whose graph is used, and made default inside.
+
+    Yields:
+        The full path with its final slash, which as a node's name means exactly that path.
+
+    Raises:
+        ValueError: Neither name is given while `values` is, or the name cannot be one.
+    """
+    if name is None and default_name is None and values is not None:
+        raise ValueError("At least one of name (None) and default_name (None) must be provided.")
+    graph = graph_of(values or ())
+    with graph.as_default(), graph.name_scope(default_name if name is None else name) as scope:
+        yield scope
+
+
+def device(device_name_or_function: Any) -> AbstractContextManager[None]:
+    """Pins the nodes made inside.
+
+    Args:
+        device_name_or_function: A full or partial device name, of which scopes further in override
+            the parts they name; a function from the operation to a device name, which replaces what
+            scopes further in asked for; None to ignore all scopes further out.
+
+    Raises:
+        InvalidArgumentError: The name is not a device name.
+    """
+    return get_default_graph().device(device_name_or_function)
+
+
+def control_dependencies(control_inputs: Sequence[Any] | None) -> AbstractContextManager[None]:
+    """Makes the nodes created inside wait for `control_inputs`.
+
+    Args:
+        control_inputs: Operations, tensors or variables; None to suspend the blocks further out.
+    """
+    return get_default_graph().control_dependencies(control_inputs)
+
+
+def colocate_with(op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
+    """Puts the nodes made inside on the device of `op`; device scopes further out do not apply."""
+    return get_default_graph().colocate_with(op, ignore_existing)
+
+
+def container(container_name: str) -> AbstractContextManager[str]:
+    """Keeps variables and queues made inside in the resource container of that name."""
+    return get_default_graph().container(container_name)
+
+
+def init_scope() -> AbstractContextManager[None]:
+    """Suspends control dependencies inside, for what must run before everything else."""
+    return get_default_graph().init_scope()
+
+
+def add_to_collection(name: Hashable, value: Any) -> None:
+    """Appends `value` to a collection of the default graph."""
+    get_default_graph().add_to_collection(name, value)
+
+
+def add_to_collections(names: Any, value: Any) -> None:
+    """Appends `value` to collections of the default graph."""
+    get_default_graph().add_to_collections(names, value)
+
+
+def get_collection(key: Hashable, scope: str | None = None) -> list[Any]:
+    """A copy of a collection of the default graph, see `Graph.get_collection`."""
+    return get_default_graph().get_collection(key, scope)
+
+
+def get_collection_ref(key: Hashable) -> list[Any]:
+    """A collection of the default graph itself."""
+    return get_default_graph().get_collection_ref(key)

@@ -1,0 +1,79 @@
+"""Python's `tensor[...]` as a StridedSlice node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from sparkflow.graph.tensor import Tensor
+
+newaxis = None
+"""Stands for a new dimension of size 1 in `tensor[...]`."""
+
+
+def strided_slice(tensor: Tensor, key: Any) -> Tensor:
+    """The part of `tensor` that `key` selects.
+
+    Args:
+        tensor: Any tensor.
+        key: An integer, slice, `...`, None (a new dimension), an integer scalar tensor, or a tuple
+            of those.
+
+    Raises:
+        TypeError: Another kind of key; advanced indexing is `tf.gather` and `tf.boolean_mask`.
+    """
+    begin: list[Any] = []
+    end: list[Any] = []
+    strides: list[Any] = []
+    masks = dict.fromkeys(
+        ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0
+    )
+    for index, item in enumerate(key if isinstance(key, tuple) else (key,)):
+        bit = 1 << index
+        if isinstance(item, slice):
+            begin.append(0 if item.start is None else item.start)
+            end.append(0 if item.stop is None else item.stop)
+            strides.append(1 if item.step is None else item.step)
+            masks["begin_mask"] |= bit * (item.start is None)
+            masks["end_mask"] |= bit * (item.stop is None)
+            continue
+        strides.append(1)
+        if item is Ellipsis or item is newaxis:
+            masks["ellipsis_mask" if item is Ellipsis else "new_axis_mask"] |= bit
+            begin.append(0)
+            end.append(0)
+            continue
+        _check_index(item)
+        masks["shrink_axis_mask"] |= bit
+        begin.append(item)
+        end.append(item + 1)
+    graph = tensor.op.graph
+    with graph.name_scope("strided_slice") as scope:
+        parts = [_vector(tensor, part, "stack") for part in (begin, end, strides)]
+        result: Tensor = graph.apply("StridedSlice", (tensor, *parts), masks, scope)
+        return result
+
+
+def _check_index(item: Any) -> None:
+    dtype = getattr(item, "dtype", None)
+    is_scalar = getattr(item, "shape", ()) in ((), None)
+    if isinstance(item, bool) or not (
+        isinstance(item, int | np.integer) or (dtype is not None and is_scalar)
+    ):
+        raise TypeError(
+            "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar integer "
+            f"tensors are valid indices, got {item!r}; tf.gather and tf.boolean_mask take lists"
+        )
+
+
+def _vector(tensor: Tensor, items: list[Any], name: str) -> Tensor:
+    graph = tensor.op.graph
+    if all(isinstance(item, int | np.integer) for item in items):
+        return graph.convert(np.asarray(items, np.int32 if _fits(items) else np.int64), None, name)
+    return graph.convert(items, None, name)
+
+
+def _fits(items: list[int]) -> bool:
+    return all(-(2**31) <= item < 2**31 for item in items)

@@ -1,0 +1,32 @@
+"""Finds the line of the user's program that makes a node."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import sparkflow_runtime
+
+_OURS = tuple(
+    os.path.dirname(os.path.abspath(path)) + os.sep
+    for path in (os.path.dirname(__file__), sparkflow_runtime.__file__)
+)
+# This file lies in sparkflow/graph/, so the first of the two is the package sparkflow itself.
+
+
+def user_line() -> str:
+    """`file:line` of the innermost frame outside sparkflow, "" when there is none.
+
+    Walks plain frames: no traceback object is made and no source file is read, because this runs
+    for every node.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not filename.startswith(_OURS) and not filename.startswith("<frozen"):
+            if filename.endswith("contextlib.py"):
+                frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+                continue
+            return f"{filename}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+    return ""

@@ -1,0 +1,46 @@
+"""The runtime's `GraphBuilder` over the front end's graph: how gradients of ops add nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.constants import constant_array
+from sparkflow.graph.conversion import constant
+from sparkflow.graph.graph import Graph
+from sparkflow.graph.indexed_slices import IndexedSlices
+from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.shapes import Shape
+
+
+class FrontEndBuilder:
+    """Adds nodes to `graph` in its open scopes; see `sparkflow_runtime.ops.builder.GraphBuilder`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        graph = self._graph
+
+        def build(*inputs: Any, **attrs: Any) -> Any:
+            return graph.apply(op_type, inputs, attrs)
+
+        return build
+
+    def const(self, value: Any, dtype: DType) -> Tensor:
+        """A constant; arrays are cast to `dtype`."""
+        return constant(self._graph, constant_array(value, dtype), "Const")
+
+    def shape(self, tensor: Tensor) -> Shape:
+        """The static shape of a tensor."""
+        return tensor._shape
+
+    def value(self, tensor: Tensor) -> Any:
+        """The constant value of a tensor where the graph tells it, else None."""
+        return constant_value(tensor)
+
+    def indexed_slices(self, values: Tensor, indices: Tensor, dense_shape: Tensor) -> IndexedSlices:
+        """A sparse gradient."""
+        return IndexedSlices(values, indices, dense_shape)

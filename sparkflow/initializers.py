@@ -1,0 +1,201 @@
+"""Initial values of variables: classes whose instances are called with (shape, dtype)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops import constants, random
+from sparkflow_runtime.dtypes import DType, as_dtype, float32
+
+
+class Initializer:
+    """What all initializers have in common: the dtype used when none is asked for."""
+
+    def __init__(self, dtype: Any = float32) -> None:
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        """A tensor of that shape.
+
+        Args:
+            shape: Fully defined.
+            dtype: The initializer's own when None.
+            partition_info: Not used.
+        """
+        return self._make(shape, self.dtype if dtype is None else as_dtype(dtype).base)
+
+    def _make(self, shape: Any, dtype: DType) -> Tensor:
+        raise NotImplementedError(type(self).__name__)
+
+
+class Zeros(Initializer):
+    """Zeros."""
+
+    def _make(self, shape: Any, dtype: DType) -> Tensor:
+        return constants.zeros(shape, dtype)
+
+
+class Ones(Initializer):
+    """Ones."""
+
+    def _make(self, shape: Any, dtype: DType) -> Tensor:
+        return constants.ones(shape, dtype)
+
+
+class Constant(Initializer):
+    """The same constant everywhere, or the elements of a list or array.
+
+    Args:
+        value: A number, list or array.
+        dtype: The dtype used when none is asked for.
+        verify_shape: Refuse a value of another shape than the variable's.
+    """
+
+    def __init__(self, value: Any = 0, dtype: Any = float32, verify_shape: bool = False) -> None:
+        super().__init__(dtype)
+        self.value = value
+        self._verify_shape = verify_shape
+
+    def _make(self, shape: Any, dtype: DType) -> Tensor:
+        return constants.constant(self.value, dtype, shape=shape, verify_shape=self._verify_shape)
+
+
+class RandomUniform(Initializer):
+    """Numbers from [minval, maxval), all equally likely."""
+
+    def __init__(
+        self,
+        minval: Any = 0,
+        maxval: Any = None,
+        seed: int | None = None,
+        dtype: Any = float32,
+    ) -> None:
+        super().__init__(dtype)
+        self.minval = minval
+        self.maxval = maxval
+        self.seed = seed
+
+    def _make(self, shape: Any, dtype: DType) -> Tensor:
+        return random.random_uniform(shape, self.minval, self.maxval, dtype, seed=self.seed)
+
+
+class RandomNormal(Initializer):
+    """Numbers from a normal distribution."""
+
+    def __init__(
+        self,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        seed: int | None = None,
+        dtype: Any = float32,
+    ) -> None:
+        super().__init__(dtype)
+        self.mean = mean
+        self.stddev = stddev
+        self.seed = seed
+
+    def _make(self, shape: Any, dtype: DType) -> Tensor:
+        return random.random_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
+
+
+class TruncatedNormal(RandomNormal):
+    """Numbers from a normal distribution, none over two deviations from the mean."""
+
+    def _make(self, shape: Any, dtype: DType) -> Tensor:
+        return random.truncated_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
+
+
+class VarianceScaling(Initializer):
+    """Random numbers whose variance is `scale` divided by the number of inputs or outputs.
+
+    Args:
+        scale: Positive.
+        mode: `fan_in`, `fan_out` or `fan_avg`: what the variance is divided by.
+        distribution: `normal` (truncated), `untruncated_normal` or `uniform`.
+        seed: Seed of the numbers.
+        dtype: The dtype used when none is asked for.
+
+    Raises:
+        ValueError: An argument outside those.
+    """
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: int | None = None,
+        dtype: Any = float32,
+    ) -> None:
+        super().__init__(dtype)
+        if scale <= 0.0:
+            raise ValueError(f"`scale` must be positive float, got {scale}")
+        if mode not in ("fan_in", "fan_out", "fan_avg"):
+            raise ValueError(f"Invalid `mode` argument: {mode}")
+        if distribution not in ("normal", "truncated_normal", "untruncated_normal", "uniform"):
+            raise ValueError(f"Invalid `distribution` argument: {distribution}")
+        self.scale = scale
+        self.mode = mode
+        self.distribution = distribution
+        self.seed = seed
+
+    def _make(self, shape: Any, dtype: DType) -> Tensor:
+        fan_in, fan_out = _fans([int(size) for size in shape])
+        fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
+        variance = self.scale / max(1.0, fan)
+        if self.distribution == "uniform":
+            limit = math.sqrt(3.0 * variance)
+            return random.random_uniform(shape, -limit, limit, dtype, seed=self.seed)
+        if self.distribution == "untruncated_normal":
+            return random.random_normal(shape, 0.0, math.sqrt(variance), dtype, seed=self.seed)
+        # The standard deviation of a normal distribution cut off at two deviations.
+        stddev = math.sqrt(variance) / 0.87962566103423978
+        return random.truncated_normal(shape, 0.0, stddev, dtype, seed=self.seed)
+
+
+def _fans(shape: Sequence[int]) -> tuple[float, float]:
+    """How many inputs and outputs a unit of a layer with weights of that shape has."""
+    if not shape:
+        return 1.0, 1.0
+    if len(shape) == 1:
+        return float(shape[0]), float(shape[0])
+    field_size = math.prod(shape[:-2])
+    return float(shape[-2] * field_size), float(shape[-1] * field_size)
+
+
+class GlorotUniform(VarianceScaling):
+    """Glorot and Bengio 2010: uniform in ±√(6 / (inputs + outputs))."""
+
+    def __init__(self, seed: int | None = None, dtype: Any = float32) -> None:
+        super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
+
+
+class GlorotNormal(VarianceScaling):
+    """Glorot and Bengio 2010: truncated normal of variance 2 / (inputs + outputs)."""
+
+    def __init__(self, seed: int | None = None, dtype: Any = float32) -> None:
+        super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+
+
+def he_normal(seed: int | None = None) -> VarianceScaling:
+    """He et al. 2015: truncated normal of variance 2 / inputs, for relu layers."""
+    return VarianceScaling(2.0, "fan_in", "truncated_normal", seed)
+
+
+def he_uniform(seed: int | None = None) -> VarianceScaling:
+    """He et al. 2015: uniform of variance 2 / inputs, for relu layers."""
+    return VarianceScaling(2.0, "fan_in", "uniform", seed)
+
+
+zeros = zeros_initializer = Zeros
+ones = ones_initializer = Ones
+constant = constant_initializer = Constant
+random_uniform = random_uniform_initializer = RandomUniform
+random_normal = random_normal_initializer = RandomNormal
+truncated_normal = truncated_normal_initializer = TruncatedNormal
+variance_scaling = variance_scaling_initializer = VarianceScaling
+glorot_uniform = glorot_uniform_initializer = GlorotUniform
+glorot_normal = glorot_normal_initializer = GlorotNormal

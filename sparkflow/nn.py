@@ -1,0 +1,66 @@
+"""`tf.nn`: what networks are made of."""
+
+from sparkflow.ops.activation import (
+    batch_normalization,
+    bias_add,
+    dropout,
+    elu,
+    in_top_k,
+    l2_loss,
+    l2_normalize,
+    leaky_relu,
+    log_softmax,
+    moments,
+    relu,
+    relu6,
+    selu,
+    softmax,
+    softplus,
+    softsign,
+    top_k,
+    xw_plus_b,
+    zero_fraction,
+)
+from sparkflow.ops.convolution import avg_pool, conv2d, max_pool
+from sparkflow.ops.cross_entropy import (
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits_v2,
+    sparse_softmax_cross_entropy_with_logits,
+    weighted_cross_entropy_with_logits,
+)
+from sparkflow.ops.elementwise import sigmoid, tanh
+from sparkflow.ops.embedding import embedding_lookup
+
+__all__ = [
+    "avg_pool",
+    "batch_normalization",
+    "bias_add",
+    "conv2d",
+    "dropout",
+    "elu",
+    "embedding_lookup",
+    "in_top_k",
+    "l2_loss",
+    "l2_normalize",
+    "leaky_relu",
+    "log_softmax",
+    "max_pool",
+    "moments",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "sigmoid_cross_entropy_with_logits",
+    "softmax",
+    "softmax_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits_v2",
+    "softplus",
+    "softsign",
+    "sparse_softmax_cross_entropy_with_logits",
+    "tanh",
+    "top_k",
+    "weighted_cross_entropy_with_logits",
+    "xw_plus_b",
+    "zero_fraction",
+]

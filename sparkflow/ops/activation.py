@@ -1,0 +1,254 @@
+"""Activation functions and layers' small change: bias, dropout, normalisation, top k."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops import arrays, elementwise, reduction
+from sparkflow.ops.random import random_uniform
+from sparkflow.ops.spelling import either
+from sparkflow_runtime.dtypes import float16, float32
+
+
+def relu(features: Any, name: str | None = None) -> Tensor:
+    """max(x, 0), elementwise."""
+    result: Tensor = apply_op("Relu", features, name=name)
+    return result
+
+
+def relu6(features: Any, name: str | None = None) -> Tensor:
+    """min(max(x, 0), 6), elementwise."""
+    result: Tensor = apply_op("Relu6", features, name=name)
+    return result
+
+
+def elu(features: Any, name: str | None = None) -> Tensor:
+    """X for x > 0, exp(x) - 1 otherwise, elementwise."""
+    result: Tensor = apply_op("Elu", features, name=name)
+    return result
+
+
+def selu(features: Any, name: str | None = None) -> Tensor:
+    """The scaled exponential linear unit (Klambauer et al. 2017), elementwise."""
+    result: Tensor = apply_op("Selu", features, name=name)
+    return result
+
+
+def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
+    """X for x > 0, `alpha` x otherwise, elementwise."""
+    result: Tensor = apply_op("LeakyRelu", features, alpha=alpha, name=name or "LeakyRelu")
+    return result
+
+
+def softplus(features: Any, name: str | None = None) -> Tensor:
+    """log(1 + exp(x)), elementwise."""
+    result: Tensor = apply_op("Softplus", features, name=name)
+    return result
+
+
+def softsign(features: Any, name: str | None = None) -> Tensor:
+    """X / (1 + |x|), elementwise."""
+    result: Tensor = apply_op("Softsign", features, name=name)
+    return result
+
+
+def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+    """exp(x) divided by its sum along `axis` (None: the last)."""
+    return _along_last("Softmax", logits, either("axis", axis, "dim", dim), name)
+
+
+def log_softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+    """X minus the logarithm of the sum of exp(x) along `axis` (None: the last)."""
+    return _along_last("LogSoftmax", logits, either("axis", axis, "dim", dim), name)
+
+
+def _along_last(op_type: str, logits: Any, axis: Any, name: str | None) -> Tensor:
+    tensor = convert_to_tensor(logits, name="logits")
+    rank = None if tensor._shape is None else len(tensor._shape)
+    if axis is None or axis == -1 or (rank is not None and axis % rank == rank - 1):
+        result: Tensor = apply_op(op_type, tensor, name=name)
+        return result
+    if rank is None:
+        raise ValueError(
+            f"{op_type} along axis {axis} needs a tensor of known rank, got {tensor!r}"
+        )
+    order = list(range(rank))
+    order[axis], order[-1] = order[-1], order[axis]
+    with tensor.graph.name_scope(name or op_type) as scope:
+        moved = apply_op(op_type, arrays.transpose(tensor, order))
+        return arrays.transpose(moved, order, name=scope)
+
+
+def bias_add(
+    value: Any, bias: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """Adds a vector to the channels: the last dimension, or the second for `NCHW`."""
+    attrs = {"data_format": data_format or "NHWC"}
+    result: Tensor = apply_op("BiasAdd", value, bias, name=name or "BiasAdd", **attrs)
+    return result
+
+
+def dropout(
+    x: Any,
+    keep_prob: Any = None,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+    rate: Any = None,
+) -> Tensor:
+    """Sets elements to 0 at random and scales the others so that the expected sum stays.
+
+    Args:
+        x: Real numbers.
+        keep_prob: The probability of keeping an element.
+        noise_shape: The shape of the random choice, broadcast to that of `x`.
+        seed: Seed of the choice.
+        name: Name of the scope.
+        rate: 1 - `keep_prob`, the newer way to say it.
+
+    Raises:
+        ValueError: Neither or both of `keep_prob` and `rate` are given, or outside [0, 1]; or `x`
+            is not floating point.
+    """
+    if isinstance(keep_prob, numbers.Real):
+        if not 0 < keep_prob <= 1:
+            raise ValueError(f"keep_prob must be in (0, 1], got {keep_prob}")
+        keep_prob = 1.0 - float(keep_prob)
+    elif keep_prob is not None:
+        keep_prob = 1.0 - keep_prob
+    rate = either("rate", rate, "keep_prob", keep_prob)
+    if rate is None:
+        raise ValueError("You must provide a rate to dropout.")
+    tensor = convert_to_tensor(x, name="x")
+    if not tensor.dtype.is_floating:
+        raise ValueError(
+            f"x has to be a floating point tensor since it will be scaled. Got a {tensor.dtype.name} "
+            "tensor instead."
+        )
+    if isinstance(rate, numbers.Real):
+        if not 0 <= rate < 1:
+            raise ValueError(
+                f"rate must be a scalar tensor or a float in the range [0, 1), got {rate}"
+            )
+        if rate == 0:
+            return tensor
+    graph = tensor.graph
+    with graph.as_default(), graph.name_scope(name or "dropout"):
+        dtype = tensor.dtype.base
+        shape = arrays.shape(tensor) if noise_shape is None else noise_shape
+        lost = graph.convert(rate, dtype, "rate")
+        scaled = tensor * (
+            1.0 / (1.0 - rate) if isinstance(rate, numbers.Real) else 1.0 / (1.0 - lost)
+        )
+        drawn = random_uniform(shape, dtype=dtype, seed=seed)
+        kept = elementwise.cast(apply_op("GreaterEqual", drawn, lost), dtype)
+        result = scaled * kept
+        result.set_shape(tensor.shape)
+        return result
+
+
+def l2_loss(t: Any, name: str | None = None) -> Tensor:
+    """Half the sum of squares: a scalar."""
+    result: Tensor = apply_op("L2Loss", t, name=name)
+    return result
+
+
+def l2_normalize(
+    x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None
+) -> Tensor:
+    """`x` divided by its euclidean norm along `axis`, at least √`epsilon`."""
+    axis = either("axis", axis, "dim", dim)
+    graph = graph_of((x,))
+    with graph.as_default(), graph.name_scope(name or "l2_normalize") as scope:
+        tensor = convert_to_tensor(x, name="x")
+        squares = reduction.reduce_sum(elementwise.square(tensor), axis, keepdims=True)
+        inverse = elementwise.rsqrt(elementwise.maximum(squares, epsilon))
+        return elementwise.multiply(tensor, inverse, name=scope)
+
+
+def moments(
+    x: Any,
+    axes: Sequence[int],
+    shift: Any = None,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The mean and the variance of `x` over `axes`; float16 is computed in float32."""
+    keep = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
+    graph = graph_of((x,))
+    with graph.as_default(), graph.name_scope(name or "moments"):
+        given = convert_to_tensor(x, name="x")
+        half = given.dtype.base is float16
+        y = elementwise.cast(given, float32) if half else given
+        mean = reduction.reduce_mean(y, axes, keepdims=True, name="mean")
+        squares = elementwise.squared_difference(y, apply_op("StopGradient", mean))
+        variance = reduction.reduce_mean(squares, axes, keepdims=True, name="variance")
+        results = [mean, variance]
+        if not keep:
+            results = [arrays.squeeze(each, list(axes)) for each in results]
+        if half:
+            results = [elementwise.cast(each, float16) for each in results]
+        return results[0], results[1]
+
+
+def batch_normalization(
+    x: Any,
+    mean: Any,
+    variance: Any,
+    offset: Any,
+    scale: Any,
+    variance_epsilon: float,
+    name: str | None = None,
+) -> Tensor:
+    """(x - mean) / √(variance + epsilon) * scale + offset; `scale` and `offset` may be None."""
+    graph = graph_of((x, mean, variance))
+    with graph.as_default(), graph.name_scope(name or "batchnorm"):
+        inverse = elementwise.rsqrt(convert_to_tensor(variance) + variance_epsilon)
+        if scale is not None:
+            inverse = inverse * scale
+        shift = -mean * inverse if offset is None else offset - mean * inverse
+        result: Tensor = x * inverse + shift
+        return result
+
+
+class TopK(NamedTuple):
+    """What `top_k` gives."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> TopK:
+    """The `k` largest elements along the last dimension, and their positions (int32)."""
+    return TopK(*apply_op("TopKV2", input, k, sorted=sorted, name=name))
+
+
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
+    """Whether the target class of each row is among its `k` largest predictions: [batch] bool."""
+    with graph_of((predictions, targets)).name_scope(name or "in_top_k"):
+        result: Tensor = apply_op("InTopKV2", predictions, targets, k)
+        return result
+
+
+def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+    """matmul(x, weights) + biases."""
+    graph = graph_of((x, weights, biases))
+    with graph.as_default(), graph.name_scope(name or "xw_plus_b") as scope:
+        product = apply_op("MatMul", x, weights)
+        return bias_add(product, biases, name=scope)
+
+
+def zero_fraction(value: Any, name: str | None = None) -> Tensor:
+    """The share of zeros in `value`: a float32 scalar."""
+    graph = graph_of((value,))
+    with graph.as_default(), graph.name_scope(name or "zero_fraction"):
+        tensor = convert_to_tensor(value, name="value")
+        zero = graph.convert(np.zeros((), tensor.dtype.as_numpy_dtype), None, "zero")
+        return reduction.reduce_mean(elementwise.cast(apply_op("Equal", tensor, zero), float32))

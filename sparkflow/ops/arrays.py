@@ -1,0 +1,363 @@
+"""Shapes and their changes: reshape, transpose, concat, split, tile, pad, gather, slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow.graph.constant_value import constant_value, constant_value_as_shape
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.spelling import either
+from sparkflow_runtime.dtypes import as_dtype, int32
+
+
+def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
+    """The shape of `input` when it runs: [rank] integers."""
+    graph = graph_of((input,))
+    tensor = graph.convert(input, None, "input")
+    kind = as_dtype(out_type)
+    if tensor.shape.is_fully_defined():
+        sizes = np.asarray(tensor._shape, kind.as_numpy_dtype)
+        return graph.convert(sizes, None, name or "Shape")
+    result: Tensor = graph.apply("Shape", (tensor,), {"out_type": kind}, name)
+    return result
+
+
+def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
+    """The number of elements when it runs: a scalar integer."""
+    graph = graph_of((input,))
+    tensor = graph.convert(input, None, "input")
+    kind = as_dtype(out_type)
+    count = tensor.shape.num_elements()
+    if count is not None:
+        return graph.convert(np.asarray(count, kind.as_numpy_dtype), None, name or "Size")
+    result: Tensor = graph.apply("Size", (tensor,), {"out_type": kind}, name)
+    return result
+
+
+def rank(input: Any, name: str | None = None) -> Tensor:
+    """The number of dimensions when it runs: a scalar int32."""
+    graph = graph_of((input,))
+    tensor = graph.convert(input, None, "input")
+    if tensor._shape is not None:
+        return graph.convert(np.asarray(len(tensor._shape), np.int32), None, name or "Rank")
+    result: Tensor = graph.apply("Rank", (tensor,), {}, name)
+    return result
+
+
+def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
+    """The same elements in another shape; one size may be -1, which means what is left."""
+    result: Tensor = apply_op("Reshape", tensor, shape, name=name)
+    asked = result.op.inputs[1]
+    if result._shape is None or (None in result._shape and constant_value(asked) is None):
+        # Sizes computed from other shapes are known in part: [tf.shape(x)[0], 10] gives (?, 10).
+        result.set_shape(constant_value_as_shape(asked))
+    return result
+
+
+def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool = False) -> Tensor:
+    """Dimension i of the result is dimension `perm[i]` of `a`; None reverses them."""
+    graph = graph_of((a, perm))
+    with graph.as_default(), graph.name_scope(name or "transpose") as scope:
+        tensor = convert_to_tensor(a, name="a")
+        if perm is None:
+            if tensor._shape is not None:
+                perm = np.arange(len(tensor._shape) - 1, -1, -1, dtype=np.int32)
+            else:
+                count = apply_op("Rank", tensor)
+                perm = count - 1 - apply_op("Range", 0, count, 1)
+        if conjugate and tensor.dtype.is_complex:
+            tensor = apply_op("Conj", tensor)
+        result: Tensor = graph.apply("Transpose", (tensor, perm), {}, scope)
+        return result
+
+
+def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+    """Inserts a dimension of size 1 at `axis`.
+
+    Raises:
+        ValueError: No axis is given.
+    """
+    axis = either("axis", axis, "dim", dim)
+    if axis is None:
+        raise ValueError("Must specify an axis argument to tf.expand_dims()")
+    result: Tensor = apply_op("ExpandDims", input, axis, name=name)
+    return result
+
+
+def squeeze(
+    input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
+) -> Tensor:
+    """Drops dimensions of size 1: those in `axis`, or all."""
+    axis = either("axis", axis, "squeeze_dims", squeeze_dims)
+    dims = [] if axis is None else [int(i) for i in np.atleast_1d(np.asarray(axis))]
+    result: Tensor = apply_op("Squeeze", input, squeeze_dims=dims, name=name)
+    return result
+
+
+def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
+    """Joins tensors along an existing dimension."""
+    if not isinstance(values, list | tuple):
+        values = [values]
+    if len(values) == 1:
+        with graph_of(values).name_scope(name) as scope:
+            only: Tensor = apply_op("Identity", values[0], name=scope)
+            return only
+    result: Tensor = apply_op("ConcatV2", list(values), axis, name=name)
+    return result
+
+
+def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
+    """Joins tensors of one shape along a new dimension."""
+    items = list(values)
+    result: Tensor = apply_op("Pack", items, axis=axis, name=name)
+    return result
+
+
+def unstack(
+    value: Any, num: int | None = None, axis: int = 0, name: str = "unstack"
+) -> list[Tensor]:
+    """The slices along a dimension, which is dropped.
+
+    Raises:
+        ValueError: `num` is not given and cannot be told from the shape.
+    """
+    tensor = convert_to_tensor(value, name="value")
+    if num is None:
+        if tensor._shape is not None:
+            num = tensor._shape[axis]
+        if num is None:
+            raise ValueError(f"Cannot infer argument `num` from shape {tensor.shape}")
+    result: list[Tensor] = apply_op("Unpack", tensor, num=num, axis=axis, name=name)
+    return result
+
+
+def split(
+    value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split"
+) -> list[Tensor]:
+    """Parts along a dimension: a number of equal ones, or of the sizes given.
+
+    Raises:
+        ValueError: How many parts cannot be told.
+    """
+    if isinstance(num_or_size_splits, int | np.integer):
+        parts: list[Tensor] = apply_op(
+            "Split", axis, value, num_split=int(num_or_size_splits), name=name
+        )
+        return parts
+    sizes = convert_to_tensor(num_or_size_splits)
+    if num is None:
+        num = None if sizes._shape is None else sizes._shape[0]
+        if num is None:
+            raise ValueError(f"Cannot infer argument `num` from shape {sizes.shape}")
+    uneven: list[Tensor] = apply_op("SplitV", value, sizes, axis, num_split=num, name=name)
+    return uneven
+
+
+def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
+    """Repeats the whole `multiples[i]` times along dimension i."""
+    result: Tensor = apply_op("Tile", input, multiples, name=name)
+    return result
+
+
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    """Repeats dimensions of size 1 until the shape is `shape`."""
+    result: Tensor = apply_op("BroadcastTo", input, shape, name=name)
+    return result
+
+
+def pad(
+    tensor: Any,
+    paddings: Any,
+    mode: str = "CONSTANT",
+    name: str | None = None,
+    constant_values: Any = 0,
+) -> Tensor:
+    """Adds `paddings[i]` = (before, after) elements along dimension i.
+
+    Args:
+        tensor: Any tensor.
+        paddings: [rank, 2] integers.
+        mode: `CONSTANT`, `REFLECT` or `SYMMETRIC`.
+        name: Name of the node.
+        constant_values: What is added in mode `CONSTANT`.
+
+    Raises:
+        ValueError: Another mode.
+    """
+    mode = mode.upper()
+    if mode == "CONSTANT":
+        if isinstance(constant_values, int | float) and constant_values == 0:
+            zeros: Tensor = apply_op("Pad", tensor, paddings, name=name)
+            return zeros
+        filled: Tensor = apply_op("PadV2", tensor, paddings, constant_values, name=name)
+        return filled
+    if mode not in ("REFLECT", "SYMMETRIC"):
+        raise ValueError(f"Unknown padding mode: {mode}")
+    mirrored: Tensor = apply_op("MirrorPad", tensor, paddings, mode=mode, name=name)
+    return mirrored
+
+
+def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
+    """The elements along `axis` (a list of axes) in reverse order."""
+    result: Tensor = apply_op("ReverseV2", tensor, axis, name=name)
+    return result
+
+
+def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+    """The block of `size` that starts at `begin`; a size of -1 means all that is left."""
+    result: Tensor = apply_op("Slice", input_, begin, size, name=name)
+    return result
+
+
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    name: str | None = None,
+) -> Tensor:
+    """`input_[begin:end:strides]` per dimension; bits of the masks change single dimensions."""
+    start = convert_to_tensor(begin)
+    result: Tensor = apply_op(
+        "StridedSlice",
+        input_,
+        start,
+        end,
+        apply_op("OnesLike", start) if strides is None else strides,
+        begin_mask=begin_mask,
+        end_mask=end_mask,
+        ellipsis_mask=ellipsis_mask,
+        new_axis_mask=new_axis_mask,
+        shrink_axis_mask=shrink_axis_mask,
+        name=name,
+    )
+    return result
+
+
+def gather(
+    params: Any,
+    indices: Any,
+    validate_indices: bool | None = None,
+    name: str | None = None,
+    axis: Any = None,
+    batch_dims: int = 0,
+) -> Tensor:
+    """The slices of `params` at `indices` along `axis` (None: the first dimension)."""
+    attrs = {"batch_dims": batch_dims} if batch_dims else {}
+    where = batch_dims if axis is None else axis
+    result: Tensor = apply_op("GatherV2", params, indices, where, name=name, **attrs)
+    return result
+
+
+def gather_nd(params: Any, indices: Any, name: str | None = None) -> Tensor:
+    """The elements or slices of `params` at the coordinates in the last dimension of `indices`."""
+    result: Tensor = apply_op("GatherNd", params, indices, name=name)
+    return result
+
+
+def one_hot(
+    indices: Any,
+    depth: Any,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: int | None = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Vectors of length `depth` with `on_value` (1) at the index and `off_value` (0) elsewhere.
+
+    Args:
+        indices: Integers; those outside [0, depth) give rows of `off_value`.
+        depth: The length of the new dimension.
+        on_value, off_value: 1 and 0 when None.
+        axis: Where the new dimension goes; last when None.
+        dtype: Of the result; that of the values, or float32.
+        name: Name of the node.
+    """
+    graph = graph_of((indices, depth, on_value, off_value))
+    with graph.as_default(), graph.name_scope(name or "one_hot") as scope:
+        kind = None if dtype is None else as_dtype(dtype)
+        if kind is None and on_value is None and off_value is None:
+            kind = as_dtype("float32")
+        on = convert_to_tensor(1 if on_value is None else on_value, kind, "on_value")
+        off_default = 0 if off_value is None else off_value
+        off = convert_to_tensor(off_default, on.dtype.base, "off_value")
+        where = -1 if axis is None else axis
+        values = (indices, depth, on, off)
+        result: Tensor = graph.apply("OneHot", values, {"axis": where}, scope)
+        return result
+
+
+def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """The different elements of a vector in order of appearance, and each element's position."""
+    result: tuple[Tensor, Tensor] = apply_op("Unique", x, out_idx=as_dtype(out_idx), name=name)
+    return result
+
+
+def unsorted_segment_sum(
+    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+) -> Tensor:
+    """Sums of the rows of `data` that have the same segment id: [num_segments, ...]."""
+    result: Tensor = apply_op("UnsortedSegmentSum", data, segment_ids, num_segments, name=name)
+    return result
+
+
+def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Sums of the rows of `data` that have the same id; ids are sorted."""
+    result: Tensor = apply_op("SegmentSum", data, segment_ids, name=name)
+    return result
+
+
+def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int = 0) -> Tensor:
+    """The slices along `axis` where the vector `mask` is true; or elements, for a mask of rank > 1.
+
+    Raises:
+        ValueError: The rank of `mask` is unknown or 0, or its shape does not fit.
+    """
+    graph = graph_of((tensor, mask))
+    with graph.as_default(), graph.name_scope(name):
+        values = convert_to_tensor(tensor, name="tensor")
+        chosen = convert_to_tensor(mask, name="mask")
+        if not chosen._shape:
+            raise ValueError("mask must have a known rank and cannot be a scalar.")
+        depth = len(chosen._shape)
+        values.shape[axis : axis + depth].assert_is_compatible_with(chosen.shape)
+        if depth > 1:
+            sizes = shape(values)
+            flat = concat([sizes[:axis], [-1], sizes[axis + depth :]], 0)
+            values, chosen = reshape(values, flat), reshape(chosen, [-1])
+        positions = squeeze(apply_op("Where", chosen), [1])
+        return gather(values, positions, axis=axis)
+
+
+def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> Sequence[Tensor]:
+    """Coordinate grids of vectors, as numpy.meshgrid gives them.
+
+    Raises:
+        ValueError: Another `indexing` than `xy` and `ij`.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"indexing must be either xy or ij, got {indexing!r}")
+    graph = graph_of(args)
+    with graph.as_default(), graph.name_scope(name):
+        vectors = [reshape(each, [-1]) for each in args]
+        count = len(vectors)
+        order = list(range(count))
+        if indexing == "xy" and count > 1:
+            order[0], order[1] = 1, 0
+        lengths = [size(vectors[i]) for i in order]
+        grids = []
+        for index, vector in enumerate(vectors):
+            column = [1] * count
+            column[order.index(index)] = -1
+            grids.append(broadcast_to(reshape(vector, column), stack(lengths)))
+        return grids

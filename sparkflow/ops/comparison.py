@@ -1,0 +1,100 @@
+"""Comparisons, logic and selection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.tensor import Tensor
+
+
+def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Whether x == y, elementwise."""
+    result: Tensor = apply_op("Equal", x, y, name=name)
+    return result
+
+
+def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Whether x != y, elementwise."""
+    result: Tensor = apply_op("NotEqual", x, y, name=name)
+    return result
+
+
+def less(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Whether x < y, elementwise."""
+    result: Tensor = apply_op("Less", x, y, name=name)
+    return result
+
+
+def less_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Whether x <= y, elementwise."""
+    result: Tensor = apply_op("LessEqual", x, y, name=name)
+    return result
+
+
+def greater(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Whether x > y, elementwise."""
+    result: Tensor = apply_op("Greater", x, y, name=name)
+    return result
+
+
+def greater_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Whether x >= y, elementwise."""
+    result: Tensor = apply_op("GreaterEqual", x, y, name=name)
+    return result
+
+
+def logical_and(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Whether both are true, elementwise."""
+    result: Tensor = apply_op("LogicalAnd", x, y, name=name)
+    return result
+
+
+def logical_or(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Whether one is true at least, elementwise."""
+    result: Tensor = apply_op("LogicalOr", x, y, name=name)
+    return result
+
+
+def logical_not(x: Any, name: str | None = None) -> Tensor:
+    """Whether the element is false."""
+    result: Tensor = apply_op("LogicalNot", x, name=name)
+    return result
+
+
+def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
+    """Whether exactly one is true, elementwise."""
+    with graph_of((x, y)).name_scope(name) as scope:
+        return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=scope)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """Elements of `x` where `condition` holds, of `y` elsewhere; without both, the true positions.
+
+    Args:
+        condition: bool; of the shape of `x`, or a vector that picks whole rows.
+        x, y: Tensors of one shape and dtype; both or neither.
+        name: Name of the node.
+
+    Returns:
+        A tensor like `x`; or [count, rank] int64, the coordinates of the true elements.
+
+    Raises:
+        ValueError: Only one of `x` and `y` is given.
+    """
+    if x is None and y is None:
+        positions: Tensor = apply_op("Where", condition, name=name)
+        return positions
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+    result: Tensor = apply_op("Select", condition, x, y, name=name)
+    return result
+
+
+def where_v2(condition: Any, x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Elements of `x` where `condition` holds, of `y` elsewhere; all three broadcast."""
+    graph = graph_of((condition, x, y))
+    with graph.as_default():
+        left = convert_to_tensor(x, name="t")
+        result: Tensor = apply_op("SelectV2", condition, left, y, name=name)
+        return result

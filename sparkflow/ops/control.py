@@ -1,0 +1,105 @@
+"""Nodes that order others: identity, group, tuple, no_op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkflow.graph.indexed_slices import IndexedSlices
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.scopes import apply_op, graph_of
+from sparkflow.graph.tensor import Tensor
+
+
+def identity(input: Any, name: str | None = None) -> Any:
+    """The same value as a node of its own; `IndexedSlices` stay sparse."""
+    if isinstance(input, IndexedSlices):
+        return IndexedSlices(
+            identity(input.values, name), identity(input.indices), input.dense_shape
+        )
+    return apply_op("Identity", input, name=name)
+
+
+def stop_gradient(input: Any, name: str | None = None) -> Tensor:
+    """The same value, through which no gradient flows."""
+    result: Tensor = apply_op("StopGradient", input, name=name)
+    return result
+
+
+def no_op(name: str | None = None) -> Operation:
+    """A node that does nothing."""
+    result: Operation = apply_op("NoOp", name=name)
+    return result
+
+
+def group(*inputs: Any, name: str | None = None) -> Operation:
+    """A node that has run when all `inputs` have.
+
+    Args:
+        *inputs: Operations, tensors, variables, or lists of those.
+        name: Name of the node.
+
+    Raises:
+        TypeError: Something else.
+    """
+    operations = list(_operations(inputs))
+    graph = graph_of(operations)
+    with graph.as_default(), graph.control_dependencies(operations):
+        return no_op(name or "group_deps")
+
+
+def _operations(items: Sequence[Any]) -> list[Operation]:
+    found: list[Operation] = []
+    for item in items:
+        if isinstance(item, list | tuple):
+            found.extend(_operations(item))
+        elif isinstance(item, Operation):
+            found.append(item)
+        elif isinstance(item, IndexedSlices):
+            found.append(item.values.op)
+        elif isinstance(item, Symbolic):
+            found.append(item._to_tensor(as_ref=True).op)
+        elif item is not None:
+            raise TypeError(
+                f"Expected tf.group() expected Tensor or Operation or Variable objects, not {item!r}."
+            )
+    return found
+
+
+def tuple_of(
+    tensors: Sequence[Any], name: str | None = None, control_inputs: Sequence[Any] | None = None
+) -> list[Any]:
+    """Tensors with the values of `tensors`, none of which is available before all are computed.
+
+    Args:
+        tensors: Tensors, `IndexedSlices`, operations, or None, which stays None.
+        name: Name of the scope.
+        control_inputs: Further operations to wait for.
+
+    Raises:
+        ValueError: There is no tensor among them.
+    """
+    given = [each for each in tensors if each is not None]
+    if not given:
+        raise ValueError("Must have at least one Tensor: tf.tuple")
+    graph = graph_of(given)
+    with graph.as_default(), graph.name_scope(name or "tuple"):
+        gate = group(*given, *(control_inputs or ()))
+        return [None if each is None else _after(gate, each) for each in tensors]
+
+
+def with_dependencies(dependencies: Sequence[Any], output: Any, name: str | None = None) -> Any:
+    """`output`, available only after `dependencies` have run."""
+    graph = graph_of([output])
+    with graph.as_default(), graph.name_scope(name or "control_dependency") as scope:
+        if isinstance(output, Operation):
+            return group(*dependencies, output, name=scope)
+        with graph.control_dependencies(list(dependencies)):
+            return identity(output, scope)
+
+
+def _after(gate: Operation, value: Any) -> Any:
+    if isinstance(value, Operation):
+        return gate
+    return with_dependencies([gate], value)

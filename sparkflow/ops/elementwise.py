@@ -1,0 +1,362 @@
+"""Elementwise arithmetic and mathematical functions.
+
+Two-argument functions broadcast as numpy does. The dtype of the first argument decides how a Python
+number in the second is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.graph.operators import true_divide
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime.dtypes import as_dtype, float32, float64, int32, int64
+
+
+def add(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X + y, elementwise."""
+    result: Tensor = apply_op("AddV2", x, y, name=name or "Add")
+    return result
+
+
+def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X - y, elementwise."""
+    result: Tensor = apply_op("Sub", x, y, name=name or "Sub")
+    return result
+
+
+def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X * y, elementwise."""
+    result: Tensor = apply_op("Mul", x, y, name=name or "Mul")
+    return result
+
+
+def floormod(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """The remainder with the sign of y."""
+    result: Tensor = apply_op("FloorMod", x, y, name=name or "FloorMod")
+    return result
+
+
+def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X to the power of y, elementwise."""
+    result: Tensor = apply_op("Pow", x, y, name=name or "Pow")
+    return result
+
+
+def maximum(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """The larger of the two."""
+    result: Tensor = apply_op("Maximum", x, y, name=name or "Maximum")
+    return result
+
+
+def minimum(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """The smaller of the two."""
+    result: Tensor = apply_op("Minimum", x, y, name=name or "Minimum")
+    return result
+
+
+def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """(x - y)², elementwise."""
+    result: Tensor = apply_op("SquaredDifference", x, y, name=name or "SquaredDifference")
+    return result
+
+
+def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X / y, and 0 where y is 0, elementwise."""
+    result: Tensor = apply_op("DivNoNan", x, y, name=name or "div_no_nan")
+    return result
+
+
+def atan2(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """The angle of the point (y, x)."""
+    result: Tensor = apply_op("Atan2", x, y, name=name or "Atan2")
+    return result
+
+
+def negative(x: Any, name: str | None = None) -> Tensor:
+    """-x, elementwise."""
+    result: Tensor = apply_op("Neg", x, name=name)
+    return result
+
+
+def sign(x: Any, name: str | None = None) -> Tensor:
+    """-1, 0 or 1 by the sign of each element."""
+    result: Tensor = apply_op("Sign", x, name=name)
+    return result
+
+
+def square(x: Any, name: str | None = None) -> Tensor:
+    """x², elementwise."""
+    result: Tensor = apply_op("Square", x, name=name)
+    return result
+
+
+def sqrt(x: Any, name: str | None = None) -> Tensor:
+    """The square root of each element."""
+    result: Tensor = apply_op("Sqrt", x, name=name)
+    return result
+
+
+def rsqrt(x: Any, name: str | None = None) -> Tensor:
+    """1 / √x, elementwise."""
+    result: Tensor = apply_op("Rsqrt", x, name=name)
+    return result
+
+
+def reciprocal(x: Any, name: str | None = None) -> Tensor:
+    """1 / x, elementwise."""
+    result: Tensor = apply_op("Reciprocal", x, name=name)
+    return result
+
+
+def exp(x: Any, name: str | None = None) -> Tensor:
+    """E to the power of each element."""
+    result: Tensor = apply_op("Exp", x, name=name)
+    return result
+
+
+def expm1(x: Any, name: str | None = None) -> Tensor:
+    """exp(x) - 1, exact near 0."""
+    result: Tensor = apply_op("Expm1", x, name=name)
+    return result
+
+
+def log(x: Any, name: str | None = None) -> Tensor:
+    """The natural logarithm of each element."""
+    result: Tensor = apply_op("Log", x, name=name)
+    return result
+
+
+def log1p(x: Any, name: str | None = None) -> Tensor:
+    """log(1 + x), exact near 0."""
+    result: Tensor = apply_op("Log1p", x, name=name)
+    return result
+
+
+def sin(x: Any, name: str | None = None) -> Tensor:
+    """The sine of each element (radians)."""
+    result: Tensor = apply_op("Sin", x, name=name)
+    return result
+
+
+def cos(x: Any, name: str | None = None) -> Tensor:
+    """The cosine of each element (radians)."""
+    result: Tensor = apply_op("Cos", x, name=name)
+    return result
+
+
+def tan(x: Any, name: str | None = None) -> Tensor:
+    """The tangent of each element (radians)."""
+    result: Tensor = apply_op("Tan", x, name=name)
+    return result
+
+
+def asin(x: Any, name: str | None = None) -> Tensor:
+    """The inverse sine of each element."""
+    result: Tensor = apply_op("Asin", x, name=name)
+    return result
+
+
+def acos(x: Any, name: str | None = None) -> Tensor:
+    """The inverse cosine of each element."""
+    result: Tensor = apply_op("Acos", x, name=name)
+    return result
+
+
+def atan(x: Any, name: str | None = None) -> Tensor:
+    """The inverse tangent of each element."""
+    result: Tensor = apply_op("Atan", x, name=name)
+    return result
+
+
+def sinh(x: Any, name: str | None = None) -> Tensor:
+    """The hyperbolic sine of each element."""
+    result: Tensor = apply_op("Sinh", x, name=name)
+    return result
+
+
+def cosh(x: Any, name: str | None = None) -> Tensor:
+    """The hyperbolic cosine of each element."""
+    result: Tensor = apply_op("Cosh", x, name=name)
+    return result
+
+
+def tanh(x: Any, name: str | None = None) -> Tensor:
+    """The hyperbolic tangent of each element."""
+    result: Tensor = apply_op("Tanh", x, name=name)
+    return result
+
+
+def sigmoid(x: Any, name: str | None = None) -> Tensor:
+    """1 / (1 + exp(-x)), elementwise."""
+    result: Tensor = apply_op("Sigmoid", x, name=name)
+    return result
+
+
+def erf(x: Any, name: str | None = None) -> Tensor:
+    """The Gauss error function of each element."""
+    result: Tensor = apply_op("Erf", x, name=name)
+    return result
+
+
+def lgamma(x: Any, name: str | None = None) -> Tensor:
+    """Log |Γ(x)|, elementwise."""
+    result: Tensor = apply_op("Lgamma", x, name=name)
+    return result
+
+
+def digamma(x: Any, name: str | None = None) -> Tensor:
+    """The derivative of `lgamma`, elementwise."""
+    result: Tensor = apply_op("Digamma", x, name=name)
+    return result
+
+
+def floor(x: Any, name: str | None = None) -> Tensor:
+    """The largest integer that is not greater, elementwise."""
+    result: Tensor = apply_op("Floor", x, name=name)
+    return result
+
+
+def ceil(x: Any, name: str | None = None) -> Tensor:
+    """The smallest integer that is not less, elementwise."""
+    result: Tensor = apply_op("Ceil", x, name=name)
+    return result
+
+
+def rint(x: Any, name: str | None = None) -> Tensor:
+    """The nearest integer, halves to even, elementwise."""
+    result: Tensor = apply_op("Rint", x, name=name)
+    return result
+
+
+def is_nan(x: Any, name: str | None = None) -> Tensor:
+    """Whether each element is NaN."""
+    result: Tensor = apply_op("IsNan", x, name=name)
+    return result
+
+
+def is_inf(x: Any, name: str | None = None) -> Tensor:
+    """Whether each element is infinite."""
+    result: Tensor = apply_op("IsInf", x, name=name)
+    return result
+
+
+def is_finite(x: Any, name: str | None = None) -> Tensor:
+    """Whether each element is finite."""
+    result: Tensor = apply_op("IsFinite", x, name=name)
+    return result
+
+
+def abs(x: Any, name: str | None = None) -> Tensor:
+    """The absolute value of each element; of complex numbers the modulus."""
+    tensor = convert_to_tensor(x, name="x")
+    result: Tensor = apply_op("ComplexAbs" if tensor.dtype.is_complex else "Abs", tensor, name=name)
+    return result
+
+
+def round(x: Any, name: str | None = None) -> Tensor:
+    """The nearest integer, halves to even, elementwise; integers stay as they are."""
+    tensor = convert_to_tensor(x, name="x")
+    result: Tensor = tensor if tensor.dtype.is_integer else apply_op("Round", tensor, name=name)
+    return result
+
+
+def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X / y as Python 3 divides: integers become floating point first."""
+    tensor = convert_to_tensor(x, name="x")
+    if tensor.dtype.is_integer:
+        quotient: Tensor = true_divide(tensor, y, name or "truediv")
+        return quotient
+    result: Tensor = apply_op("RealDiv", tensor, y, name=name or "truediv")
+    return result
+
+
+def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X / y as Python 3 divides."""
+    return truediv(x, y, name)
+
+
+def div(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X / y as Python 2 divides: integers give their floored quotient."""
+    tensor = convert_to_tensor(x, name="x")
+    op_type = "FloorDiv" if tensor.dtype.is_integer else "RealDiv"
+    result: Tensor = apply_op(op_type, tensor, y, name=name or "div")
+    return result
+
+
+def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X // y, rounded towards minus infinity."""
+    result: Tensor = apply_op("FloorDiv", x, y, name=name or "floordiv")
+    return result
+
+
+def mod(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """The remainder with the sign of y."""
+    return floormod(x, y, name or "FloorMod")
+
+
+def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """`x` with another element type; the same tensor where it has it already."""
+    wanted = as_dtype(dtype).base
+    tensor = convert_to_tensor(x, name="x")
+    if tensor.dtype.base is wanted:
+        return tensor
+    result: Tensor = apply_op("Cast", tensor, DstT=wanted, name=name or "Cast")
+    return result
+
+
+def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """`value` with another element type; what does not fit becomes its nearest value."""
+    wanted = as_dtype(dtype).base
+    tensor = convert_to_tensor(value, name="value")
+    with graph_of((tensor,)).name_scope(name or "saturate_cast") as scope:
+        if tensor.dtype.min < wanted.min:
+            tensor = maximum(tensor, convert_to_tensor(wanted.min, tensor.dtype.base, "min"))
+        if tensor.dtype.max > wanted.max:
+            tensor = minimum(tensor, convert_to_tensor(wanted.max, tensor.dtype.base, "max"))
+        return cast(tensor, wanted, scope)
+
+
+def to_float(x: Any, name: str = "ToFloat") -> Tensor:
+    """`x` as float32."""
+    return cast(x, float32, name)
+
+
+def to_double(x: Any, name: str = "ToDouble") -> Tensor:
+    """`x` as float64."""
+    return cast(x, float64, name)
+
+
+def to_int32(x: Any, name: str = "ToInt32") -> Tensor:
+    """`x` as int32."""
+    return cast(x, int32, name)
+
+
+def to_int64(x: Any, name: str = "ToInt64") -> Tensor:
+    """`x` as int64."""
+    return cast(x, int64, name)
+
+
+def add_n(inputs: Any, name: str | None = None) -> Tensor:
+    """The elementwise sum of a list of tensors of one shape.
+
+    Raises:
+        ValueError: The list is empty.
+    """
+    if not isinstance(inputs, list | tuple) or not inputs:
+        raise ValueError(f"tf.add_n takes a list with at least one tensor, got {inputs!r}")
+    if len(inputs) == 1:
+        only = convert_to_tensor(inputs[0])
+        single: Tensor = apply_op("Identity", only, name=name) if name else only
+        return single
+    result: Tensor = apply_op("AddN", list(inputs), name=name)
+    return result
+
+
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
+    """`x` times one number."""
+    tensor = convert_to_tensor(x, name="x")
+    factor = convert_to_tensor(scalar, tensor.dtype.base, name="scalar")
+    result: Tensor = apply_op("Mul", factor, tensor, name=name)
+    return result

@@ -1,0 +1,146 @@
+"""Random tensors and the seeds behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime.dtypes import DType, as_dtype, float32
+
+DEFAULT_GRAPH_SEED = 87654321
+"""TensorFlow's graph seed where only the seed of an op is set."""
+
+
+def set_random_seed(seed: int | None) -> None:
+    """Sets the seed of the default graph: every random op made from now on is reproducible."""
+    get_default_graph().seed = seed
+
+
+def get_seed(op_seed: int | None) -> tuple[int, int]:
+    """The two seeds of a random op; (0, 0) asks for a seed from the system.
+
+    With a graph seed only, each op's own seed is its number in the graph.
+    """
+    graph = get_default_graph()
+    if graph.seed is None:
+        seeds = (0, 0) if op_seed is None else (DEFAULT_GRAPH_SEED, op_seed)
+    else:
+        seeds = (graph.seed, graph.version if op_seed is None else op_seed)
+    if seeds == (0, 0) and (graph.seed is not None or op_seed is not None):
+        return (0, 2**31 - 1)
+    return seeds[0] % 2**31, seeds[1] % 2**31
+
+
+def _draw(
+    op_type: str, *inputs: Any, seed: int | None, name: str | None = None, **attrs: Any
+) -> Tensor:
+    first, second = get_seed(seed)
+    result: Tensor = apply_op(op_type, *inputs, seed=first, seed2=second, name=name, **attrs)
+    return result
+
+
+def _scaled(
+    op_type: str, shape: Any, mean: Any, stddev: Any, dtype: Any, seed: int | None, name: str
+) -> Tensor:
+    kind = as_dtype(dtype)
+    graph = graph_of((shape, mean, stddev))
+    with graph.as_default(), graph.name_scope(name) as scope:
+        sizes = convert_to_tensor(shape, name="shape", preferred_dtype="int32")
+        center = convert_to_tensor(mean, kind, "mean")
+        spread = convert_to_tensor(stddev, kind, "stddev")
+        drawn = _draw(op_type, sizes, seed=seed, dtype=kind)
+        scaled = apply_op("Mul", drawn, spread, name="mul")
+        result: Tensor = apply_op("AddV2", scaled, center, name=scope)
+        return result
+
+
+def random_normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str = "random_normal",
+) -> Tensor:
+    """Numbers from a normal distribution."""
+    return _scaled("RandomStandardNormal", shape, mean, stddev, dtype, seed, name)
+
+
+def truncated_normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str = "truncated_normal",
+) -> Tensor:
+    """Numbers from a normal distribution, drawn again when over two deviations from the mean."""
+    return _scaled("TruncatedNormal", shape, mean, stddev, dtype, seed, name)
+
+
+def random_uniform(
+    shape: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str = "random_uniform",
+) -> Tensor:
+    """Numbers from [minval, maxval), all equally likely; `maxval` is 1 when None.
+
+    Raises:
+        ValueError: Integers without `maxval`.
+    """
+    kind = as_dtype(dtype)
+    if maxval is None:
+        if kind.is_integer:
+            raise ValueError(f"Must specify maxval for integer dtype {kind.name}")
+        maxval = 1
+    graph = graph_of((shape, minval, maxval))
+    with graph.as_default(), graph.name_scope(name) as scope:
+        sizes = convert_to_tensor(shape, name="shape", preferred_dtype="int32")
+        if kind.is_integer:
+            low, high = (
+                convert_to_tensor(v, kind, n) for v, n in ((minval, "min"), (maxval, "max"))
+            )
+            return _draw("RandomUniformInt", sizes, low, high, seed=seed, name=scope)
+        if _is_number(minval, 0) and _is_number(maxval, 1):
+            return _draw("RandomUniform", sizes, seed=seed, dtype=kind)
+        return _between(sizes, minval, maxval, kind, seed, scope)
+
+
+def _is_number(value: Any, number: int) -> bool:
+    return isinstance(value, int | float) and value == number
+
+
+def _between(
+    sizes: Tensor, minval: Any, maxval: Any, kind: DType, seed: int | None, scope: str
+) -> Tensor:
+    low = convert_to_tensor(minval, kind, "min")
+    high = convert_to_tensor(maxval, kind, "max")
+    drawn = _draw("RandomUniform", sizes, seed=seed, dtype=kind)
+    width = apply_op("Sub", high, low, name="sub")
+    scaled = apply_op("Mul", drawn, width, name="mul")
+    result: Tensor = apply_op("AddV2", scaled, low, name=scope)
+    return result
+
+
+def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """The rows of `value` in random order."""
+    tensor = convert_to_tensor(value, name="value")
+    return _draw("RandomShuffle", tensor, seed=seed, name=name)
+
+
+def multinomial(
+    logits: Any,
+    num_samples: Any,
+    seed: int | None = None,
+    name: str | None = None,
+    output_dtype: Any = "int64",
+) -> Tensor:
+    """Classes drawn with the probabilities softmax(logits): [batch, num_samples]."""
+    kind = as_dtype(output_dtype)
+    return _draw(
+        "Multinomial", logits, num_samples, seed=seed, output_dtype=kind, name=name or "multinomial"
+    )

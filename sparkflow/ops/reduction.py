@@ -1,0 +1,216 @@
+"""Sums, means, extrema over axes; positions of extrema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.elementwise import cast, exp, log
+from sparkflow.ops.spelling import either
+from sparkflow_runtime.dtypes import as_dtype, bool_, int64
+
+
+def _reduce(
+    op_type: str,
+    input_tensor: Any,
+    axis: Any,
+    keepdims: Any,
+    name: str | None,
+    reduction_indices: Any,
+    keep_dims: Any,
+    dtype: Any = None,
+) -> Tensor:
+    axis = either("axis", axis, "reduction_indices", reduction_indices)
+    keepdims = either("keepdims", keepdims, "keep_dims", keep_dims)
+    graph = graph_of((input_tensor, axis))
+    tensor = graph.convert(input_tensor, dtype, "input_tensor")
+    if axis is None:
+        axis = _all_axes(tensor)
+    attrs = {"keep_dims": bool(keepdims)}
+    result: Tensor = graph.apply(op_type, (tensor, axis), attrs, name or op_type)
+    if keepdims and result._shape is None:
+        result.set_shape(None if tensor._shape is None else [None] * len(tensor._shape))
+    return result
+
+
+def _all_axes(tensor: Tensor) -> Tensor:
+    graph = tensor.op.graph
+    if tensor._shape is not None:
+        axes = np.arange(len(tensor._shape), dtype=np.int32)
+        return graph.convert(axes, None, "Const")
+    rank = graph.apply("Rank", (tensor,), {})
+    found: Tensor = graph.apply("Range", (0, rank, 1), {}, "range")
+    return found
+
+
+def reduce_sum(
+    input_tensor: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """The sum over `axis` (None: over everything); `keepdims` leaves sizes of 1."""
+    return _reduce("Sum", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
+
+
+def reduce_mean(
+    input_tensor: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """The mean over `axis` (None: over everything); of integers an integer."""
+    return _reduce("Mean", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
+
+
+def reduce_prod(
+    input_tensor: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """The product over `axis` (None: over everything)."""
+    return _reduce("Prod", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
+
+
+def reduce_max(
+    input_tensor: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """The largest element over `axis` (None: over everything)."""
+    return _reduce("Max", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
+
+
+def reduce_min(
+    input_tensor: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """The smallest element over `axis` (None: over everything)."""
+    return _reduce("Min", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
+
+
+def reduce_all(
+    input_tensor: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """Whether every element over `axis` is true."""
+    return _reduce("All", input_tensor, axis, keepdims, name, reduction_indices, keep_dims, bool_)
+
+
+def reduce_any(
+    input_tensor: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """Whether some element over `axis` is true."""
+    return _reduce("Any", input_tensor, axis, keepdims, name, reduction_indices, keep_dims, bool_)
+
+
+def reduce_logsumexp(
+    input_tensor: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """log(sum(exp(x))) over `axis`, computed so that large elements do not overflow."""
+    axis = either("axis", axis, "reduction_indices", reduction_indices)
+    keepdims = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
+    graph = graph_of((input_tensor,))
+    with graph.as_default(), graph.name_scope(name or "ReduceLogSumExp"):
+        tensor = convert_to_tensor(input_tensor, name="input_tensor")
+        largest = reduce_max(tensor, axis, keepdims=True)
+        finite = apply_op("IsFinite", largest)
+        zero = apply_op("ZerosLike", largest)
+        shift = apply_op("StopGradient", apply_op("Select", finite, largest, zero))
+        summed = log(reduce_sum(exp(tensor - shift), axis, keepdims=keepdims))
+        if not keepdims:
+            shift = apply_op("Reshape", shift, apply_op("Shape", summed))
+        total: Tensor = summed + shift
+        return total
+
+
+def count_nonzero(
+    input_tensor: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    dtype: Any = int64,
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """How many elements over `axis` are not zero."""
+    axis = either("axis", axis, "reduction_indices", reduction_indices)
+    keepdims = either("keepdims", keepdims, "keep_dims", keep_dims)
+    graph = graph_of((input_tensor,))
+    with graph.as_default(), graph.name_scope(name or "count_nonzero"):
+        tensor = convert_to_tensor(input_tensor, name="input_tensor")
+        zero = graph.convert(np.zeros((), tensor.dtype.as_numpy_dtype), None, "zeros")
+        nonzero = cast(apply_op("NotEqual", tensor, zero), dtype)
+        return reduce_sum(nonzero, axis, keepdims)
+
+
+def argmax(
+    input: Any,
+    axis: Any = None,
+    name: str | None = None,
+    dimension: Any = None,
+    output_type: Any = int64,
+) -> Tensor:
+    """The position of the largest element along `axis` (None: the first dimension)."""
+    return _position(
+        "ArgMax", input, either("axis", axis, "dimension", dimension), name, output_type
+    )
+
+
+def argmin(
+    input: Any,
+    axis: Any = None,
+    name: str | None = None,
+    dimension: Any = None,
+    output_type: Any = int64,
+) -> Tensor:
+    """The position of the smallest element along `axis` (None: the first dimension)."""
+    return _position(
+        "ArgMin", input, either("axis", axis, "dimension", dimension), name, output_type
+    )
+
+
+def _position(op_type: str, value: Any, axis: Any, name: str | None, output_type: Any) -> Tensor:
+    where = 0 if axis is None else axis
+    kind = as_dtype(output_type)
+    result: Tensor = apply_op(op_type, value, where, output_type=kind, name=name)
+    return result
+
+
+def cumsum(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Tensor:
+    """Running sums along `axis`; `exclusive` starts at 0, `reverse` runs from the end."""
+    result: Tensor = apply_op("Cumsum", x, axis, exclusive=exclusive, reverse=reverse, name=name)
+    return result

@@ -1,0 +1,349 @@
+"""`Session`: runs parts of a graph on a master, in this process or behind `grpc://`."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import Any
+
+from sparkflow.graph.default_stack import sessions
+from sparkflow.graph.graph import Graph
+from sparkflow.graph.scopes import get_default_graph
+from sparkflow.session.feeds import FeedSlot, feed_tensor, flatten
+from sparkflow.session.fetches import Fetches, key_of
+from sparkflow_runtime.errors import OpError
+from sparkflow_runtime.master.client import SessionClient, open_session
+from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
+from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
+
+_NODE_IN_TEXT = re.compile(r"\[\[node '?(?P<name>[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*)'?")
+_NOTHING_FED: Mapping[Any, Any] = {}
+_MOST_PLANS = 1000
+"""How many different (fetches, feeds) a session remembers before it starts anew."""
+
+
+class _Plan:
+    """One way of running: which tensors are fetched and fed, and the runtime's callable."""
+
+    __slots__ = ("call", "fetches", "slots")
+
+    def __init__(
+        self, fetches: Fetches, slots: Sequence[FeedSlot], call: Callable[..., list[Any]]
+    ) -> None:
+        self.fetches = fetches
+        self.slots = slots
+        self.call = call
+
+
+class BaseSession:
+    """What `Session` and `InteractiveSession` share.
+
+    Sessions may be used from several threads at once. `_lock` guards `_sent`, the number of nodes
+    the master has, and `_plans`.
+
+    Args:
+        target: "" for this process, or `grpc://host:port` of any server.
+        graph: The graph to run; the default graph when None.
+        config: Placement options.
+        credentials: The token the server asks for.
+    """
+
+    def __init__(
+        self,
+        target: str = "",
+        graph: Graph | None = None,
+        config: ConfigProto | None = None,
+        credentials: str | None = None,
+    ) -> None:
+        if graph is not None and not isinstance(graph, Graph):
+            raise TypeError(
+                f"Argument `graph` must be a tf.Graph, but got {type(graph).__name__!r}"
+            )
+        if config is not None and not isinstance(config, ConfigProto):
+            raise TypeError(
+                f"Argument `config` must be a tf.ConfigProto, but got {type(config).__name__!r}"
+            )
+        self._graph = get_default_graph() if graph is None else graph
+        self._target = target if isinstance(target, str) else target.decode()
+        self._config = config
+        self._lock = threading.Lock()
+        self._sent = 0
+        self._plans: dict[Any, _Plan] = {}
+        self._client: SessionClient | None = None
+        client = open_session(self._target, config=config, credentials=credentials)
+        self._client = client
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it runs."""
+        return self._graph
+
+    @property
+    def graph_def(self) -> Any:
+        """The graph as a message."""
+        return self._graph.as_graph_def()
+
+    @property
+    def sess_str(self) -> str:
+        """The target."""
+        return self._target
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        options: RunOptions | None = None,
+        run_metadata: RunMetadata | None = None,
+    ) -> Any:
+        """Runs what the fetches need, once, and returns their values. Blocks until done.
+
+        Args:
+            fetches: A tensor, operation, variable or name, or lists, tuples, named tuples and
+                dictionaries of those, however nested.
+            feed_dict: Values by tensor; any tensor can be overridden.
+            options: Tracing and deadlines.
+            run_metadata: Filled with what was recorded.
+
+        Returns:
+            Values in the structure of `fetches`: numpy arrays and scalars, None for operations.
+
+        Raises:
+            RuntimeError: The session is closed, or the graph has no operations.
+            TypeError, ValueError: A fetch or feed does not fit the graph.
+            OpError: A subclass, for what failed while running.
+        """
+        pairs: Any = flatten(self._graph, feed_dict) if feed_dict else ()
+        plan = self._plan(fetches, pairs)
+        arrays = [slot.array(pair[1]) for slot, pair in zip(plan.slots, pairs, strict=True)]
+        try:
+            if options is None and run_metadata is None:
+                values = plan.call(*arrays)
+            else:
+                values = self._run_recorded(plan, arrays, options, run_metadata)
+        except OpError as error:
+            raise self._located(error) from error.__cause__
+        return plan.fetches.fill(values)
+
+    def _plan(self, fetches: Any, pairs: Sequence[tuple[Any, Any]]) -> _Plan:
+        try:
+            key = (key_of(fetches), *[pair[0] for pair in pairs])
+            plan = self._plans.get(key)
+        except TypeError:  # not hashable: normalise it to learn what is wrong with it
+            key, plan = None, None
+        if plan is None or self._client is None:
+            tensors = [pair[0] for pair in pairs]
+            plan = self._make_plan(fetches, tensors)
+            if key is not None:
+                with self._lock:
+                    if len(self._plans) >= _MOST_PLANS:
+                        self._plans.clear()
+                    self._plans[key] = plan
+        return plan
+
+    def _make_plan(self, fetches: Any, tensors: Sequence[Any]) -> _Plan:
+        client = self._open_client()
+        normal = Fetches(self._graph, fetches)
+        slots = [FeedSlot(tensor) for tensor in tensors]
+        self._extend(client)
+        try:
+            call = client.make_callable(
+                [tensor.name for tensor in normal.tensors],
+                [slot.name for slot in slots],
+                [op.name for op in normal.targets],
+            )
+        except OpError as error:
+            raise self._located(error) from error.__cause__
+        return _Plan(normal, slots, call)
+
+    def _run_recorded(
+        self,
+        plan: _Plan,
+        arrays: Sequence[Any],
+        options: RunOptions | None,
+        run_metadata: RunMetadata | None,
+    ) -> list[Any]:
+        client = self._open_client()
+        feeds = {slot.name: array for slot, array in zip(plan.slots, arrays, strict=True)}
+        values, recorded = client.run(
+            [tensor.name for tensor in plan.fetches.tensors],
+            feeds,
+            [op.name for op in plan.fetches.targets],
+            options or RunOptions(),
+        )
+        if run_metadata is not None and recorded is not None:
+            run_metadata.CopyFrom(recorded)
+        return values
+
+    def make_callable(
+        self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
+    ) -> Callable[..., Any]:
+        """A function that runs `fetches`, fed by position.
+
+        Args:
+            fetches: As for `run`.
+            feed_list: The tensors to feed, in the order of the function's arguments.
+            accept_options: Give the function the keywords `options` and `run_metadata`.
+
+        Raises:
+            TypeError: `feed_list` is not a list.
+            Else as `run`.
+        """
+        if feed_list is not None and not isinstance(feed_list, list | tuple):
+            raise TypeError("`feed_list` must be a list or tuple.")
+        tensors = [feed_tensor(self._graph, each) for each in feed_list or ()]
+        plan = self._plan(fetches, [(tensor, None) for tensor in tensors])
+        call, fill, slots = plan.call, plan.fetches.fill, plan.slots
+
+        def run_once(*values: Any) -> Any:
+            if self._client is None:
+                self._open_client()
+            if len(values) != len(slots):
+                raise TypeError(f"The callable takes {len(slots)} values, got {len(values)}")
+            arrays = [slot.array(value) for slot, value in zip(slots, values, strict=True)]
+            try:
+                return fill(call(*arrays))
+            except OpError as error:
+                raise self._located(error) from error.__cause__
+
+        def run_with_options(
+            *values: Any,
+            options: RunOptions | None = None,
+            run_metadata: RunMetadata | None = None,
+        ) -> Any:
+            return self.run(fetches, dict(zip(tensors, values, strict=True)), options, run_metadata)
+
+        return run_with_options if accept_options else run_once
+
+    def list_devices(self) -> list[DeviceAttributes]:
+        """The devices the session may use."""
+        return self._open_client().list_devices()
+
+    def close(self) -> None:
+        """Ends the session; may be called again."""
+        client, self._client = self._client, None
+        self._plans = {}
+        if client is not None:
+            client.close()
+
+    def as_default(self) -> AbstractContextManager[Any]:
+        """Makes this the default session of the thread inside a `with` block."""
+        return sessions.entered(self)
+
+    def _open_client(self) -> SessionClient:
+        if self._client is None:
+            raise RuntimeError("Attempted to use a closed Session.")
+        return self._client
+
+    def _extend(self, client: SessionClient) -> None:
+        """Sends the nodes made since the last time."""
+        with self._lock:
+            version = self._graph.version
+            if not version:
+                raise RuntimeError(
+                    "The Session graph is empty. Add operations to the graph before calling run()."
+                )
+            if version > self._sent:
+                client.extend(self._graph.as_graph_def(from_version=self._sent))
+                self._sent = version
+
+    def _located(self, error: OpError) -> OpError:
+        """The error with the operation that its text names, where it is in the graph."""
+        if error.op is None:
+            match = _NODE_IN_TEXT.search(error.message)
+            if match is not None:
+                try:
+                    error.op = self._graph.get_operation_by_name(match["name"])
+                    error.node_def = error.op.node_def
+                except (KeyError, ValueError):
+                    pass  # a node the master added: the text says all there is
+        return error
+
+    def __del__(self) -> None:
+        # A session that nobody closed must not keep its master's threads and connection.
+        if getattr(self, "_client", None) is not None:
+            self.close()
+
+
+class Session(BaseSession):
+    """Runs operations of a graph.
+
+    As a context manager it is the default session, its graph the default graph, and it is closed at
+    the end of the block.
+
+    Args:
+        target: "" for this process, or `grpc://host:port` of any server.
+        graph: The graph to run; the default graph when None.
+        config: Placement options.
+        credentials: The token the server asks for.
+
+    Raises:
+        UnavailableError: Nothing answers at `target`.
+    """
+
+    def __init__(
+        self,
+        target: str = "",
+        graph: Graph | None = None,
+        config: ConfigProto | None = None,
+        credentials: str | None = None,
+    ) -> None:
+        super().__init__(target, graph, config, credentials)
+        self._entered: list[ExitStack] = []
+
+    def __enter__(self) -> Session:
+        stack = ExitStack()
+        stack.enter_context(self._graph.as_default())
+        stack.enter_context(self.as_default())
+        self._entered.append(stack)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._entered.pop().__exit__(kind, value, traceback)
+        self.close()
+
+    @staticmethod
+    def reset(target: str, containers: Sequence[str] | None = None, config: Any = None) -> None:
+        """Drops the variables of these containers at `target`; of all when None."""
+        client = open_session(target, config=config)
+        try:
+            client.reset(list(containers or ()))
+        finally:
+            client.close()
+
+
+class InteractiveSession(BaseSession):
+    """A session that is the default one from its making until it is closed, for shells.
+
+    Args:
+        target, graph, config, credentials: As for `Session`.
+    """
+
+    def __init__(
+        self,
+        target: str = "",
+        graph: Graph | None = None,
+        config: ConfigProto | None = None,
+        credentials: str | None = None,
+    ) -> None:
+        super().__init__(target, graph, config, credentials)
+        sessions.push(self)
+        self._default_graph: ExitStack | None = None
+        if graph is not None:
+            self._default_graph = ExitStack()
+            self._default_graph.enter_context(graph.as_default())
+
+    def close(self) -> None:
+        """Ends the session and stops being the default one."""
+        sessions.remove(self)
+        graph, self._default_graph = getattr(self, "_default_graph", None), None
+        if graph is not None:
+            graph.close()
+        super().close()

@@ -1,0 +1,1 @@
+"""Variables: state that lives between runs, its scopes and its initialisation."""

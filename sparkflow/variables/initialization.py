@@ -1,0 +1,93 @@
+"""Lists of variables, and the nodes that initialise or check them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow.graph.collections import GraphKeys
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.scopes import get_collection, get_default_graph
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops import arrays, comparison, state
+from sparkflow.ops.control import group
+from sparkflow.variables.variable import Variable
+
+
+def global_variables(scope: str | None = None) -> list[Variable]:
+    """The variables shared by the tasks of a cluster, those whose name `scope` matches."""
+    return get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
+
+
+def local_variables(scope: str | None = None) -> list[Variable]:
+    """The variables of one process only, those whose name `scope` matches."""
+    return get_collection(GraphKeys.LOCAL_VARIABLES, scope)
+
+
+def trainable_variables(scope: str | None = None) -> list[Variable]:
+    """The variables that optimizers change, those whose name `scope` matches."""
+    return get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
+
+
+def model_variables(scope: str | None = None) -> list[Variable]:
+    """The variables listed as part of the model, those whose name `scope` matches."""
+    return get_collection(GraphKeys.MODEL_VARIABLES, scope)
+
+
+def all_variables() -> list[Variable]:
+    """The old name of `global_variables`."""
+    return global_variables()
+
+
+def variables_initializer(var_list: Sequence[Variable], name: str = "init") -> Operation:
+    """An operation that gives each of the variables its initial value."""
+    return group(*[variable.initializer for variable in var_list], name=name)
+
+
+def global_variables_initializer() -> Operation:
+    """An operation that initialises the global variables."""
+    return variables_initializer(global_variables())
+
+
+def local_variables_initializer() -> Operation:
+    """An operation that initialises the local variables."""
+    return variables_initializer(local_variables())
+
+
+def initialize_variables(var_list: Sequence[Variable], name: str = "init") -> Operation:
+    """The old name of `variables_initializer`."""
+    return variables_initializer(var_list, name)
+
+
+def initialize_all_variables() -> Operation:
+    """The old name of `global_variables_initializer`."""
+    return global_variables_initializer()
+
+
+def initialize_local_variables() -> Operation:
+    """The old name of `local_variables_initializer`."""
+    return local_variables_initializer()
+
+
+def report_uninitialized_variables(
+    var_list: Sequence[Variable] | None = None, name: str = "report_uninitialized_variables"
+) -> Tensor:
+    """The names of the variables that have no value yet: [count] strings.
+
+    Args:
+        var_list: The variables asked about; the global and local ones when None.
+        name: Name of the scope.
+    """
+    variables: list[Any] = list(
+        global_variables() + local_variables() if var_list is None else var_list
+    )
+    graph = get_default_graph()
+    with graph.name_scope(name):
+        if not variables:
+            return graph.convert(np.zeros([0], np.object_), None, "Const")
+        flags = [state.is_variable_initialized(variable) for variable in variables]
+        missing = comparison.logical_not(arrays.stack(flags))
+        names = graph.convert([variable.op.name for variable in variables], None, "Const")
+        return arrays.boolean_mask(names, missing)
