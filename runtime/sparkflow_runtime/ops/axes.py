@@ -1,0 +1,107 @@
+"""Reduction axes: reading them from a tensor, and putting reduced dimensions back in gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import bool_, int32
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, Tensor
+from sparkflow_runtime.ops.op import Array, Inference
+from sparkflow_runtime.ops.static import ints, static_rank
+from sparkflow_runtime.shapes import Shape
+
+
+def checked_axes(axes: Sequence[int], shape: Sequence[int | None]) -> tuple[int, ...]:
+    """Each axis in [0, rank).
+
+    Raises:
+        InvalidArgumentError: An axis is out of range or given twice.
+    """
+    rank = len(shape)
+    result: list[int] = []
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise InvalidArgumentError(
+                message=f"Invalid reduction dimension {axis} for input with {rank} dimensions, "
+                f"shape {shapes.text(tuple(shape))}"
+            )
+        if axis % rank in result:
+            raise InvalidArgumentError(
+                message=f"Reduction axes {list(axes)} name dimension {axis % rank} twice"
+            )
+        result.append(axis % rank)
+    return tuple(result)
+
+
+def reduced_shape(node: Inference, keep_dims: bool) -> Shape:
+    """The static shape after reducing input 0 over the axes that input 1 gives.
+
+    Raises:
+        InvalidArgumentError: The axes are known and wrong, or are no scalar and no vector.
+    """
+    shape, indices = node.shapes
+    if indices is not None and len(indices) > 1:
+        raise InvalidArgumentError(
+            message=f"reduction_indices must be a scalar or vector, got shape "
+            f"{shapes.text(indices)}"
+        )
+    if shape is None:
+        return None
+    value = node.value(1)
+    if value is None:
+        return shapes.unknown(len(shape) if keep_dims else None)
+    axes = checked_axes(ints(value), shape)
+    if keep_dims:
+        return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+
+
+def axes_reader() -> Callable[[Array, Array], tuple[int, ...]]:
+    """A function from (input, axes tensor) to checked axes that remembers constant axes.
+
+    It tells constants by identity and by being read-only, as arrays of `Const` are.
+    """
+    last: tuple[Array, int, tuple[int, ...]] | None = None
+
+    def read(x: Array, indices: Array) -> tuple[int, ...]:
+        nonlocal last
+        known = last
+        if known is not None and known[0] is indices and known[1] == x.ndim:
+            return known[2]
+        axes = checked_axes(ints(indices), x.shape)
+        if isinstance(indices, np.ndarray) and not indices.flags.writeable:
+            last = indices, x.ndim, axes
+        return axes
+
+    return read
+
+
+def restore_axes(
+    g: GraphBuilder, x: Tensor, axes: Tensor, reduced: Tensor, keep_dims: bool
+) -> Tensor:
+    """`reduced` such that it broadcasts against `x`, which it was reduced from over `axes`."""
+    if keep_dims:
+        return reduced
+    shape, value = g.shape(x), g.value(axes)
+    if shape is None or value is None:
+        reduced_axes, ones = reduced_mask(g, x, axes), g.const(1, int32)
+        return g.Reshape(reduced, g.SelectV2(reduced_axes, ones, g.Shape(x)))
+    known = sorted(checked_axes(ints(value), shape))
+    if known == list(range(len(known))):
+        return reduced  # leading axes: broadcasting adds them
+    for axis in known:
+        reduced = g.ExpandDims(reduced, g.const(axis, int32))
+    return reduced
+
+
+def reduced_mask(g: GraphBuilder, x: Tensor, axes: Tensor) -> Tensor:
+    """A boolean vector: whether each dimension of `x` is among the axes, when none is known."""
+    rank = static_rank(g, x)
+    size = g.Rank(x) if rank is None else g.const(rank, int32)
+    positive = g.FloorMod(g.Reshape(g.Cast(axes, DstT=int32), np.array([-1], np.int32)), size)
+    marks = g.OneHot(positive, size, g.const(True, bool_), g.const(False, bool_))
+    return g.Any(marks, np.array(0, np.int32))

@@ -1,0 +1,161 @@
+"""Elementwise ops of two broadcast inputs, one row each; see `elementwise_table`.
+
+Comparisons are in `comparison`. Integers follow TensorFlow: `Div`, `TruncateDiv` and `Mod` round
+towards zero as C does, `FloorDiv` and `FloorMod` down as Python does, division by zero is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.dtypes import COMPLEX, FLOATING, NUMERIC, REAL, SIGNED, int32, int64, uint8
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.elementwise_table import binary
+from sparkflow_runtime.ops.op import Array
+
+_FIELD = FLOATING | COMPLEX
+_ADDABLE = _FIELD | SIGNED | {uint8}
+
+
+def _checked_division(ufunc: str) -> Callable[..., Array]:
+    """An integer kernel that refuses zero divisors; on a GPU the result is undefined, as in TF."""
+
+    def kernel(xp: Any, x: Array, y: Array) -> Array:
+        if xp is np and x.size and not y.all():
+            raise InvalidArgumentError(message="Integer division by zero")
+        return getattr(xp, ufunc)(x, y)
+
+    return kernel
+
+
+_integer_floor_div = _checked_division("floor_divide")
+
+
+def _integer_truncate_div(xp: Any, x: Array, y: Array) -> Array:
+    quotient = _integer_floor_div(xp, x, y)
+    return quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
+
+
+def _truncate_div(xp: Any, x: Array, y: Array) -> Array:
+    return xp.trunc(x / y)
+
+
+def _floor_div(xp: Any, x: Array, y: Array) -> Array:
+    return xp.floor(x / y)
+
+
+def _integer_pow(xp: Any, x: Array, y: Array) -> Array:
+    if xp is np and (y < 0).any():
+        raise InvalidArgumentError(message="Integers to negative integer powers are not allowed")
+    return xp.power(x, y)
+
+
+def _squared_difference(xp: Any, x: Array, y: Array) -> Array:
+    difference = x - y
+    return xp.conj(difference) * difference
+
+
+def _div_no_nan(xp: Any, x: Array, y: Array) -> Array:
+    zero = y.dtype.type(0)
+    return xp.where(y == zero, zero, x / y)
+
+
+def _div_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    return g.RealDiv(dz, y), g.Mul(dz, g.RealDiv(g.RealDiv(g.Neg(x), y), y))
+
+
+def _div_no_nan_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    return g.DivNoNan(dz, y), g.Mul(dz, g.DivNoNan(g.DivNoNan(g.Neg(x), y), y))
+
+
+def _pow_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    """`y x^(y-1)` and `x^y log x`; the latter 0 where x^y has no real derivative or x is 0."""
+    safe = g.NotEqual(x, 0.0) if x.dtype.is_complex else g.Greater(x, 0.0)
+    log = g.SelectV2(safe, g.Log(g.SelectV2(safe, x, 1.0)), 0.0)
+    return g.Mul(g.Mul(dz, y), g.Pow(x, g.Sub(y, 1.0))), g.Mul(g.Mul(dz, z), log)
+
+
+def _squared_difference_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    dx = g.Mul(g.Mul(dz, 2.0), g.Sub(x, y))
+    return dx, g.Neg(dx)
+
+
+def _floor_mod_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    return dz, g.Neg(g.Mul(dz, g.FloorDiv(x, y)))
+
+
+def _atan2_gradient(g: Any, y: Any, x: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    scaled = g.RealDiv(dz, g.Add(g.Square(x), g.Square(y)))
+    return g.Mul(x, scaled), g.Neg(g.Mul(y, scaled))
+
+
+def _chosen_gradient(comparison: str) -> Callable[..., tuple[Any, Any]]:
+    """The gradient goes to the operand that was chosen, to the first where they are equal."""
+
+    def gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+        first = getattr(g, comparison)(x, y)
+        return g.SelectV2(first, dz, 0.0), g.SelectV2(first, 0.0, dz)
+
+    return gradient
+
+
+binary("Add", _ADDABLE, "add", "x + y", lambda g, x, y, z, dz: (dz, dz))
+binary("AddV2", NUMERIC, "add", "x + y", lambda g, x, y, z, dz: (dz, dz))
+binary("Sub", NUMERIC, "subtract", "x - y", lambda g, x, y, z, dz: (dz, g.Neg(dz)))
+binary("Mul", NUMERIC, "multiply", "x * y", lambda g, x, y, z, dz: (g.Mul(dz, y), g.Mul(dz, x)))
+binary(
+    "Div",
+    NUMERIC,
+    "true_divide",
+    "x / y",
+    _div_gradient,
+    integer_kernel=_integer_truncate_div,
+)
+binary(
+    "RealDiv",
+    NUMERIC,
+    "true_divide",
+    "x / y",
+    _div_gradient,
+    kernels={"CPU": _FIELD, "GPU": _FIELD},
+)
+binary("DivNoNan", _FIELD, _div_no_nan, "where(y == 0, 0.0, x / y)", _div_no_nan_gradient)
+binary("FloorDiv", REAL, _floor_div, "floor(x / y)", integer_kernel=_integer_floor_div)
+binary("TruncateDiv", REAL, _truncate_div, "trunc(x / y)", integer_kernel=_integer_truncate_div)
+binary(
+    "FloorMod",
+    REAL,
+    "remainder",
+    "remainder(x, y)",
+    _floor_mod_gradient,
+    integer_kernel=_checked_division("remainder"),
+)
+for _name in ("Mod", "TruncateMod"):
+    binary(
+        _name,
+        FLOATING | {int32, int64},
+        "fmod",
+        "fmod(x, y)",
+        integer_kernel=_checked_division("fmod"),
+    )
+binary("Maximum", REAL, "maximum", "maximum(x, y)", _chosen_gradient("GreaterEqual"))
+binary("Minimum", REAL, "minimum", "minimum(x, y)", _chosen_gradient("LessEqual"))
+binary(
+    "Pow",
+    _FIELD | SIGNED,
+    "power",
+    "power(x, y)",
+    _pow_gradient,
+    integer_kernel=_integer_pow,
+)
+binary(
+    "SquaredDifference",
+    _FIELD | {int32, int64},
+    _squared_difference,
+    "(x - y) * (x - y)",
+    _squared_difference_gradient,
+)
+binary("Atan2", FLOATING, "arctan2", "arctan2(y, x)", _atan2_gradient, inputs="y: T, x: T")

@@ -1,0 +1,82 @@
+"""Elementwise arithmetic: importing this module registers the tables `unary` and `binary` too.
+
+What lives here is what fits no table row: sums of many tensors and conversion between dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.ops import binary, unary
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
+from sparkflow_runtime.shapes import Shape
+
+__all__ = ["AddN", "Cast", "binary", "unary"]
+
+
+@register
+class AddN(Op):
+    """The sum of tensors of one shape; no broadcasting."""
+
+    inputs = "inputs: N * T"
+    outputs = "sum: T"
+    attrs = {"N": int_attr(minimum=1), "T": type_attr(dtypes.NUMERIC)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """What all shapes together tell."""
+        merged = node.shapes[0]
+        for shape in node.shapes[1:]:
+            merged = shapes.merge(merged, shape)
+        return [merged]
+
+    def compute(self, xp: Any, *inputs: Array) -> Any:
+        """The sum, in a new array."""
+        if len(inputs) == 1:
+            return xp.positive(inputs[0])
+        total = inputs[0] + inputs[1]
+        for each in inputs[2:]:
+            total += each  # in place for an array, a new scalar for a scalar
+        return total
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
+        """The same for every input."""
+        return [dy] * len(op.inputs)
+
+
+@register
+class Cast(Op):
+    """Converts to another dtype: towards zero for integers, non-zero is true, real part only."""
+
+    inputs = "x: SrcT"
+    outputs = "y: DstT"
+    attrs = {
+        "SrcT": type_attr(dtypes.PLAIN),
+        "DstT": type_attr(dtypes.PLAIN),
+        "Truncate": bool_attr(False),
+    }
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The input's shape."""
+        return [node.shapes[0]]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """`astype` to a type fixed here."""
+        source, target = node.attrs["SrcT"], node.attrs["DstT"]
+        kind = target.as_numpy_dtype
+        if source.is_complex and not target.is_complex:
+            return lambda x: x.real.astype(kind)
+        return lambda x: x.astype(kind)
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
+        """Cast back; none through integers."""
+        fields = dtypes.FLOATING | dtypes.COMPLEX
+        source = op.get_attr("SrcT")
+        if source not in fields or op.get_attr("DstT") not in fields:
+            return [None]
+        return [g.Cast(dy, DstT=source)]

@@ -1,0 +1,152 @@
+"""Ops along one axis: cumulative sums and products, and the positions of extreme elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import (
+    COMPLEX,
+    INDEX,
+    NUMERIC,
+    PLAIN,
+    DType,
+    int16,
+    int32,
+    int64,
+    uint16,
+)
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import bool_attr, type_attr
+from sparkflow_runtime.ops.static import constant_scalar, scalar
+from sparkflow_runtime.shapes import Shape
+
+
+def _checked_axis(op_type: str, axis: int, shape: Sequence[int | None]) -> int:
+    rank = len(shape)
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(
+            message=f"{op_type} expects an axis in the range [{-rank}, {rank}), got {axis} "
+            f"for shape {shapes.text(tuple(shape))}"
+        )
+    return axis % rank
+
+
+class _CumulativeOp(Op):
+    """Of the elements up to each one along an axis.
+
+    `exclusive` leaves the element itself out, `reverse` starts from the end.
+    """
+
+    inputs = "x: T, axis: Tidx"
+    outputs = "out: T"
+    attrs = {
+        "exclusive": bool_attr(False),
+        "reverse": bool_attr(False),
+        "T": type_attr(NUMERIC),
+        "Tidx": type_attr(INDEX, int32),
+    }
+    function: ClassVar[str]
+    identity: ClassVar[int]
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The input's shape."""
+        axis, shape = constant_scalar(node, 1, "axis"), node.shapes[0]
+        if axis is not None and shape is not None:
+            _checked_axis(self.op_type, axis, shape)
+        return [shape]
+
+    def compute(self, xp: Any, x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> Array:
+        """A new array of the input's shape and dtype."""
+        position = _checked_axis(self.op_type, scalar(axis, "axis"), x.shape)
+        x = xp.moveaxis(x, position, 0)
+        if reverse:
+            x = x[::-1]
+        result = getattr(xp, self.function)(x, axis=0, dtype=x.dtype)
+        if exclusive and len(result):
+            result = xp.concatenate([xp.full_like(result[:1], self.identity), result[:-1]])
+        return xp.moveaxis(result[::-1] if reverse else result, 0, position)
+
+
+@register
+class Cumsum(_CumulativeOp):
+    """The cumulative sum."""
+
+    function = "cumsum"
+    identity = 0
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """The cumulative sum of what arrives, from the other end."""
+        exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
+        return g.Cumsum(dy, op.inputs[1], exclusive=exclusive, reverse=not reverse), None
+
+
+@register
+class Cumprod(_CumulativeOp):
+    """The cumulative product."""
+
+    function = "cumprod"
+    identity = 1
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """Sums of products that contain the element, over the element: nan where that is 0."""
+        x, axis = op.inputs
+        exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
+        sums = g.Cumsum(g.Mul(op.outputs[0], dy), axis, exclusive=exclusive, reverse=not reverse)
+        return g.RealDiv(sums, x), None
+
+
+class _ArgOp(Op):
+    """The position of an extreme element along one axis; of several the first."""
+
+    inputs = "input: T, dimension: Tidx"
+    outputs = "output: output_type"
+    attrs = {
+        "T": type_attr(PLAIN - COMPLEX),
+        "Tidx": type_attr(INDEX | {int16}, int32),
+        "output_type": type_attr(INDEX | {int16, uint16}, int64),
+    }
+    gradient = not_differentiable
+    function: ClassVar[str]
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape less the dimension."""
+        axis, shape = constant_scalar(node, 1, "dimension"), node.shapes[0]
+        if shape is None:
+            return [None]
+        if axis is None:
+            return [(None,) * (len(shape) - 1)]
+        position = _checked_axis(self.op_type, axis, shape)
+        return [shape[:position] + shape[position + 1 :]]
+
+    def compute(self, xp: Any, value: Array, dimension: Array, *, output_type: DType) -> Array:
+        """Positions.
+
+        Raises:
+            InvalidArgumentError: The axis does not exist, or has no element.
+        """
+        position = _checked_axis(self.op_type, scalar(dimension, "dimension"), value.shape)
+        if not value.shape[position]:
+            raise InvalidArgumentError(
+                message=f"{self.op_type} over axis {position} of shape "
+                f"{shapes.text(value.shape)}, which has no element"
+            )
+        return getattr(xp, self.function)(value, axis=position).astype(output_type.numpy)
+
+
+@register
+class ArgMax(_ArgOp):
+    """The position of the largest element."""
+
+    function = "argmax"
+
+
+@register
+class ArgMin(_ArgOp):
+    """The position of the smallest element."""
+
+    function = "argmin"
