@@ -30,12 +30,14 @@ class ReductionOp(Op):
     """Reduces the axes that the second input names.
 
     Attributes:
-        reduce: `(xp, x, axes, keep_dims)` with at least one axis.
+        reduce: `(xp, x, axes, keep_dims)`, with at least one axis where the next is true.
+        copies_without_axes: Whether reducing no axis leaves the values as they are.
     """
 
     inputs = "input: T, reduction_indices: Tidx"
     outputs = "output: T"
     reduce: ClassVar[Callable[[Any, Any, tuple[int, ...], bool], Any]]
+    copies_without_axes: ClassVar[bool] = True
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape less the axes, where they are constant."""
@@ -45,10 +47,11 @@ class ReductionOp(Op):
         """The reduction; constant axes are read in the first step only."""
         keep_dims, xp = node.attrs["keep_dims"], context.xp
         reduce, axes_of = type(self).reduce, axes_reader()
+        copies = self.copies_without_axes
 
         def run(x: Array, reduction_indices: Array) -> Array:
             axes = axes_of(x, reduction_indices)
-            return reduce(xp, x, axes, keep_dims) if axes else x.copy()
+            return x.copy() if copies and not axes else reduce(xp, x, axes, keep_dims)
 
         return run
 
@@ -110,7 +113,8 @@ def _any(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
 def _euclidean_norm(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
     wide = x.astype(np.float64) if x.dtype.kind in "iu" else x
     squares = xp.conj(wide) * wide
-    return xp.sqrt(_sum(xp, squares, axes, keep_dims)).astype(x.dtype)
+    total = _sum(xp, squares, axes, keep_dims) if axes else squares
+    return xp.sqrt(total).astype(x.dtype)
 
 
 def _broadcast_back(g: GraphBuilder, op: OperationView, gradient: Tensor) -> Tensor:
@@ -221,6 +225,7 @@ class EuclideanNorm(ReductionOp):
 
     attrs = _attrs(NUMERIC)
     reduce = _euclidean_norm
+    copies_without_axes = False
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Dy x / y: nan where the norm is 0."""
