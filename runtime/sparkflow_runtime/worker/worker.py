@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import threading
@@ -11,8 +12,14 @@ from typing import Any
 
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.device.device import Device, task_devices
-from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError, OpError
+from sparkflow_runtime.errors import (
+    CancelledError,
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+)
 from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (registers every op)
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous
 from sparkflow_runtime.resources.container import Resources
@@ -43,7 +50,9 @@ class _Session:
 
 
 class Worker:
-    """One task's worker. Safe to use from several threads; `_lock` guards `_sessions`.
+    """One task's worker. Safe to use from several threads.
+
+    `_lock` guards `_sessions` and `_peers`.
 
     Attributes:
         task: The task's name, `/job:worker/replica:0/task:0`.
@@ -65,8 +74,9 @@ class Worker:
         self._numbers = itertools.count()
 
     def connect(self, addresses: Mapping[str, str], token: str | None) -> None:
-        """Tells where the other tasks are: task name -> `host:port`."""
-        old, self._peers = self._peers, Peers(addresses, token)
+        """Tells where the other tasks are: task name -> `host:port`; ends calls under way."""
+        with self._lock:
+            old, self._peers = self._peers, Peers(addresses, token)
         old.close()
 
     def create_session(self, handle: str) -> None:
@@ -135,7 +145,7 @@ class Worker:
         step, receiver_cancel = self._begin(step_id, rendezvous)
         try:
             return graph.program.run(step, args)
-        except OpError as error:
+        except Exception as error:
             rendezvous.abort(error)
             raise
         finally:
@@ -173,36 +183,53 @@ class Worker:
             return run_loop(
                 graph.program, step, args, listen, lambda i: rendezvous.end(graph.number, i)
             )
-        except OpError as error:
+        except Exception as error:
             rendezvous.abort(error)
             raise
         finally:
             receiver_cancel()
 
-    def finish_step(self, step_id: int, error: BaseException | None = None) -> None:
+    def end_loop(self, step_id: int, num_steps: int) -> None:
+        """Lets the loop of a step end after so many iterations; one that is over is ignored."""
+        with contextlib.suppress(OpError):
+            self.rendezvous.find(step_id).limit(num_steps)
+
+    def finish_step(self, step_id: int, error: OpError | None = None) -> None:
         """Forgets a step; whoever still runs or waits in it is ended with `error`."""
         self.rendezvous.finish(step_id, error)
 
-    def take_for_peer(self, step_id: int, key: str, iteration: int) -> bytes:
-        """The message for another task's RecvTensor; blocks until the bundle is there."""
+    def take_for_peer(
+        self,
+        rendezvous: StepRendezvous,
+        key: str,
+        iteration: int,
+        wanted: Callable[[], bool],
+    ) -> bytes:
+        """The message for another task's RecvTensor; blocks until the bundle is there.
+
+        Raises:
+            OpError: See `StepRendezvous.take`.
+        """
         try:
-            value = self.rendezvous.find(step_id).take(key, iteration)
+            value = rendezvous.take(key, iteration, wanted=wanted)
         except EndOfLoop:
             return codec.DEAD
         return value if isinstance(value, bytes) else codec.encode(value)
 
     def close(self) -> None:
         """Ends all steps and drops all state."""
-        self.rendezvous.abort_all(f"Task {self.task} is shutting down")
+        self.rendezvous.close(CancelledError(message=f"Task {self.task} is shutting down"))
         with self._lock:
             self._sessions.clear()
+            peers = self._peers
         self.resources.clear()
-        self._peers.close()
+        peers.close()
 
     def _begin(
         self, step_id: int, rendezvous: StepRendezvous, num_steps: int = 1, first_step: int = 0
     ) -> tuple[Step, Callable[[], None]]:
-        receiver = self._peers.receiver(step_id)
+        with self._lock:
+            receiver = self._peers.receiver(step_id)
         forget = rendezvous.on_abort(receiver.cancel)
 
         def finish() -> None:
