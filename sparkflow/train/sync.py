@@ -1,10 +1,10 @@
 """Synchronous replication: what turns an optimizer's update into one update for all replicas.
 
 The gradients of a variable meet in an accumulator beside it. Each replica pushes its mean gradient
-with its number of rows and waits for a token; a loop of its own, the chief's, takes the weighted mean
-once all replicas contributed, applies it, and hands out one token per replica. Both follow the same
-step numbers, so that a late or repeated push can never count for another step. Model functions stay
-as they are: `Optimizer.apply_gradients` asks for the active strategy (see `replication`).
+with its number of rows and waits for a token; a loop of its own, the chief's, takes the weighted
+mean once all replicas contributed, applies it, and hands out one token per replica. Both follow the
+same step numbers, so that a late or repeated push can never count for another step. Model functions
+stay as they are: `Optimizer.apply_gradients` asks for the active strategy (see `replication`).
 """
 
 from __future__ import annotations

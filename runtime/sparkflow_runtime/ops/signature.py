@@ -181,7 +181,7 @@ class Signature:
             if arg.list_attr is not None:
                 flat.extend(attrs[arg.list_attr])
                 continue
-            dtype = arg.dtype if arg.type_attr is None else attrs[arg.type_attr]
+            dtype: DType = arg.dtype or attrs[arg.type_attr]
             dtype = dtype.ref if arg.is_ref else dtype
             flat.extend([dtype] * (1 if arg.number_attr is None else attrs[arg.number_attr]))
         return tuple(flat)
