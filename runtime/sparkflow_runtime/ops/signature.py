@@ -181,7 +181,8 @@ class Signature:
             if arg.list_attr is not None:
                 flat.extend(attrs[arg.list_attr])
                 continue
-            dtype: DType = arg.dtype or attrs[arg.type_attr]
+            dtype = arg.dtype if arg.type_attr is None else attrs[arg.type_attr]
+            assert dtype is not None, arg
             dtype = dtype.ref if arg.is_ref else dtype
             flat.extend([dtype] * (1 if arg.number_attr is None else attrs[arg.number_attr]))
         return tuple(flat)
