@@ -51,15 +51,16 @@ def require_credentials(host: str, token: str | None, insecure: bool) -> None:
 
 
 class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in stubs only
-    """Refuses every rpc that does not carry the token, before its request is read."""
+    """Refuses every rpc that does not carry the token, before its request is read or parsed."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
 
-        def refuse(request: Any, context: grpc.ServicerContext) -> Any:
+        def refuse(requests: Any, context: grpc.ServicerContext) -> Any:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "The job's token is missing or wrong")
 
-        self._refuse = grpc.unary_unary_rpc_method_handler(refuse)
+        # As a stream the request is not received before the handler asks for it.
+        self._refuse = grpc.stream_unary_rpc_method_handler(refuse)
 
     def intercept_service(
         self,

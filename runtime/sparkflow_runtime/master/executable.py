@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.dtypes import DType
-from sparkflow_runtime.errors import (
-    AbortedError,
-    CancelledError,
-    InvalidArgumentError,
-    OpError,
-    UnavailableError,
-)
+from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.master.links import LocalLink, WorkerLink
+from sparkflow_runtime.master.running import RunningSteps
 from sparkflow_runtime.passes.fold import fold
 from sparkflow_runtime.passes.merge import merge
 from sparkflow_runtime.passes.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.worker.step import LoopUpdate
-
-_step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
-"""Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +59,7 @@ class Executable:
 
     Attributes:
         partitions: What was registered, for RunMetadata.
+        steps: The steps that run.
     """
 
     def __init__(
@@ -83,15 +74,24 @@ class Executable:
         self._parts = [_register(session, part, link_of) for part in partitions]
         self._num_results = len(request.fetches)
         self._dtypes = _arg_dtypes(partitions, len(request.feeds))
-        self._lock = threading.Lock()
-        self._running: set[int] = set()
+        self.steps = RunningSteps([part.link for part in self._parts])
         self._direct = self._direct_call()
 
-    def run(self, args: Sequence[Any]) -> list[Any]:
+    def run(
+        self,
+        args: Sequence[Any],
+        *,
+        timeout_s: float | None = None,
+        on_begin: Callable[[Callable[[OpError], None]], object] | None = None,
+    ) -> list[Any]:
         """Runs one step.
 
         Args:
             args: One host array per feed, in the request's order.
+            timeout_s: How long the step may take.
+            on_begin: Is given a function that cancels the step.
+
+        A step that runs as one call in this thread is neither timed nor cancelled.
 
         Returns:
             One host array or numpy scalar per fetch.
@@ -99,22 +99,29 @@ class Executable:
         Raises:
             OpError: The first failure of any partition.
         """
+        if len(args) != len(self._dtypes):
+            raise InvalidArgumentError(
+                message=f"The step takes {len(self._dtypes)} fed values, got {len(args)}"
+            )
         for index, (value, dtype) in enumerate(zip(args, self._dtypes, strict=True)):
             if dtype is not None and value.dtype != dtype:
                 raise InvalidArgumentError(
                     message=f"Feed {index} has dtype {value.dtype}, expected {dtype}"
                 )
         if self._direct is not None:
+            self.steps.check()
             return self._direct(args)
-        step_id = next(_step_numbers)
-        futures = [
-            part.link.run(
-                self._session, part.handle, step_id, {index: args[index] for index in part.args}
-            )
-            for part in self._parts
-        ]
+        step_id = self.steps.begin()
+        if on_begin is not None:
+            on_begin(lambda error: self.steps.cancel(step_id, error))
+
+        def start() -> Iterator[Future[dict[int, Any]]]:
+            for part in self._parts:
+                given = {index: args[index] for index in part.args}
+                yield part.link.run(self._session, part.handle, step_id, given)
+
         results: list[Any] = [None] * self._num_results
-        for values in self._join(step_id, futures):
+        for values in self.steps.run(step_id, start, timeout_s=timeout_s):
             for index, value in values.items():
                 results[index] = value
         return results
@@ -144,7 +151,9 @@ class Executable:
                 message="The fetches of a loop must be on one device, these are on "
                 f"{', '.join(part.device for part in fetching)}"
             )
-        step_id = next(_step_numbers)
+        if not self._parts:
+            raise InvalidArgumentError(message="A loop needs at least one operation to run")
+        step_id = self.steps.begin()
         order = fetching[0].results if fetching else ()
 
         def reorder(update: LoopUpdate) -> None:
@@ -163,52 +172,27 @@ class Executable:
         # Without a fetch, the first partition's updates count the steps.
         reporting = fetching[0] if fetching else self._parts[0]
         listeners = [reorder if part is reporting else _ignore for part in self._parts]
-        futures = [
-            part.link.run_loop(self._session, part.handle, step_id, num_steps, listener, first_step)
-            for part, listener in zip(self._parts, listeners, strict=True)
-        ]
+
+        def start() -> Iterator[Future[int]]:
+            for part, listener in zip(self._parts, listeners, strict=True):
+                yield part.link.run_loop(
+                    self._session, part.handle, step_id, num_steps, listener, first_step
+                )
+
+        def ends_early(count: int) -> bool:
+            return num_steps is None or count < num_steps
+
         done: Future[int] = Future()
 
         def join() -> None:
             try:
-                done.set_result(min(self._join(step_id, futures)))
+                counts = self.steps.run(step_id, start, ends_early=ends_early)
+                done.set_result(min(counts))
             except Exception as error:
                 done.set_exception(error)
 
         threading.Thread(target=join, name="loop-join", daemon=True).start()
         return step_id, done
-
-    def cancel(self, error: BaseException) -> None:
-        """Ends every running step with `error`."""
-        with self._lock:
-            running = list(self._running)
-        for step_id in running:
-            self.finish(step_id, error)
-
-    def finish(self, step_id: int, error: BaseException | None = None) -> None:
-        """Has all workers forget a step; unreachable ones have forgotten it already."""
-        for link in {id(part.link): part.link for part in self._parts}.values():
-            try:
-                link.finish_step(step_id, error)
-            except UnavailableError:
-                continue
-
-    def _join(self, step_id: int, futures: Sequence[Future[Any]]) -> list[Any]:
-        with self._lock:
-            self._running.add(step_id)
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-            failed = [f for f in futures if f.done() and f.exception() is not None]
-            if failed:
-                first = _first_cause([f.exception() for f in failed])
-                self.finish(step_id, CancelledError(message=f"The step failed elsewhere: {first}"))
-                wait(futures, timeout=10)
-                raise _first_cause([f.exception() for f in futures if f.done()])
-            self.finish(step_id)
-            return [future.result() for future in futures]
-        finally:
-            with self._lock:
-                self._running.discard(step_id)
 
     def _direct_call(self) -> Callable[[Sequence[Any]], list[Any]] | None:
         """A partition in this process that needs no step is called, not scheduled."""
@@ -249,15 +233,6 @@ def _arg_dtypes(partitions: Sequence[Partition], count: int) -> list[np.dtype[An
                 dtype: DType = node.attrs["T"]
                 found[node.attrs["index"]] = np.dtype(dtype.as_numpy_dtype)
     return found
-
-
-def _first_cause(errors: Sequence[BaseException | None]) -> BaseException:
-    """The failure that ended the step, rather than those it caused in other partitions."""
-    real = [error for error in errors if error is not None]
-    derived = (AbortedError, CancelledError)
-    causes = [error for error in real if not isinstance(error, derived)]
-    located = [error for error in causes if isinstance(error, OpError) and error.located]
-    return (located or causes or real)[0]
 
 
 def _ignore(_: LoopUpdate) -> None:

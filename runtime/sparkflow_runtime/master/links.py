@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -10,12 +11,12 @@ from typing import Any, Protocol
 import grpc
 
 from sparkflow_runtime.device.names import DeviceSpec
-from sparkflow_runtime.errors import OpError
+from sparkflow_runtime.errors import CancelledError, InternalError, OpError
 from sparkflow_runtime.ir.graph_def import export_graph
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.protos import worker_pb2
-from sparkflow_runtime.protos.run_loop_pb2 import RunLoopUpdate
+from sparkflow_runtime.protos.run_loop_pb2 import EndLoopRequest, EndLoopResponse, RunLoopUpdate
 from sparkflow_runtime.transport import rpc, status
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
 from sparkflow_runtime.transport.threads import DaemonThreads
@@ -57,8 +58,11 @@ class WorkerLink(Protocol):
     ) -> Future[int]:
         """Starts a partition's step loop; yields the number of complete steps."""
 
-    def finish_step(self, step_id: int, error: BaseException | None = None) -> None:
-        """Ends and forgets a step."""
+    def end_loop(self, step_id: int, num_steps: int) -> None:
+        """Lets the step's loop end after so many steps; does not wait for it."""
+
+    def finish_step(self, step_id: int, error: OpError | None = None) -> None:
+        """Ends and forgets a step; does not wait for a worker elsewhere, nor report its errors."""
 
     def clear(self, containers: tuple[str, ...]) -> None:
         """Drops resources."""
@@ -114,7 +118,11 @@ class LocalLink:
             self.worker.run_loop, graph, step_id, (), num_steps, listen, first_step
         )
 
-    def finish_step(self, step_id: int, error: BaseException | None = None) -> None:
+    def end_loop(self, step_id: int, num_steps: int) -> None:
+        """See `WorkerLink`."""
+        self.worker.end_loop(step_id, num_steps)
+
+    def finish_step(self, step_id: int, error: OpError | None = None) -> None:
         """See `WorkerLink`."""
         self.worker.finish_step(step_id, error)
 
@@ -180,9 +188,12 @@ class RemoteLink:
                 )
             except grpc.RpcError as error:
                 done.set_exception(status.from_rpc(error, self._stub.peer))
+            except grpc.FutureCancelledError:
+                done.set_exception(CancelledError(message=f"The call to {peer} was cancelled"))
             except Exception as error:
                 done.set_exception(error)
 
+        peer = self._stub.peer
         call.add_done_callback(finish)
         return done
 
@@ -214,7 +225,9 @@ class RemoteLink:
                         done.set_result(update.first_step)
                         return
                     listen(_import_update(update))
-                done.set_exception(OpError(message=f"{self._stub.peer} ended its loop mutely"))
+                done.set_exception(
+                    InternalError(message=f"{self._stub.peer} ended its loop without a word")
+                )
             except grpc.RpcError as error:
                 done.set_exception(status.from_rpc(error, self._stub.peer))
             except Exception as error:
@@ -223,10 +236,15 @@ class RemoteLink:
         threading.Thread(target=follow, name="loop-updates", daemon=True).start()
         return done
 
-    def finish_step(self, step_id: int, error: BaseException | None = None) -> None:
+    def end_loop(self, step_id: int, num_steps: int) -> None:
+        """See `WorkerLink`."""
+        request = EndLoopRequest(step_id=step_id, num_steps=num_steps)
+        self._post("EndLoop", request, EndLoopResponse)
+
+    def finish_step(self, step_id: int, error: OpError | None = None) -> None:
         """See `WorkerLink`; the error's text does not travel, peers see an AbortedError."""
         request = worker_pb2.CleanupGraphRequest(step_id=step_id)
-        self._call("CleanupGraph", request, worker_pb2.CleanupGraphResponse)
+        self._post("CleanupGraph", request, worker_pb2.CleanupGraphResponse)
 
     def clear(self, containers: tuple[str, ...]) -> None:
         """See `WorkerLink`."""
@@ -239,6 +257,16 @@ class RemoteLink:
 
     def _call(self, name: str, request: Any, response: Any) -> Any:
         return self._stub.call(name, request, response.FromString, CONTROL_TIMEOUT_S)
+
+    def _post(self, name: str, request: Any, response: Any) -> None:
+        """Sends a request whose answer nobody needs: a worker that is gone has forgotten it all."""
+        with contextlib.suppress(CancelledError):  # The channel is closed.
+            call = self._stub.future(name, request, response.FromString, CONTROL_TIMEOUT_S)
+            call.add_done_callback(_forget)
+
+
+def _forget(_: Any) -> None:
+    """Keeps a posted rpc alive to its end."""
 
 
 def _import_update(update: RunLoopUpdate) -> LoopUpdate:

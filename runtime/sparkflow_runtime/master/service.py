@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from sparkflow_runtime.errors import (
     AbortedError,
+    CancelledError,
     InvalidArgumentError,
-    OpError,
     UnimplementedError,
     to_status,
 )
@@ -20,6 +20,7 @@ from sparkflow_runtime.master.executable import Executable
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos import config_pb2, device_attributes_pb2, master_pb2
 from sparkflow_runtime.transport.rpc import Method
+from sparkflow_runtime.transport.status import printable
 
 SERVICE: Final = "sparkflow_runtime.protos.MasterService"
 TENSORFLOW_SERVICE: Final = "tensorflow.MasterService"
@@ -44,12 +45,14 @@ class MasterService:
             "CreateSession": Method(self.create_session, master_pb2.CreateSessionRequest),
             "ExtendSession": Method(self.extend_session, master_pb2.ExtendSessionRequest),
             "PartialRunSetup": Method(self.partial_run_setup, master_pb2.PartialRunSetupRequest),
-            "RunStep": Method(self.run_step, master_pb2.RunStepRequest),
+            "RunStep": Method(self.run_step, master_pb2.RunStepRequest, wants_context=True),
             "CloseSession": Method(self.close_session, master_pb2.CloseSessionRequest),
             "ListDevices": Method(self.list_devices, master_pb2.ListDevicesRequest),
             "Reset": Method(self.reset, master_pb2.ResetRequest),
             "MakeCallable": Method(self.make_callable, master_pb2.MakeCallableRequest),
-            "RunCallable": Method(self.run_callable, master_pb2.RunCallableRequest),
+            "RunCallable": Method(
+                self.run_callable, master_pb2.RunCallableRequest, wants_context=True
+            ),
             "ReleaseCallable": Method(self.release_callable, master_pb2.ReleaseCallableRequest),
         }
 
@@ -58,7 +61,7 @@ class MasterService:
         session = self._make_session(request.config)
         try:
             session.extend(import_graph(request.graph_def))
-        except OpError:
+        except Exception:
             session.close()
             raise
         with self._lock:
@@ -75,17 +78,18 @@ class MasterService:
         """Partial runs are not served."""
         raise UnimplementedError(message="This server does not serve partial runs")
 
-    def run_step(self, request: Any) -> master_pb2.RunStepResponse:
+    def run_step(self, request: Any, context: Any) -> master_pb2.RunStepResponse:
         """Runs one step; the error goes into the response when the client asks for that."""
         response = master_pb2.RunStepResponse()
         try:
-            self._run_step(request, response)
-        except OpError as error:
+            self._run_step(request, response, context)
+        except Exception as error:
             if not request.store_errors_in_response_body:
                 raise
+            response = master_pb2.RunStepResponse()
             code, text = to_status(error)
             response.status_code = int(code)  # type: ignore[assignment]  # the enum's numbers are ints
-            response.status_error_message = text
+            response.status_error_message = printable(text)
         return response
 
     def close_session(self, request: Any) -> master_pb2.CloseSessionResponse:
@@ -136,13 +140,14 @@ class MasterService:
             self._callables[session.handle, number] = executable
         return master_pb2.MakeCallableResponse(handle=number)
 
-    def run_callable(self, request: Any) -> master_pb2.RunCallableResponse:
+    def run_callable(self, request: Any, context: Any) -> master_pb2.RunCallableResponse:
         """Runs a prepared step."""
         with self._lock:
             executable = self._callables.get((request.session_handle, request.handle))
         if executable is None:
             raise InvalidArgumentError(message=f"No such callable handle: {request.handle}")
-        values = executable.run([import_tensor(tensor) for tensor in request.feed])
+        args = [import_tensor(tensor) for tensor in request.feed]
+        values = _run(executable, args, context, None)
         return master_pb2.RunCallableResponse(fetch=[export_tensor(value) for value in values])
 
     def release_callable(self, request: Any) -> master_pb2.ReleaseCallableResponse:
@@ -160,13 +165,15 @@ class MasterService:
         for session in sessions:
             session.close()
 
-    def _run_step(self, request: Any, response: master_pb2.RunStepResponse) -> None:
+    def _run_step(self, request: Any, response: master_pb2.RunStepResponse, context: Any) -> None:
         session, _ = self._find(request.session_handle)
         if request.partial_run_handle:
             raise UnimplementedError(message="This server does not serve partial runs")
         feeds = [feed.name for feed in request.feed]
         executable = session.prepare(feeds, request.fetch, request.target)
-        values = executable.run([import_tensor(feed.tensor) for feed in request.feed])
+        args = [import_tensor(feed.tensor) for feed in request.feed]
+        timeout_ms = request.options.timeout_in_ms
+        values = _run(executable, args, context, timeout_ms / 1000 if timeout_ms else None)
         for name, value in zip(request.fetch, values, strict=True):
             response.tensor.add(name=name, tensor=export_tensor(value))
         if request.options.output_partition_graphs:
@@ -180,6 +187,18 @@ class MasterService:
                 message=f"Session {handle!r} is not known here; the server may have restarted"
             )
         return found
+
+
+def _run(
+    executable: Executable, args: Sequence[Any], context: Any, timeout_s: float | None
+) -> list[Any]:
+    """Runs a step that ends when its client goes away."""
+    gone = CancelledError(message="The client of this step is gone")
+    return executable.run(
+        args,
+        timeout_s=timeout_s,
+        on_begin=lambda cancel: context.add_callback(lambda: cancel(gone)),
+    )
 
 
 def add_partition_graphs(executable: Executable, metadata: config_pb2.RunMetadata) -> None:

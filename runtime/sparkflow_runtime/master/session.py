@@ -106,7 +106,7 @@ class MasterSession:
             self._closed = True
             executables = list(self._executables.values())
         for executable in executables:
-            executable.cancel(CancelledError(message="The session was closed"))
+            executable.steps.close(CancelledError(message="The session was closed"))
         for link in self._links.values():
             try:
                 link.delete_session(self.handle)
@@ -155,7 +155,7 @@ class Loop:
 
     def stop(self, reason: str = "The loop was stopped") -> None:
         """Ends the loop in the middle of whatever step it is in."""
-        self._executable.finish(self._step_id, CancelledError(message=reason))
+        self._executable.steps.cancel(self._step_id, CancelledError(message=reason))
 
 
 def _filtered(

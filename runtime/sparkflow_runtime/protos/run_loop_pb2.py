@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from sparkflow_runtime.protos import named_tensor_pb2 as sparkflow__runtime_dot_protos_dot_named__tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'sparkflow_runtime/protos/run_loop.proto\x12\x18sparkflow_runtime.protos\x1a+sparkflow_runtime/protos/named_tensor.proto\"\xea\x01\n\rRunLoopUpdate\x12\x12\n\nfirst_step\x18\x01 \x01(\x03\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\x12\x39\n\x05value\x18\x03 \x03(\x0b\x32*.sparkflow_runtime.protos.NamedTensorProto\x12\x10\n\x08waited_s\x18\x04 \x01(\x01\x12\x11\n\telapsed_s\x18\x05 \x01(\x01\x12\x0b\n\x03\x65nd\x18\x06 \x01(\x08\x12\x12\n\nend_reason\x18\x07 \x01(\t\x12\x13\n\x0bstatus_code\x18\x08 \x01(\x05\x12\x1c\n\x14status_error_message\x18\t \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'sparkflow_runtime/protos/run_loop.proto\x12\x18sparkflow_runtime.protos\x1a+sparkflow_runtime/protos/named_tensor.proto\"\xea\x01\n\rRunLoopUpdate\x12\x12\n\nfirst_step\x18\x01 \x01(\x03\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\x12\x39\n\x05value\x18\x03 \x03(\x0b\x32*.sparkflow_runtime.protos.NamedTensorProto\x12\x10\n\x08waited_s\x18\x04 \x01(\x01\x12\x11\n\telapsed_s\x18\x05 \x01(\x01\x12\x0b\n\x03\x65nd\x18\x06 \x01(\x08\x12\x12\n\nend_reason\x18\x07 \x01(\t\x12\x13\n\x0bstatus_code\x18\x08 \x01(\x05\x12\x1c\n\x14status_error_message\x18\t \x01(\t\"4\n\x0e\x45ndLoopRequest\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\"\x11\n\x0f\x45ndLoopResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,4 +34,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_RUNLOOPUPDATE']._serialized_start=115
   _globals['_RUNLOOPUPDATE']._serialized_end=349
+  _globals['_ENDLOOPREQUEST']._serialized_start=351
+  _globals['_ENDLOOPREQUEST']._serialized_end=403
+  _globals['_ENDLOOPRESPONSE']._serialized_start=405
+  _globals['_ENDLOOPRESPONSE']._serialized_end=422
 # @@protoc_insertion_point(module_scope)

@@ -57,3 +57,34 @@ class RunLoopUpdate(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["elapsed_s", b"elapsed_s", "end", b"end", "end_reason", b"end_reason", "first_step", b"first_step", "num_steps", b"num_steps", "status_code", b"status_code", "status_error_message", b"status_error_message", "value", b"value", "waited_s", b"waited_s"]) -> None: ...
 
 global___RunLoopUpdate = RunLoopUpdate
+
+@typing.final
+class EndLoopRequest(google.protobuf.message.Message):
+    """Says that a loop over several workers ends early: the data of one of them ended."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    STEP_ID_FIELD_NUMBER: builtins.int
+    NUM_STEPS_FIELD_NUMBER: builtins.int
+    step_id: builtins.int
+    num_steps: builtins.int
+    """The complete steps of the loop: no worker begins one more."""
+    def __init__(
+        self,
+        *,
+        step_id: builtins.int = ...,
+        num_steps: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["num_steps", b"num_steps", "step_id", b"step_id"]) -> None: ...
+
+global___EndLoopRequest = EndLoopRequest
+
+@typing.final
+class EndLoopResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+global___EndLoopResponse = EndLoopResponse

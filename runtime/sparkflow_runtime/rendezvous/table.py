@@ -1,25 +1,37 @@
 """The rendezvous of one step: values wait for takers, takers wait for values.
 
 A key is taken exactly once per iteration of the step loop. Blocking waits end with the value, with
-the end of the sender's data, or with the error that ended the step.
+the end of the loop, or with the error that ended the step.
+
+A sender may be `MAX_AHEAD` iterations ahead of whoever takes its values, then it waits: otherwise a
+partition that only sends would fill the memory. That cannot block for ever. Partitions take and
+send in one global order (see `passes.partition`), and a sender waits for something that lies at
+least one iteration back in that order.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from sparkflow_runtime.errors import (
     AbortedError,
     CancelledError,
     DeadlineExceededError,
+    OpError,
     OutOfRangeError,
+    from_status,
+    to_status,
 )
+
+MAX_AHEAD: Final = 2
+"""How many values of one key may wait for their taker."""
+_NEVER: Final = 1 << 62
 
 
 class EndOfLoop(OutOfRangeError):
-    """A peer's loop ended at this iteration because its data did: ours ends too, without error."""
+    """The loop ended before this iteration because a peer's data did: ours ends without error."""
 
     def __init__(self) -> None:
         super().__init__(message="The loop of a peer has ended")
@@ -35,76 +47,127 @@ class StepRendezvous:
     def __init__(self) -> None:
         self._ready = threading.Condition()
         self._values: dict[tuple[str, int], Any] = {}
+        self._waiting: dict[str, int] = {}
         self._ended_at: dict[str, int] = {}
-        self._error: BaseException | None = None
+        self._limit = _NEVER
+        self._status: tuple[int, str] | None = None
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._next_callback = 0
 
     def put(self, key: str, iteration: int, value: Any) -> None:
-        """Leaves a value for its taker; ignored once the step has failed."""
-        with self._ready:
-            if self._error is None:
-                self._values[key, iteration] = value
-                self._ready.notify_all()
-
-    def take(self, key: str, iteration: int, timeout_s: float | None = None) -> Any:
-        """Waits for the value of this key and iteration and removes it.
+        """Leaves a value for its taker; waits while `MAX_AHEAD` earlier ones are not taken.
 
         Raises:
-            EndOfLoop: The sender's loop ended before it sent this iteration's value.
+            EndOfLoop: The loop ended before this iteration.
+            OpError: The error the step was aborted with.
+        """
+        with self._ready:
+            while self._waiting.get(key, 0) >= MAX_AHEAD:
+                self._check(iteration)
+                self._ready.wait()
+            self._check(iteration)
+            self._values[key, iteration] = value
+            self._waiting[key] = self._waiting.get(key, 0) + 1
+            self._ready.notify_all()
+
+    def take(
+        self,
+        key: str,
+        iteration: int,
+        timeout_s: float | None = None,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> Any:
+        """Waits for the value of this key and iteration and removes it.
+
+        Args:
+            key: What the value was put under; starts with its partition's number and "-".
+            iteration: The turn of the loop.
+            timeout_s: How long to wait at most.
+            wanted: Whether somebody still wants the value; asked again after `wake`.
+
+        Raises:
+            EndOfLoop: The loop ended before this iteration's value was sent.
+            CancelledError: It is not wanted any more.
             DeadlineExceededError: Nothing came for `timeout_s` seconds.
             OpError: The error the step was aborted with.
         """
         place = (key, iteration)
-        with self._ready:
-            arrived = self._ready.wait_for(
-                lambda: (
-                    self._error is not None
-                    or place in self._values
-                    or self._ended_at.get(_source(key), 1 << 62) <= iteration
-                ),
-                timeout_s,
+        source = key.partition("-")[0]
+
+        def settled() -> bool:
+            return (
+                place in self._values
+                or self._status is not None
+                or iteration >= min(self._limit, self._ended_at.get(source, _NEVER))
+                or not wanted()
             )
-            if place in self._values:
-                return self._values.pop(place)
-            if self._error is not None:
-                raise self._error
-            if not arrived:
+
+        with self._ready:
+            if not self._ready.wait_for(settled, timeout_s):
                 raise DeadlineExceededError(
                     message=f"Nothing was sent under {key!r} (iteration {iteration}) "
                     f"for {timeout_s:g} s"
                 )
+            if not wanted():
+                raise CancelledError(message=f"Nobody waits for {key!r} any more")
+            if place in self._values:
+                self._waiting[key] -= 1
+                self._ready.notify_all()
+                return self._values.pop(place)
+            self._raise_error()
             raise EndOfLoop
+
+    def wake(self) -> None:
+        """Has every `take` look again whether its value is wanted."""
+        with self._ready:
+            self._ready.notify_all()
 
     def end(self, source: str, iteration: int) -> None:
         """Declares that the partition `source` sends nothing from this iteration on."""
         with self._ready:
-            self._ended_at[source] = min(iteration, self._ended_at.get(source, iteration))
+            self._ended_at[source] = min(iteration, self._ended_at.get(source, _NEVER))
+            self._ready.notify_all()
+
+    def limit(self, num_iterations: int) -> None:
+        """Ends the loop of every partition here after so many iterations."""
+        with self._ready:
+            self._limit = min(num_iterations, self._limit)
             self._ready.notify_all()
 
     def abort(self, error: BaseException) -> None:
-        """Ends every present and future wait of this step with `error`; the first one stays."""
+        """Ends every present and future wait of this step with `error`; the first one stays.
+
+        Only its code and text are kept: the traceback would keep tensors alive.
+        """
         with self._ready:
-            if self._error is not None:
+            if self._status is not None:
                 return
-            self._error = error
+            self._status = to_status(error)
             self._values.clear()
+            self._waiting.clear()
             callbacks = list(self._callbacks.values())
+            self._callbacks.clear()
             self._ready.notify_all()
         for callback in callbacks:
             callback()
 
-    @property
-    def error(self) -> BaseException | None:
-        """What the step was aborted with."""
-        return self._error
+    def check(self, iteration: int) -> None:
+        """Passes while the step goes on and this iteration belongs to its loop.
+
+        Raises:
+            EndOfLoop: The loop ended before this iteration.
+            OpError: The error the step was aborted with.
+        """
+        if self._status is not None or iteration >= self._limit:
+            with self._ready:
+                self._check(iteration)
 
     def on_abort(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls `callback` when the step is aborted, at once if it was; the result undoes this."""
         with self._ready:
             number = self._next_callback
             self._next_callback += 1
-            failed = self._error is not None
+            failed = self._status is not None
             if not failed:
                 self._callbacks[number] = callback
         if failed:
@@ -116,16 +179,22 @@ class StepRendezvous:
 
         return undo
 
+    def _check(self, iteration: int) -> None:
+        self._raise_error()
+        if iteration >= self._limit:
+            raise EndOfLoop
 
-def _source(key: str) -> str:
-    return key.partition("-")[0]
+    def _raise_error(self) -> None:
+        # Each thread raises an instance of its own: a traceback belongs to one of them.
+        if self._status is not None:
+            raise from_status(*self._status)
 
 
 class RendezvousTable:
     """The step rendezvous of one task by step id.
 
     A peer may ask for a tensor of a step before this task has heard of the step, so both ends
-    create the entry. `_lock` guards `_steps` and `_finished`.
+    create the entry. `_lock` guards all fields.
     """
 
     MAX_FINISHED = 4096
@@ -133,37 +202,40 @@ class RendezvousTable:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._steps: dict[int, StepRendezvous] = {}
-        self._finished: dict[int, BaseException] = {}
+        self._finished: dict[int, tuple[int, str]] = {}
+        self._closed: tuple[int, str] | None = None
 
     def find(self, step_id: int) -> StepRendezvous:
         """The rendezvous of that step, created when there is none.
 
         Raises:
-            AbortedError: The step is over.
+            OpError: The step is over (the error it ended with, else AbortedError), or so is the
+                table.
         """
         with self._lock:
-            error = self._finished.get(step_id)
-            if error is not None:
-                raise error
+            status = self._closed or self._finished.get(step_id)
+            if status is not None:
+                raise from_status(*status)
             found = self._steps.get(step_id)
             if found is None:
                 found = self._steps[step_id] = StepRendezvous()
             return found
 
-    def finish(self, step_id: int, error: BaseException | None = None) -> None:
+    def finish(self, step_id: int, error: OpError | None = None) -> None:
         """Forgets a step; whoever still waits in it gets `error`, or an AbortedError."""
         reason = error or AbortedError(message=f"Step {step_id} is over")
         with self._lock:
             step = self._steps.pop(step_id, None)
-            self._finished[step_id] = reason
+            self._finished[step_id] = to_status(reason)
             while len(self._finished) > self.MAX_FINISHED:
                 del self._finished[next(iter(self._finished))]
         if step is not None:
             step.abort(reason)
 
-    def abort_all(self, message: str) -> None:
-        """Ends every step, for the shutdown of the task."""
+    def close(self, error: OpError) -> None:
+        """Ends every present and future step with `error`, for the shutdown of the task."""
         with self._lock:
-            steps = list(self._steps)
-        for step_id in steps:
-            self.finish(step_id, CancelledError(message=message))
+            self._closed = to_status(error)
+            steps, self._steps = list(self._steps.values()), {}
+        for step in steps:
+            step.abort(error)

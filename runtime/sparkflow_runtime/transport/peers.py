@@ -38,7 +38,7 @@ class Receiver(Protocol):
 class Peers:
     """Channels to the other tasks of a cluster, opened when first used.
 
-    `_lock` guards `_stubs`. `addresses` maps task names to `host:port`.
+    `_lock` guards `_stubs`, `_channels` and `_closed`. `addresses` maps task names to `host:port`.
     """
 
     def __init__(self, addresses: Mapping[str, str], token: str | None) -> None:
@@ -47,16 +47,20 @@ class Peers:
         self._lock = threading.Lock()
         self._stubs: dict[str, rpc.Stub] = {}
         self._channels: list[grpc.Channel] = []
+        self._closed = False
 
     def stub(self, task: str) -> rpc.Stub:
         """The worker service of a task.
 
         Raises:
             NotFoundError: The cluster has no such task.
+            CancelledError: The channels were closed.
         """
         with self._lock:
             found = self._stubs.get(task)
             if found is None:
+                if self._closed:
+                    raise CancelledError(message=f"The channels to {task} and others were closed")
                 address = self._addresses.get(task)
                 if address is None:
                     raise NotFoundError(
@@ -74,8 +78,9 @@ class Peers:
         return _GrpcReceiver(self, step_id)
 
     def close(self) -> None:
-        """Closes all channels."""
+        """Closes all channels, which ends the calls on them; no new one is opened."""
         with self._lock:
+            self._closed = True
             channels, self._channels = self._channels, []
             self._stubs.clear()
         for link in channels:

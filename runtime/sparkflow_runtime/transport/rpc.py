@@ -14,7 +14,7 @@ from typing import Any, Final
 import grpc
 
 from sparkflow_runtime import security
-from sparkflow_runtime.errors import UnavailableError
+from sparkflow_runtime.errors import CancelledError, UnavailableError
 from sparkflow_runtime.transport import status
 from sparkflow_runtime.transport.threads import DaemonThreads
 
@@ -159,21 +159,33 @@ class Stub:
         Raises:
             OpError: What the other side raised, or UnavailableError when it cannot be reached.
         """
+        method = self._unary(name, response)
         try:
-            return self._unary(name, response)(request, timeout=timeout_s, metadata=self._metadata)
+            return self._invoke(method, request, timeout=timeout_s)
         except grpc.RpcError as error:
             raise status.from_rpc(error, self.peer) from None
 
-    def future(self, name: str, request: Any, response: Any) -> Any:
-        """A unary rpc as a grpc.Future; errors are grpc's: see `status.from_rpc`."""
-        return self._unary(name, response).future(request, metadata=self._metadata)
+    def future(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
+        """A unary rpc as a grpc.Future; errors are grpc's: see `status.from_rpc`.
+
+        The rpc is cancelled when the future is forgotten, unless it has a callback.
+        """
+        return self._invoke(self._unary(name, response).future, request, timeout=timeout_s)
 
     def stream(self, name: str, request: Any, response: Any) -> Any:
         """A response-streaming rpc: an iterator that can be cancelled; errors are grpc's."""
         method = self._channel.unary_stream(
             f"/{self._service}/{name}", lambda r: r.SerializeToString(), response
         )
-        return method(request, metadata=self._metadata)
+        return self._invoke(method, request)
+
+    def _invoke(self, method: Any, request: Any, **options: Any) -> Any:
+        try:
+            return method(request, metadata=self._metadata, **options)
+        except ValueError as error:  # grpc's way to say that the channel was closed
+            raise CancelledError(
+                message=f"The channel to {self.peer} was closed: {error}"
+            ) from error
 
     def _unary(self, name: str, response: Any) -> Any:
         method = self._methods.get(name)

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from typing import Any, Final, NoReturn
+from urllib.parse import quote
 
 import grpc
 
 from sparkflow_runtime.errors import OpError, UnavailableError, from_status, to_status
 
 MAX_DETAILS: Final = 6000
-"""gRPC carries the text in a header, and headers are limited to 8 KiB in all."""
+"""gRPC carries the text percent-encoded in a header, and headers are limited to 8 KiB in all."""
+RAISED_KEY: Final = "sparkflow-raised"
+"""The trailing metadata that tells what a handler raised from what gRPC itself reports."""
 
 _BY_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
+_PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
 
 def abort(context: grpc.ServicerContext, error: BaseException) -> NoReturn:
     """Ends the rpc with the error's code and text."""
     code, text = to_status(error)
+    context.set_trailing_metadata(((RAISED_KEY, "1"),))
     context.abort(_BY_NUMBER[int(code)], clip(text))
 
 
 def clip(text: str) -> str:
     """The text, cut in the middle when it is too long for a status."""
-    if len(text) <= MAX_DETAILS:
-        return text
-    half = MAX_DETAILS // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters cut ...]\n{text[-half:]}"
+    clipped = text = printable(text)
+    half = len(text)
+    while (size := len(quote(clipped, safe=_PLAIN))) > MAX_DETAILS:
+        half = min(half - 1, half * MAX_DETAILS // size, len(text) // 2)
+        cut = len(text) - 2 * half
+        clipped = f"{text[:half]}\n[... {cut} characters cut ...]\n{text[len(text) - half :]}"
+    return clipped
+
+
+def printable(text: str) -> str:
+    """The text without what UTF-8, and so protobuf and gRPC, cannot carry."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def from_rpc(error: Any, peer: str) -> OpError:
@@ -37,6 +50,7 @@ def from_rpc(error: Any, peer: str) -> OpError:
     """
     code = error.code().value[0]
     text = error.details() or error.code().name
-    if error.code() is grpc.StatusCode.UNAVAILABLE and "[[node" not in text:
+    raised = any(key == RAISED_KEY for key, _ in error.trailing_metadata() or ())
+    if error.code() is grpc.StatusCode.UNAVAILABLE and not raised:
         return UnavailableError(message=f"{peer} cannot be reached: {text}")
     return from_status(code, text)

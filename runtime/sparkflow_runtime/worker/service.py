@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError
 from sparkflow_runtime.ir.graph_def import import_graph
@@ -16,8 +16,10 @@ from sparkflow_runtime.transport.rpc import Method
 from sparkflow_runtime.worker.step import LoopUpdate
 from sparkflow_runtime.worker.worker import RegisteredGraph, Worker
 
-_QUEUED_UPDATES = 64
+_QUEUED_UPDATES: Final = 64
 """Updates of a loop wait for a slow listener up to here; then the loop waits."""
+_MAX_DIGITS: Final = 18
+"""An iteration's number has at most so many digits."""
 
 
 def methods(worker: Worker) -> Mapping[str, Method]:
@@ -33,13 +35,14 @@ def methods(worker: Worker) -> Mapping[str, Method]:
         ),
         "RegisterGraph": Method(service.register_graph, worker_pb2.RegisterGraphRequest),
         "DeregisterGraph": Method(service.deregister_graph, worker_pb2.DeregisterGraphRequest),
-        "RunGraph": Method(service.run_graph, worker_pb2.RunGraphRequest),
+        "RunGraph": Method(service.run_graph, worker_pb2.RunGraphRequest, wants_context=True),
         "RunLoop": Method(
             service.run_loop, worker_pb2.RunGraphRequest, streams=True, wants_context=True
         ),
+        "EndLoop": Method(service.end_loop, run_loop_pb2.EndLoopRequest),
         "CleanupGraph": Method(service.cleanup_graph, worker_pb2.CleanupGraphRequest),
         "CleanupAll": Method(service.cleanup_all, worker_pb2.CleanupAllRequest),
-        "RecvTensor": Method(service.recv_tensor, worker_pb2.RecvTensorRequest),
+        "RecvTensor": Method(service.recv_tensor, worker_pb2.RecvTensorRequest, wants_context=True),
     }
 
 
@@ -77,9 +80,14 @@ class _Service:
         self._worker.deregister(request.session_handle, request.graph_handle)
         return worker_pb2.DeregisterGraphResponse()
 
-    def run_graph(self, request: Any) -> worker_pb2.RunGraphResponse:
+    def run_graph(self, request: Any, context: Any) -> worker_pb2.RunGraphResponse:
         graph = self._worker.graph(request.session_handle, request.graph_handle)
-        results = self._worker.run(graph, request.step_id, _args(graph, request.send))
+        args = _args(graph, request.send)
+        ended = self._end_without_master(request.step_id, context)
+        try:
+            results = self._worker.run(graph, request.step_id, args)
+        finally:
+            ended()
         response = worker_pb2.RunGraphResponse()
         for index, value in zip(graph.program.results, results, strict=True):
             response.recv.add(name=str(index), tensor=export_tensor(value))
@@ -89,41 +97,29 @@ class _Service:
         graph = self._worker.graph(request.session_handle, request.graph_handle)
         args = _args(graph, request.send)
         num_steps = None if request.until_end_of_data else max(1, request.num_steps)
-        updates: queue.Queue[Any] = queue.Queue(_QUEUED_UPDATES)
+        outbox = _Outbox()
 
         def run() -> None:
             try:
                 count = self._worker.run_loop(
-                    graph, request.step_id, args, num_steps, updates.put, request.first_step
+                    graph, request.step_id, args, num_steps, outbox.put, request.first_step
                 )
             except Exception as error:
-                updates.put(error)
+                outbox.finish(error)
             else:
-                updates.put(count)
+                outbox.finish(count)
 
-        ended = threading.Event()
-
-        def abort() -> None:
-            if ended.is_set():
-                return
-            # The listener is gone: end the loop, and let it put what it still has to say.
-            gone = CancelledError(message="The master that ran this loop is gone")
-            self._worker.finish_step(request.step_id, gone)
-            while not updates.empty():
-                updates.get_nowait()
-
-        context.add_callback(abort)
+        ended = self._end_without_master(request.step_id, context, outbox.close)
         threading.Thread(target=run, name="step-loop", daemon=True).start()
-        while True:
-            item = updates.get()
-            if isinstance(item, LoopUpdate):
-                yield _update(graph, item)
-                continue
-            ended.set()
-            if isinstance(item, Exception):
-                raise item
-            yield run_loop_pb2.RunLoopUpdate(first_step=item, end=True)
-            return
+        try:
+            yield from (_update(graph, update) for update in outbox)
+        finally:
+            ended()
+        yield run_loop_pb2.RunLoopUpdate(first_step=outbox.result(), end=True)
+
+    def end_loop(self, request: Any) -> run_loop_pb2.EndLoopResponse:
+        self._worker.end_loop(request.step_id, request.num_steps)
+        return run_loop_pb2.EndLoopResponse()
 
     def cleanup_graph(self, request: Any) -> worker_pb2.CleanupGraphResponse:
         self._worker.finish_step(request.step_id)
@@ -133,13 +129,90 @@ class _Service:
         self._worker.resources.clear(tuple(request.container))
         return worker_pb2.CleanupAllResponse()
 
-    def recv_tensor(self, request: Any) -> bytes:
+    def recv_tensor(self, request: Any, context: Any) -> bytes:
         key, _, iteration = request.rendezvous_key.rpartition(";")
-        if not key or not iteration.isdecimal():
+        if not key or not iteration.isdecimal() or len(iteration) > _MAX_DIGITS:
             raise InvalidArgumentError(
-                message=f"{request.rendezvous_key!r} is not a rendezvous key ('key;iteration')"
+                message=f"{request.rendezvous_key[:80]!r} is not a rendezvous key ('key;iteration')"
             )
-        return self._worker.take_for_peer(request.step_id, key, int(iteration))
+        rendezvous = self._worker.rendezvous.find(request.step_id)
+        # A peer that does not wait any more must not hold a thread here, nor take the value.
+        context.add_callback(rendezvous.wake)
+        return self._worker.take_for_peer(rendezvous, key, int(iteration), context.is_active)
+
+    def _end_without_master(
+        self, step_id: int, context: Any, then: Callable[[], None] | None = None
+    ) -> Callable[[], None]:
+        """Ends a step whose rpc ends before the returned function is called: its master is gone."""
+        ended = threading.Event()
+
+        def gone() -> None:
+            if ended.is_set():
+                return
+            self._worker.finish_step(
+                step_id, CancelledError(message="The master that ran this step is gone")
+            )
+            if then is not None:
+                then()
+
+        if not context.add_callback(gone):
+            gone()
+        return ended.set
+
+
+class _Outbox:
+    """The updates of a loop on their way to a listener. `_changed` guards all fields."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._updates: deque[LoopUpdate] = deque()
+        self._closed = False
+        self._result: int | Exception | None = None
+
+    def put(self, update: LoopUpdate) -> None:
+        """Hands on an update; waits for room. Dropped when nobody listens any more."""
+        with self._changed:
+            while len(self._updates) >= _QUEUED_UPDATES and not self._closed:
+                self._changed.wait()
+            if not self._closed:
+                self._updates.append(update)
+                self._changed.notify_all()
+
+    def finish(self, result: int | Exception) -> None:
+        """Says how the loop ended: its number of steps or its error."""
+        with self._changed:
+            self._result = result
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Says that nobody listens any more."""
+        with self._changed:
+            self._closed = True
+            self._updates.clear()
+            self._changed.notify_all()
+
+    def __iter__(self) -> Iterator[LoopUpdate]:
+        """The updates until the loop has ended."""
+        while True:
+            with self._changed:
+                while not self._updates and self._result is None:
+                    self._changed.wait()
+                if not self._updates:
+                    return
+                update = self._updates.popleft()
+                self._changed.notify_all()
+            yield update
+
+    def result(self) -> int:
+        """The loop's number of steps.
+
+        Raises:
+            Exception: The error it ended with.
+        """
+        assert self._result is not None
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
 
 
 def _args(graph: RegisteredGraph, sent: Any) -> list[Any]:

@@ -62,21 +62,31 @@ class Step:
         return self.first_step + self.iteration
 
     def check_cancelled(self) -> None:
-        """Raises the error that ended the step, if something did."""
-        if self._rendezvous.error is not None:
-            raise self._rendezvous.error
+        """Passes while the step goes on.
+
+        Raises:
+            EndOfLoop: The loop ended before this iteration.
+            OpError: What ended the step.
+        """
+        self._rendezvous.check(self.iteration)
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls `callback` once if the step is aborted; the returned function takes it back."""
         return self._rendezvous.on_abort(callback)
 
     def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
-        """Leaves a snapshot of the values for the partition on `destination`."""
+        """Leaves a snapshot of the values for the partition on `destination`.
+
+        Raises:
+            EndOfLoop: The loop ended before this iteration.
+        """
         if _task_of(destination) == self._local_task:
             kept: Any = tuple([np.array(value) for value in values])
         else:
             kept = codec.encode(values)
+        start = time.perf_counter()
         self._rendezvous.put(key, self.iteration, kept)
+        self.waited_s += time.perf_counter() - start
 
     def receive(self, key: str, source: str) -> tuple[Any, ...]:
         """Waits for the bundle `key` of this iteration.
@@ -137,6 +147,10 @@ class _Recorder:
         self._waited = 0.0
 
     def add(self, results: tuple[Any, ...]) -> None:
+        if self._rows and any(
+            np.shape(new) != np.shape(old) for new, old in zip(results, self._rows[-1], strict=True)
+        ):
+            self.flush()  # The short batch at the end of the data cannot be stacked on full ones.
         self._rows.append(results)
         if time.perf_counter() - self._since >= REPORT_INTERVAL_S:
             self.flush()
@@ -188,5 +202,6 @@ def run_loop(
             step.iteration += 1
     except OutOfRangeError:
         ended(count)
-    recorder.flush()
+    finally:
+        recorder.flush()
     return count

@@ -98,9 +98,9 @@ def test_processes_end_with_a_killed_parent() -> None:
         "print(*[p.pid for p in cluster._processes.values()], flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    # The children inherit the pipe: its end means that they have ended as well.
+    # The children inherit standard error: its end means that they have ended as well.
     parent = subprocess.run(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert parent.returncode == -signal.SIGKILL
     pids = [int(pid) for pid in parent.stdout.split()]

@@ -1,0 +1,177 @@
+"""The running steps of an executable: how they begin, end, fail and are cancelled."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, wait
+from typing import Any, Final
+
+from sparkflow_runtime.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    OpError,
+    from_status,
+    to_status,
+)
+from sparkflow_runtime.master.links import WorkerLink
+
+_step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
+"""Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""
+
+_SETTLE_TIMEOUT_S: Final = 10.0
+"""How long a failed step waits for its other partitions to say how they ended."""
+
+
+class RunningSteps:
+    """The steps of one executable. Thread-safe; `_lock` guards `_reasons` and `_closed`.
+
+    Args:
+        links: The workers that take part in each step.
+    """
+
+    def __init__(self, links: Sequence[WorkerLink]) -> None:
+        self._links = tuple({id(link): link for link in links}.values())
+        self._lock = threading.Lock()
+        # Why a running step is to end, None while it is not.
+        self._reasons: dict[int, OpError | None] = {}
+        self._closed: OpError | None = None
+
+    def begin(self) -> int:
+        """The id of a new step, which `cancel` ends from now on.
+
+        Raises:
+            OpError: What `close` was called with.
+        """
+        self.check()
+        step_id = next(_step_numbers)
+        with self._lock:
+            self._reasons[step_id] = None
+        return step_id
+
+    def check(self) -> None:
+        """Passes until `close` is called; then raises its error."""
+        if self._closed is not None:
+            raise from_status(*to_status(self._closed))
+
+    def cancel(self, step_id: int, error: OpError) -> None:
+        """Ends a step with `error`; one that is over is ignored."""
+        with self._lock:
+            if step_id not in self._reasons:
+                return
+            if self._reasons[step_id] is None:
+                self._reasons[step_id] = error
+        self._finish(step_id, error)
+
+    def close(self, error: OpError) -> None:
+        """Ends every running step with `error`, and lets none begin any more."""
+        with self._lock:
+            self._closed = error
+            running = list(self._reasons)
+        for step_id in running:
+            self.cancel(step_id, error)
+
+    def run(
+        self,
+        step_id: int,
+        start: Callable[[], Iterable[Future[Any]]],
+        *,
+        timeout_s: float | None = None,
+        ends_early: Callable[[Any], bool] | None = None,
+    ) -> list[Any]:
+        """Starts the partitions of a step and waits for all of them.
+
+        Args:
+            step_id: From `begin`; the step is over when this returns or raises.
+            start: Gives one future per partition.
+            timeout_s: How long the step may take.
+            ends_early: For loops: whether a partition's result says that its data ended, so that
+                the others are to end at the same count.
+
+        Returns:
+            The partitions' results, in order.
+
+        Raises:
+            OpError: The first failure, or what `cancel` was called with.
+        """
+        futures: list[Future[Any]] = []
+        try:
+            self.check()
+            futures.extend(start())  # What was started before a failure is in the list, too.
+            failed = self._wait(step_id, futures, timeout_s, ends_early)
+            if not failed:
+                return [future.result() for future in futures]
+            first = _first_cause(failed)
+            self._finish(step_id, CancelledError(message=f"The step failed elsewhere: {first}"))
+            wait(futures, timeout=_SETTLE_TIMEOUT_S)
+            raise self._cause(step_id, [*failed, *_failures(futures)])
+        finally:
+            # Also after Ctrl-C: no partition goes on alone.
+            self._finish(step_id, AbortedError(message=f"Step {step_id} is over"))
+            with self._lock:
+                del self._reasons[step_id]
+
+    def _wait(
+        self,
+        step_id: int,
+        futures: Sequence[Future[Any]],
+        timeout_s: float | None,
+        ends_early: Callable[[Any], bool] | None,
+    ) -> list[BaseException]:
+        """The failures there are when something has failed, or none when all is done."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        pending = set(futures)
+        told = ends_early is None
+        while pending:
+            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+            done, pending = wait(pending, remaining, FIRST_EXCEPTION if told else FIRST_COMPLETED)
+            failed = _failures(done)
+            if failed:
+                return failed
+            if not done:
+                text = f"The step took longer than {timeout_s:g} s"
+                self.cancel(step_id, DeadlineExceededError(message=text))
+                return _failures(done) or [DeadlineExceededError(message=text)]
+            if pending and ends_early is not None and not told:
+                counts = [future.result() for future in done if ends_early(future.result())]
+                told = bool(counts)
+                for link in self._links if told else ():
+                    link.end_loop(step_id, min(counts))
+        return []
+
+    def _cause(self, step_id: int, failures: Sequence[BaseException]) -> BaseException:
+        first = _first_cause(failures)
+        with self._lock:
+            reason = self._reasons[step_id]
+        return reason if reason is not None and isinstance(first, _DERIVED) else first
+
+    def _finish(self, step_id: int, error: OpError) -> None:
+        for link in self._links:
+            link.finish_step(step_id, error)
+
+
+_DERIVED = (AbortedError, CancelledError)
+"""What a partition fails with because another one did."""
+
+
+def _failures(futures: Iterable[Future[Any]]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for future in futures:
+        if future.cancelled():
+            found.append(CancelledError(message="The task is shutting down"))
+        elif future.done():
+            error = future.exception()
+            if error is not None:
+                found.append(error)
+    return found
+
+
+def _first_cause(failures: Sequence[BaseException]) -> BaseException:
+    """The failure that ended the step, rather than those it caused in other partitions."""
+    causes = [error for error in failures if not isinstance(error, _DERIVED)]
+    located = [error for error in causes if isinstance(error, OpError) and error.located]
+    return (located or causes or list(failures))[0]
