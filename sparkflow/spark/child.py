@@ -57,7 +57,7 @@ def _serve(
 
     from sparkflow.spark.feed import ArrowSource, FeedPlan
     from sparkflow_runtime.errors import CancelledError
-    from sparkflow_runtime.worker.server import Server
+    from sparkflow_runtime.server import Server
 
     host = _address_towards(config["driver"])
     server = Server(None, name.job, name.index, port=0, host=host, token=config["token"])

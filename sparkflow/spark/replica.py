@@ -142,10 +142,6 @@ def build_training_graph(
         else:
             with replication.scope(strategy):
                 spec = _call(model_fn, features, labels, mode, inputs.params)
-        if spec.loss is None or spec.train_op is None:
-            raise ValueError(
-                "In mode TRAIN, model_fn must return an EstimatorSpec with loss and train_op"
-            )
         if strategy is not None and not strategy.chief_ops:
             raise ValueError(
                 "With syncMode='sync' the train_op must come from an optimizer's minimize or "
@@ -180,11 +176,7 @@ def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGr
         features = tf.placeholder(tf.float32, [None, inputs.dim], name=FEATURES_INPUT)
         mode = tf.estimator.ModeKeys.PREDICT
         spec = _call(model_fn, features, None, mode, inputs.params)
-        predictions = spec.predictions
-        if predictions is None or (isinstance(predictions, Mapping) and not predictions):
-            raise ValueError(
-                "In mode PREDICT, model_fn must return an EstimatorSpec with predictions"
-            )
+        predictions = spec.predictions  # that there are some, EstimatorSpec sees to
         if not isinstance(predictions, Mapping):
             predictions = {"prediction": predictions}
         outputs = tuple(_output(name, tensor) for name, tensor in predictions.items())
@@ -221,10 +213,14 @@ def _call(
             f"model_fn must return a tf.estimator.EstimatorSpec, in mode {mode!r} it returned "
             f"{type(spec).__name__}"
         )
+    if spec.mode != mode:
+        raise ValueError(
+            f"model_fn was called in mode {mode!r} and returned a spec of mode {spec.mode!r}"
+        )
     return spec
 
 
-def _output(name: str, tensor: Any) -> Output:
+def _output(name: Any, tensor: Any) -> Output:
     if not isinstance(name, str) or not isinstance(tensor, tf.Tensor):
         raise TypeError(f"Predictions are texts with tensors, got {name!r}: {tensor!r}")
     shape = tensor.shape.as_list() if tensor.shape.ndims is not None else None
