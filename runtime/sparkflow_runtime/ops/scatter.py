@@ -65,8 +65,7 @@ class _Scatter(Op):
                 raise InvalidArgumentError(
                     message=self._misfit(array.shape, indices.shape, updates.shape, expected)
                 )
-            if indices.size:
-                self.scatter(xp, array, indices, updates)
+            self.scatter(xp, array, indices, updates)
         return ref
 
     def scatter(self, xp: Any, array: Array, indices: Array, updates: Array) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -248,6 +249,38 @@ def test_rows_outside_the_variable_are_refused_before_anything_changes():
     with pytest.raises(InvalidArgumentError, match=r"indices\[1\] = 4 is not in \[0, 4\)"):
         apply(g, "SparseApplyAdagrad", values)
     np.testing.assert_array_equal(values["var"].value.array, np.ones((4, 2)))
+
+
+class Watching:
+    """numpy, noting for every call that writes into an array whether `locks` are held."""
+
+    __name__ = "numpy"
+
+    def __init__(self):
+        self.locks = []
+        self.held = []
+
+    def __getattr__(self, name):
+        function = getattr(np, name)
+
+        def watched(*args, **kwargs):
+            if "out" in kwargs:
+                self.held.append(all(lock.locked() for lock in self.locks))
+            return function(*args, **kwargs)
+
+        return watched if isinstance(function, np.ufunc) else function
+
+
+@pytest.mark.parametrize("op_type", APPLY_OPS)
+def test_variable_and_slots_are_locked_while_they_are_updated(op_type):
+    xp = Watching()
+    g = EagerBuilder()
+    values = inputs_of(g, op_type)
+    g.context = replace(g.context, xp=xp)
+    xp.locks = [v.value.lock for v in values.values() if isinstance(v, EagerTensor)]
+    apply(g, op_type, values)
+    assert xp.held
+    assert all(xp.held)
 
 
 def test_updates_from_many_threads_all_count():
