@@ -68,7 +68,7 @@ class FakeStep:
         with self._lock:
             return len(self._callbacks)
 
-    def send(self, key: str, values: tuple[Any, ...]) -> None:
+    def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
         """Keeps the tensors for `receive`."""
         self.sent[key] = values
 

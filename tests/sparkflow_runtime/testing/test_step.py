@@ -33,6 +33,6 @@ def test_it_raises_what_it_was_cancelled_with():
 
 def test_what_is_sent_is_received():
     step = FakeStep(step_id=3, iteration=4)
-    step.send("key", (1, 2))
+    step.send("key", "/device", (1, 2))
     assert step.receive("key", "/device") == (1, 2)
     assert (step.step_id, step.iteration) == (3, 4)
