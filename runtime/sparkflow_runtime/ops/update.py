@@ -116,12 +116,16 @@ def elements_of_rows(xp: Any, indices: Array, row_size: int) -> Array:
 
 
 def sum_duplicates(xp: Any, indices: Array, values: Array) -> tuple[Array, Array]:
-    """Distinct indices and, for each, the sum of its rows of `values`, in order of appearance.
+    """Distinct indices and, for each, the sum of its rows of `values`.
 
     Args:
         xp: numpy or cupy.
         indices: [n] integers.
-        values: [n, ...]; returned as it is when no index appears twice.
+        values: [n, ...].
+
+    Returns:
+        Indices and sums in ascending order of the indices; both arguments as they are when no index
+        appears twice.
     """
     distinct, position = xp.unique(indices, return_inverse=True)
     if distinct.size == indices.size:
