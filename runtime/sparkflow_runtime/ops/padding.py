@@ -150,7 +150,7 @@ def _check_mirror(shape: Sequence[Dim], widths: Widths, mode: str) -> None:
             relation = "less than" if edge else "no greater than"
             raise InvalidArgumentError(
                 message=f"paddings must be {relation} the dimension size: "
-                f"{pair[0]}, {pair[1]} not {relation} {dim} (dimension {axis})"
+                f"{pair[0]} and {pair[1]} for size {dim} of dimension {axis}"
             )
 
 

@@ -5,6 +5,7 @@ Joining and splitting tensors is in `joining`, parts of tensors in `slicing`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from sparkflow_runtime.ops.static import (
     vector,
     vector_length,
 )
-from sparkflow_runtime.shapes import Dim, Shape, is_fully_defined, num_elements
+from sparkflow_runtime.shapes import Dim, Shape, is_fully_defined
 
 _OUT_TYPE = type_attr(INDEX, int32)
 _COPIED = {"CPU": None, "GPU": PLAIN}
@@ -124,9 +125,9 @@ class Reshape(Op):
         dims = constant_vector(node, 1, "shape")
         if dims is None:
             return [shapes.unknown(vector_length(node, 1))]
-        size = num_elements(node.shapes[0])
-        if size is not None:
-            return [_resolved(size, dims)]
+        shape = node.shapes[0]
+        if shape is not None and None not in shape:
+            return [_resolved([dim for dim in shape if dim is not None], dims)]
         _free_axis(dims)
         return [tuple(None if dim == -1 else dim for dim in dims)]
 
@@ -136,7 +137,7 @@ class Reshape(Op):
         Raises:
             InvalidArgumentError: The number of elements does not fit.
         """
-        return tensor.reshape(_resolved(tensor.size, vector(shape, "shape")))
+        return tensor.reshape(_resolved(tensor.shape, vector(shape, "shape")))
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient in the shape of the input."""
@@ -156,30 +157,29 @@ def _free_axis(dims: Sequence[int]) -> int | None:
     return free[0] if free else None
 
 
-def _resolved(size: int, dims: Sequence[int]) -> tuple[int, ...]:
-    """The complete shape of `size` elements asked for as `dims`."""
+def _resolved(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
+    """The complete shape for elements of shape `shape` asked for as `dims`.
+
+    Where another size asked for is 0, -1 is what the sizes other than 0 leave, as in TensorFlow: a
+    tensor [4, 2, 0] asked for as [-1, 2, 0] is not changed.
+    """
     free = _free_axis(dims)
-    known = 1
-    for axis, dim in enumerate(dims):
-        known *= 1 if axis == free else dim
+    size = math.prod(shape)
     if free is None:
-        if known != size:
+        if math.prod(dims) != size:
             raise InvalidArgumentError(
                 message=f"Cannot reshape a tensor with {size} elements to shape "
-                f"{bracketed(dims)} ({known} elements)"
+                f"{bracketed(dims)} ({math.prod(dims)} elements)"
             )
         return tuple(dims)
-    if known == 0:
-        raise InvalidArgumentError(
-            message=f"Cannot infer the size -1 of shape {bracketed(dims)}, "
-            "because another size is 0"
-        )
-    if size % known:
+    known = math.prod(dim for dim in dims if dim > 0)
+    left = math.prod(dim for dim in shape if dim) if 0 in dims else size
+    if size and (0 in dims or left % known):
         raise InvalidArgumentError(
             message=f"Cannot reshape a tensor with {size} elements to shape {bracketed(dims)}: "
-            f"the number of elements must be a multiple of {known}"
+            f"the number of elements must be a multiple of {0 if 0 in dims else known}"
         )
-    return (*dims[:free], size // known, *dims[free + 1 :])
+    return (*dims[:free], left // known, *dims[free + 1 :])
 
 
 @register

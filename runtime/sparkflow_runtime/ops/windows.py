@@ -112,13 +112,15 @@ class Layout:
             missing = max((count - 1) * stride + extent - dim, 0)
             return Window(size, stride, dilation, missing // 2, missing - missing // 2, count)
         before, after = self.explicit[axis]
-        if dim + before + after < extent:
+        left = dim + before + after - extent + stride
+        if left <= -stride:
             raise InvalidArgumentError(
-                message=f"Computed output size would be negative: {dim + before + after} "
-                f"(input {dim}, padding {before} and {after}) is less than the window's extent "
-                f"{extent} (size {size}, dilation {dilation})"
+                message=f"Computed output size would be negative: {-(-left // stride)} "
+                f"[input_size: {dim + before + after}, effective_filter_size: {extent}, "
+                f"stride: {stride}]"
             )
-        count = (dim + before + after - extent) // stride + 1
+        # As in TensorFlow there is no window, rather than an error, where only a bit is missing.
+        count = max(left // stride, 0)
         return Window(size, stride, dilation, before, after, count)
 
 
