@@ -88,8 +88,8 @@ def _initial(graph: Graph, ys: Sequence[Tensor], grad_ys: Sequence[Any]) -> list
         base = y.dtype.base
         if not (base.is_floating or base.is_complex):
             raise TypeError(
-                f"Gradients of {base.name} tensors are not defined: {y!r}. tf.cast it to a floating "
-                "point type first."
+                f"Gradients of {base.name} tensors are not defined: {y!r}. tf.cast it to a "
+                "floating point type first."
             )
         if given is None:
             if base.is_complex:
@@ -145,17 +145,15 @@ class _Backward:
         while ready:
             op = ready.popleft()
             grads = [self._collected(tensor) for tensor in op.outputs]
-            for tensor, grad in zip(op.outputs, grads, strict=True):
-                if grad is not None and tensor in wanted:
-                    results[tensor] = grad
+            found = zip(op.outputs, grads, strict=True)
+            results.update((t, grad) for t, grad in found if grad is not None and t in wanted)
             if op not in between:
                 continue
             self._propagate(op, grads)
-            for source in dict.fromkeys(tensor.op for tensor in op.inputs):
-                if source in waiting:
-                    waiting[source] -= sum(tensor.op is source for tensor in op.inputs)
-                    if not waiting[source]:
-                        ready.append(source)
+            for tensor in op.inputs:
+                waiting[tensor.op] -= 1
+                if not waiting[tensor.op]:
+                    ready.append(tensor.op)
         return [results.get(x) for x in self._xs]
 
     def _between(self) -> set[Operation]:

@@ -16,7 +16,7 @@ from sparkflow_runtime.shapes import Shape
 
 
 class FrontEndBuilder:
-    """Adds nodes to `graph` in its open scopes; see `sparkflow_runtime.ops.builder.GraphBuilder`."""
+    """Adds nodes to `graph` in its open scopes; implements the runtime's `GraphBuilder`."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

@@ -60,6 +60,8 @@ class Constant(Initializer):
         self._verify_shape = verify_shape
 
     def _make(self, shape: Any, dtype: DType) -> Tensor:
+        if isinstance(self.value, bool | int | float) and not self._verify_shape:
+            return constants.of_one_value(shape, self.value, dtype, "Const")
         return constants.constant(self.value, dtype, shape=shape, verify_shape=self._verify_shape)
 
 

@@ -39,10 +39,13 @@ def dense(
         units: The size of the last dimension of the result.
         activation: A function of a tensor, None for none.
         use_bias: Add a bias.
-        kernel_initializer, bias_initializer: As for `get_variable`.
-        kernel_regularizer, bias_regularizer: As for `get_variable`.
+        kernel_initializer: As for `get_variable`.
+        bias_initializer: As for `get_variable`.
+        kernel_regularizer: As for `get_variable`.
+        bias_regularizer: As for `get_variable`.
         activity_regularizer: Not supported.
-        kernel_constraint, bias_constraint: As for `get_variable`.
+        kernel_constraint: As for `get_variable`.
+        bias_constraint: As for `get_variable`.
         trainable: Whether optimizers change the variables.
         name: The variable scope; `dense`, `dense_1`, ... when None.
         reuse: Share the variables of the layer of that name.
@@ -116,12 +119,22 @@ def conv2d(
         inputs: [batch, height, width, channels], or channels second for `channels_first`.
         filters: The number of output channels.
         kernel_size: One number, or height and width.
-        strides, dilation_rate: One number, or one for height and one for width.
+        strides: One number, or one for height and one for width.
+        dilation_rate: One number, or one for height and one for width.
         padding: `valid` or `same`.
         data_format: `channels_last` or `channels_first`.
-        activation, use_bias, trainable, name, reuse: As for `dense`.
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer: As for `dense`.
-        activity_regularizer, kernel_constraint, bias_constraint: As for `dense`.
+        activation: As for `dense`.
+        use_bias: As for `dense`.
+        trainable: As for `dense`.
+        name: As for `dense`.
+        reuse: As for `dense`.
+        kernel_initializer: As for `dense`.
+        bias_initializer: As for `dense`.
+        kernel_regularizer: As for `dense`.
+        bias_regularizer: As for `dense`.
+        activity_regularizer: As for `dense`.
+        kernel_constraint: As for `dense`.
+        bias_constraint: As for `dense`.
 
     Raises:
         ValueError: The number of channels is not known.
@@ -206,7 +219,8 @@ def dropout(
     Args:
         inputs: Floating point.
         rate: The share that is dropped.
-        noise_shape, seed: As for `tf.nn.dropout`.
+        noise_shape: As for `tf.nn.dropout`.
+        seed: As for `tf.nn.dropout`.
         training: True, False, or a bool tensor.
         name: Name of the scope.
     """

@@ -176,7 +176,10 @@ def softmax_cross_entropy(
     Args:
         onehot_labels: [batch, classes].
         logits: [batch, classes].
-        weights, scope, loss_collection, reduction: As for `compute_weighted_loss`.
+        weights: As for `compute_weighted_loss`.
+        scope: As for `compute_weighted_loss`.
+        loss_collection: As for `compute_weighted_loss`.
+        reduction: As for `compute_weighted_loss`.
         label_smoothing: Moves this share of each label to all classes equally.
     """
     graph = graph_of((logits, onehot_labels, weights))
@@ -206,7 +209,10 @@ def sparse_softmax_cross_entropy(
     Args:
         labels: [batch] or [batch, 1] integers in [0, classes).
         logits: [batch, classes].
-        weights, scope, loss_collection, reduction: As for `compute_weighted_loss`.
+        weights: As for `compute_weighted_loss`.
+        scope: As for `compute_weighted_loss`.
+        loss_collection: As for `compute_weighted_loss`.
+        reduction: As for `compute_weighted_loss`.
     """
     graph = graph_of((logits, labels, weights))
     with graph.as_default(), graph.name_scope(scope or "sparse_softmax_cross_entropy_loss") as name:
@@ -234,7 +240,10 @@ def sigmoid_cross_entropy(
     Args:
         multi_class_labels: Of the shape of `logits`.
         logits: Floating point.
-        weights, scope, loss_collection, reduction: As for `compute_weighted_loss`.
+        weights: As for `compute_weighted_loss`.
+        scope: As for `compute_weighted_loss`.
+        loss_collection: As for `compute_weighted_loss`.
+        reduction: As for `compute_weighted_loss`.
         label_smoothing: Moves labels this far towards 0.5.
     """
     graph = graph_of((logits, multi_class_labels, weights))

@@ -91,8 +91,8 @@ class EstimatorSpec(_Fields):
         for name, item in [("loss", self.loss), ("train_op", self.train_op), *named.items()]:
             if item is not None and item.graph is not graph:
                 raise ValueError(
-                    f"{name} ({item!r}) must be from the default graph: model_fn must build its nodes "
-                    "in the graph that is the default when it is called"
+                    f"{name} ({item!r}) must be from the default graph: model_fn must build "
+                    "its nodes in the graph that is the default when it is called"
                 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.graph.conversion import convert, first_symbolic
@@ -30,12 +31,12 @@ def apply(
     """Adds one node, see `Graph.apply`."""
     op = registry.lookup(op_type)
     args = op.signature.inputs
-    for value in values:
-        if type(value) is not Tensor:
-            break
-    else:
-        if not any(arg.is_list for arg in args):
-            _check_types(op, values, attrs)
+    if not _has_list(op_type):
+        for value in values:
+            if type(value) is not Tensor:
+                break
+        else:
+            _check_types(op, values)
             return _result(op, _beside_variables(graph, op, values, attrs, name))
     inputs = _Inputs(graph, op, attrs, name)
     converted = [inputs.argument(arg, value) for arg, value in zip(args, values, strict=False)]
@@ -47,11 +48,23 @@ def _beside_variables(
     graph: Graph, op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str | None
 ) -> Operation:
     """Adds the node; one that changes variables goes where they are."""
-    refs = [tensor for arg, tensor in zip(op.signature.inputs, inputs, strict=False) if arg.is_ref]
-    with ExitStack() as stack:
-        for ref in refs:
-            stack.enter_context(graph.colocate_with(ref))
+    if not _has_ref(op.op_type):
         return graph.create_op(op.op_type, inputs, attrs, name)
+    with ExitStack() as stack:
+        for arg, tensor in zip(op.signature.inputs, inputs, strict=False):
+            if arg.is_ref:
+                stack.enter_context(graph.colocate_with(tensor))
+        return graph.create_op(op.op_type, inputs, attrs, name)
+
+
+@cache
+def _has_list(op_type: str) -> bool:
+    return any(arg.is_list for arg in registry.lookup(op_type).signature.inputs)
+
+
+@cache
+def _has_ref(op_type: str) -> bool:
+    return any(arg.is_ref for arg in registry.lookup(op_type).signature.inputs)
 
 
 class _Inputs:
@@ -116,7 +129,7 @@ class _Inputs:
         return self._graph.names.unique_path(f"{self.node_name}{label}") + "/"
 
 
-def _check_types(op: Op, values: Sequence[Tensor], attrs: Mapping[str, Any]) -> None:
+def _check_types(op: Op, values: Sequence[Tensor]) -> None:
     known: dict[str, tuple[DType, str]] = {}
     for arg, tensor in zip(op.signature.inputs, values, strict=False):
         base = tensor.dtype.base if tensor.dtype.number > 100 else tensor.dtype

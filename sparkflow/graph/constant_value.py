@@ -101,7 +101,11 @@ def _concat(op: Operation) -> Value:
 def _range(op: Operation) -> Value:
     values = [constant_value(each) for each in op.inputs]
     found = [value for value in values if value is not None]
-    return np.arange(*found, dtype=found[0].dtype) if len(found) == len(values) else None
+    if len(found) < len(values):
+        return None
+    numbers: Any = [value.item() for value in found]
+    result: Value = np.arange(*numbers, dtype=found[0].dtype)
+    return result
 
 
 def _strided_slice(op: Operation) -> Value:

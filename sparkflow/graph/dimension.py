@@ -83,7 +83,7 @@ class Dimension:
     def __rmod__(self, other: Any) -> Dimension:
         return self._with(other, lambda a, b: b % a)
 
-    def _compare(self, other: Any, operation: Any) -> bool | None:
+    def _compare(self, other: Any, operation: Any) -> Any:
         try:
             size = _size(other)
         except (TypeError, ValueError):
@@ -94,21 +94,21 @@ class Dimension:
 
     def __eq__(self, other: object) -> bool:
         # None ("unknown") is falsy; TensorFlow 1 answers so too.
-        return self._compare(other, lambda a, b: a == b)  # type: ignore[return-value]
+        return self._compare(other, lambda a, b: a == b)  # type: ignore[no-any-return]
 
     def __ne__(self, other: object) -> bool:
-        return self._compare(other, lambda a, b: a != b)  # type: ignore[return-value]
+        return self._compare(other, lambda a, b: a != b)  # type: ignore[no-any-return]
 
-    def __lt__(self, other: Any) -> bool | None:
+    def __lt__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a < b)
 
-    def __le__(self, other: Any) -> bool | None:
+    def __le__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a <= b)
 
-    def __gt__(self, other: Any) -> bool | None:
+    def __gt__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a > b)
 
-    def __ge__(self, other: Any) -> bool | None:
+    def __ge__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a >= b)
 
     def __hash__(self) -> int:

@@ -8,17 +8,17 @@ from typing import Any
 
 from sparkflow.graph import default_stack
 from sparkflow.graph.apply import apply
+from sparkflow.graph.attributes import completed_attrs
 from sparkflow.graph.collections import Collections
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.control import ControlDependencies
 from sparkflow.graph.conversion import convert
-from sparkflow.graph.naming import Names, check_op_name
+from sparkflow.graph.naming import Names
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.placement import Placement
 from sparkflow.graph.source import user_line
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir import graph_def
@@ -27,6 +27,7 @@ from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (registers ever
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Inference
 from sparkflow_runtime.protos import graph_pb2
+from sparkflow_runtime.shapes import Shape
 
 default_graphs: default_stack.DefaultStack[Graph] = default_stack.DefaultStack("graph")
 """The default graphs of this thread; `sparkflow.graph.scopes` has the functions."""
@@ -82,7 +83,6 @@ class Graph(Collections):
         if self.finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         op = registry.lookup(op_type)
-        signature = op.signature
         flat: list[Tensor] = []
         given: list[Any] = []
         for value in inputs:
@@ -90,14 +90,14 @@ class Graph(Collections):
                 flat.append(value)
                 given.append(value.dtype)
             else:
-                flat.extend(value)  # type: ignore[arg-type]  # a sequence, since no Tensor
-                given.append([tensor.dtype for tensor in value])  # type: ignore[union-attr]
+                flat.extend(value)
+                given.append([tensor.dtype for tensor in value])
         for tensor in flat:
             if tensor.op.graph is not self:
                 raise ValueError(f"{tensor} must be from the same graph as the new {op_type} node.")
         source = user_line()
         try:
-            complete = signature.complete_attrs(given, attrs or {})
+            complete, output_dtypes = completed_attrs(op, given, attrs)
         except InvalidArgumentError as error:
             raise TypeError(f"{error.message} (node {name or op_type!r} at {source})") from None
         try:
@@ -116,14 +116,13 @@ class Graph(Collections):
         complete[SOURCE_ATTR] = source
         path = self._take_name(name or op_type)
         operation = Operation(self, path, op_type, tuple(flat), complete)
-        operation.outputs = tuple(
-            [
+        if len(output_dtypes) == 1:
+            operation.outputs = (Tensor(operation, 0, output_dtypes[0], found[0]),)
+        else:
+            operation.outputs = tuple(
                 Tensor(operation, index, dtype, shape)
-                for index, (dtype, shape) in enumerate(
-                    zip(signature.output_dtypes(complete), found, strict=True)
-                )
-            ]
-        )
+                for index, (dtype, shape) in enumerate(zip(output_dtypes, found, strict=True))
+            )
         self._operations[path] = operation
         if not self._control.is_free:
             self._control.apply(operation)
@@ -172,7 +171,6 @@ class Graph(Collections):
             else:
                 self.names.take(path)
             return path
-        check_op_name(name)
         return self.names.unique(name)
 
     # ------------------------------------------------------------------ looking up
@@ -248,8 +246,9 @@ class Graph(Collections):
         operation = self._operations.get(path if colon else name)
         if operation is None:
             raise KeyError(
-                f"The name {name!r} refers to a {'Tensor' if colon else 'Operation'} which does not "
-                f"exist. The operation, {path if colon else name!r}, does not exist in the graph."
+                f"The name {name!r} refers to a {'Tensor' if colon else 'Operation'} which does "
+                f"not exist. The operation, {path if colon else name!r}, does not exist in the "
+                "graph."
             )
         if not colon:
             return operation
@@ -259,8 +258,8 @@ class Graph(Collections):
             )
         if int(index) >= len(operation.outputs):
             raise KeyError(
-                f"The name {name!r} refers to a Tensor which does not exist. The operation, {path!r}, "
-                f"exists but only has {len(operation.outputs)} outputs."
+                f"The name {name!r} refers to a Tensor which does not exist. The operation, "
+                f"{path!r}, exists but only has {len(operation.outputs)} outputs."
             )
         return operation.outputs[int(index)]
 
@@ -376,8 +375,15 @@ class Graph(Collections):
 def _shape_error(
     error: InvalidArgumentError, op_type: str, name: str, inputs: Sequence[Tensor], source: str
 ) -> ValueError:
-    listed = ", ".join(shapes.text(tensor._shape) for tensor in inputs)
+    listed = ", ".join(_bracketed(tensor._shape) for tensor in inputs)
     return ValueError(
         f"{error.message} for '{name}' (op: '{op_type}') with input shapes: {listed}.\n"
         f"\t defined at {source}"
     )
+
+
+def _bracketed(shape: Shape) -> str:
+    """TensorFlow's spelling of shapes inside error texts: `[?,3]`."""
+    if shape is None:
+        return "<unknown>"
+    return "[" + ",".join("?" if size is None else str(size) for size in shape) + "]"

@@ -89,7 +89,8 @@ class _Importer:
     def _input(self, endpoint: Endpoint) -> Tensor:
         if endpoint in self._replaced:
             return self._replaced[endpoint]
-        return self._made[endpoint.node].outputs[endpoint.index]
+        node, index = endpoint
+        return self._made[node].outputs[index]
 
     def element(self, name: str) -> Tensor | Operation:
         """What has this name in the message."""

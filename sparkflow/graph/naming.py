@@ -34,6 +34,7 @@ class Names:
         if mark_as_used:
             taken[key] = count + 1
         if not count:
+            check_op_name(name)
             return name
         base = key
         while key in taken:
@@ -82,6 +83,6 @@ def check_op_name(name: str) -> None:
     """
     if not _OP_NAME.fullmatch(name):
         raise ValueError(
-            f"'{name}' is not a valid node name: it starts with a letter, a digit or '.' and goes on "
-            "with those, '_', '-', '/', '\\\\' or '>'"
+            f"'{name}' is not a valid node name: it starts with a letter, a digit or '.' and goes "
+            "on with those, '_', '-', '/', '\\\\' or '>'"
         )

@@ -110,7 +110,8 @@ class Operation:
         if session.graph is not self.graph:
             raise ValueError(
                 "Cannot use the given session to execute operation: the operation's graph is "
-                "different from the session's graph. Pass an explicit session to `run(session=sess)`."
+                "different from the session's graph. Pass an explicit session to "
+                "`run(session=sess)`."
             )
         session.run(self, feed_dict)
 

@@ -1,4 +1,4 @@
-"""The default graph and the functions that act on it: scopes, devices, dependencies, collections."""
+"""The default graph and the functions that act on it: scopes, devices, collections."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def convert_to_tensor(
         value: A tensor, variable, IndexedSlices, shape, number, array, or nested lists of those.
         dtype: The dtype it must have or get; None for TensorFlow's default (float32, int32).
         name: The name of a constant that is made.
-        preferred_dtype, dtype_hint: A dtype that is used where possible.
+        preferred_dtype: A dtype that is used where possible.
+        dtype_hint: A dtype that is used where possible.
 
     Raises:
         TypeError: A Python value that is not of `dtype`.

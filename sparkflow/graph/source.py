@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from types import FrameType
 
 import sparkflow_runtime
 
-_OURS = tuple(
-    os.path.dirname(os.path.abspath(path)) + os.sep
-    for path in (os.path.dirname(__file__), sparkflow_runtime.__file__)
+_OURS = (
+    # This file lies in sparkflow/graph/, so the first one is the package sparkflow itself.
+    *(
+        os.path.dirname(os.path.abspath(path)) + os.sep
+        for path in (os.path.dirname(__file__), sparkflow_runtime.__file__)
+    ),
+    contextlib.__file__,
 )
-# This file lies in sparkflow/graph/, so the first of the two is the package sparkflow itself.
 
 
 def user_line() -> str:
@@ -20,13 +25,10 @@ def user_line() -> str:
     Walks plain frames: no traceback object is made and no source file is read, because this runs
     for every node.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        if not filename.startswith(_OURS) and not filename.startswith("<frozen"):
-            if filename.endswith("contextlib.py"):
-                frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
-                continue
+        if not filename.startswith(_OURS):
             return f"{filename}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+        frame = frame.f_back
     return ""

@@ -115,9 +115,9 @@ class Tensor(Operators):
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
-            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead "
-            "of `if t:` to test if a tensor is defined, and use TensorFlow ops such as tf.where to "
-            "choose values depending on a tensor."
+            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` "
+            "instead of `if t:` to test if a tensor is defined, and use TensorFlow ops such as "
+            "tf.where to choose values depending on a tensor."
         )
 
     def __len__(self) -> NoReturn:

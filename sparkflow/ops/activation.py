@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -116,10 +115,10 @@ def dropout(
         ValueError: Neither or both of `keep_prob` and `rate` are given, or outside [0, 1]; or `x`
             is not floating point.
     """
-    if isinstance(keep_prob, numbers.Real):
+    if isinstance(keep_prob, int | float):
         if not 0 < keep_prob <= 1:
             raise ValueError(f"keep_prob must be in (0, 1], got {keep_prob}")
-        keep_prob = 1.0 - float(keep_prob)
+        keep_prob = 1.0 - keep_prob
     elif keep_prob is not None:
         keep_prob = 1.0 - keep_prob
     rate = either("rate", rate, "keep_prob", keep_prob)
@@ -128,27 +127,23 @@ def dropout(
     tensor = convert_to_tensor(x, name="x")
     if not tensor.dtype.is_floating:
         raise ValueError(
-            f"x has to be a floating point tensor since it will be scaled. Got a {tensor.dtype.name} "
-            "tensor instead."
+            "x has to be a floating point tensor since it will be scaled. Got a "
+            f"{tensor.dtype.name} tensor instead."
         )
-    if isinstance(rate, numbers.Real):
-        if not 0 <= rate < 1:
-            raise ValueError(
-                f"rate must be a scalar tensor or a float in the range [0, 1), got {rate}"
-            )
-        if rate == 0:
-            return tensor
+    is_number = isinstance(rate, int | float)
+    if is_number and not 0 <= rate < 1:
+        raise ValueError(f"rate must be a scalar tensor or a float in the range [0, 1), got {rate}")
+    if is_number and rate == 0:
+        return tensor
     graph = tensor.graph
     with graph.as_default(), graph.name_scope(name or "dropout"):
         dtype = tensor.dtype.base
-        shape = arrays.shape(tensor) if noise_shape is None else noise_shape
         lost = graph.convert(rate, dtype, "rate")
-        scaled = tensor * (
-            1.0 / (1.0 - rate) if isinstance(rate, numbers.Real) else 1.0 / (1.0 - lost)
-        )
+        factor = 1.0 / (1.0 - rate) if is_number else 1.0 / (1.0 - lost)
+        shape = arrays.shape(tensor) if noise_shape is None else noise_shape
         drawn = random_uniform(shape, dtype=dtype, seed=seed)
         kept = elementwise.cast(apply_op("GreaterEqual", drawn, lost), dtype)
-        result = scaled * kept
+        result: Tensor = tensor * factor * kept
         result.set_shape(tensor.shape)
         return result
 
@@ -218,16 +213,16 @@ def batch_normalization(
         return result
 
 
-class TopK(NamedTuple):
+class TopKV2(NamedTuple):
     """What `top_k` gives."""
 
     values: Tensor
     indices: Tensor
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> TopK:
+def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> TopKV2:
     """The `k` largest elements along the last dimension, and their positions (int32)."""
-    return TopK(*apply_op("TopKV2", input, k, sorted=sorted, name=name))
+    return TopKV2(*apply_op("TopKV2", input, k, sorted=sorted, name=name))
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:

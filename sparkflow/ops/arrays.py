@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -278,7 +278,8 @@ def one_hot(
     Args:
         indices: Integers; those outside [0, depth) give rows of `off_value`.
         depth: The length of the new dimension.
-        on_value, off_value: 1 and 0 when None.
+        on_value: 1 and 0 when None.
+        off_value: 1 and 0 when None.
         axis: Where the new dimension goes; last when None.
         dtype: Of the result; that of the values, or float32.
         name: Name of the node.
@@ -297,10 +298,16 @@ def one_hot(
         return result
 
 
-def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> tuple[Tensor, Tensor]:
+class Unique(NamedTuple):
+    """What `unique` gives: the different elements, and which of them each element is."""
+
+    y: Tensor
+    idx: Tensor
+
+
+def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
     """The different elements of a vector in order of appearance, and each element's position."""
-    result: tuple[Tensor, Tensor] = apply_op("Unique", x, out_idx=as_dtype(out_idx), name=name)
-    return result
+    return Unique(*apply_op("Unique", x, out_idx=as_dtype(out_idx), name=name))
 
 
 def unsorted_segment_sum(

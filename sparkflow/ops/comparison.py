@@ -73,7 +73,8 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
     Args:
         condition: bool; of the shape of `x`, or a vector that picks whole rows.
-        x, y: Tensors of one shape and dtype; both or neither.
+        x: Tensors of one shape and dtype; both or neither.
+        y: Tensors of one shape and dtype; both or neither.
         name: Name of the node.
 
     Returns:

@@ -75,7 +75,8 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     return result
 
 
-def _of_one_value(shape: Any, value: int, dtype: DType, name: str) -> Tensor:
+def of_one_value(shape: Any, value: Any, dtype: DType, name: str) -> Tensor:
+    """`value` everywhere: a constant where that is small, made by Fill when it runs otherwise."""
     graph = graph_of((shape,))
     with graph.as_default(), graph.name_scope(name) as scope:
         known = None
@@ -98,7 +99,7 @@ def _of_one_value(shape: Any, value: int, dtype: DType, name: str) -> Tensor:
         return result
 
 
-def _number(value: int, dtype: DType) -> Any:
+def _number(value: Any, dtype: DType) -> Any:
     if dtype is string:
         return np.asarray(b"" if not value else b"1", np.object_)
     return np.asarray(value, dtype.as_numpy_dtype)
@@ -106,12 +107,12 @@ def _number(value: int, dtype: DType) -> Any:
 
 def zeros(shape: Any, dtype: Any = float32, name: str = "zeros") -> Tensor:
     """A tensor of zeros (False, empty texts)."""
-    return _of_one_value(shape, 0, as_dtype(dtype).base, name)
+    return of_one_value(shape, 0, as_dtype(dtype).base, name)
 
 
 def ones(shape: Any, dtype: Any = float32, name: str = "ones") -> Tensor:
     """A tensor of ones (True)."""
-    return _of_one_value(shape, 1, as_dtype(dtype).base, name)
+    return of_one_value(shape, 1, as_dtype(dtype).base, name)
 
 
 def zeros_like(

@@ -8,7 +8,8 @@ from typing import Any
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
-from sparkflow.graph.scopes import apply_op, graph_of
+from sparkflow.graph.scopes import apply_op, control_dependencies, graph_of
+from sparkflow.graph.scopes import device as on_device
 from sparkflow.graph.tensor import Tensor
 
 
@@ -43,10 +44,25 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
     Raises:
         TypeError: Something else.
     """
-    operations = list(_operations(inputs))
-    graph = graph_of(operations)
-    with graph.as_default(), graph.control_dependencies(operations):
-        return no_op(name or "group_deps")
+    by_device: dict[str, list[Operation]] = {}
+    for operation in _operations(inputs):
+        by_device.setdefault(operation.device, []).append(operation)
+    graph = graph_of(operation for each in by_device.values() for operation in each)
+    with graph.as_default(), graph.name_scope(name or "group_deps") as scope:
+        if len(by_device) == 1:
+            ((device, operations),) = by_device.items()
+            return _gate(operations, device, scope)
+        # One gate per device, so that one edge per device crosses to the last one.
+        gates = [_gate(by_device[device], device, None) for device in sorted(by_device)]
+        return _gate(gates, "", scope)
+
+
+def _gate(operations: Sequence[Operation], device: str, name: str | None) -> Operation:
+    with control_dependencies(operations):
+        if not device:
+            return no_op(name)
+        with on_device(device):
+            return no_op(name)
 
 
 def _operations(items: Sequence[Any]) -> list[Operation]:
@@ -62,7 +78,8 @@ def _operations(items: Sequence[Any]) -> list[Operation]:
             found.append(item._to_tensor(as_ref=True).op)
         elif item is not None:
             raise TypeError(
-                f"Expected tf.group() expected Tensor or Operation or Variable objects, not {item!r}."
+                "Expected tf.group() expected Tensor or Operation or Variable objects, not "
+                f"{item!r}."
             )
     return found
 

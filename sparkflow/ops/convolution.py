@@ -25,7 +25,8 @@ def conv2d(
 
     Args:
         input: [batch, height, width, channels], or `NCHW` as `data_format` says.
-        filter, filters: [height, width, in channels, out channels].
+        filter: [height, width, in channels, out channels].
+        filters: [height, width, in channels, out channels].
         strides: One per dimension of `input`; or one or two for height and width.
         padding: `SAME` (zeros around, output of size ceil(size / stride)) or `VALID` (none).
         use_cudnn_on_gpu: Accepted for TensorFlow's sake.

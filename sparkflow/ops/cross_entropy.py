@@ -25,6 +25,7 @@ def softmax_cross_entropy_with_logits_v2(
         logits: [..., classes] of the same shape and dtype.
         axis: The dimension of the classes; the last when None.
         name: Name of the node.
+        dim: The old name of `axis`.
 
     Returns:
         [...] the loss of every example.
@@ -125,12 +126,12 @@ def sparse_softmax_cross_entropy_with_logits(
             _fitting(classes, features)
         op_type = "SparseSoftmaxCrossEntropyWithLogits"
         if features._shape is None or len(features._shape) == 2:
-            loss = apply_op(op_type, features, classes)[0]
+            loss = apply_op(op_type, features, classes, name=name)[0]
         else:
             sizes = arrays.shape(classes)
             width = arrays.shape(features)[-1:]
             rows = arrays.reshape(features, arrays.concat([[-1], width], 0))
-            flat = apply_op(op_type, rows, arrays.reshape(classes, [-1]))[0]
+            flat = apply_op(op_type, rows, arrays.reshape(classes, [-1]), name=name)[0]
             loss = arrays.reshape(flat, sizes)
             loss.set_shape(classes.shape)
         return elementwise.cast(loss, float16) if half else loss
@@ -145,8 +146,8 @@ def _fitting(classes: Tensor, features: Tensor) -> None:
         )
     if not features.shape[:-1].is_compatible_with(classes.shape):
         raise ValueError(
-            f"Shape mismatch: The shape of labels (received {classes.shape}) should equal the shape "
-            f"of logits except for the last dimension (received {features.shape})."
+            f"Shape mismatch: The shape of labels (received {classes.shape}) should equal the "
+            f"shape of logits except for the last dimension (received {features.shape})."
         )
 
 

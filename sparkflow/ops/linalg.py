@@ -30,9 +30,12 @@ def matmul(
     Args:
         a: [..., n, k].
         b: [..., k, m].
-        transpose_a, transpose_b: Exchange the last two dimensions first.
-        adjoint_a, adjoint_b: The same, conjugated.
-        a_is_sparse, b_is_sparse: Hints, not used.
+        transpose_a: Exchange the last two dimensions first.
+        transpose_b: Exchange the last two dimensions first.
+        adjoint_a: The same, conjugated.
+        adjoint_b: The same, conjugated.
+        a_is_sparse: Hints, not used.
+        b_is_sparse: Hints, not used.
         name: Name of the node.
 
     Returns:
@@ -65,7 +68,8 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """The sum of products over some axes of two tensors.
 
     Args:
-        a, b: Tensors of one dtype with known ranks.
+        a: Tensors of one dtype with known ranks.
+        b: Tensors of one dtype with known ranks.
         axes: How many of the last axes of `a` and the first of `b` to sum over, or a pair of lists
             of axes.
         name: Name of the node.

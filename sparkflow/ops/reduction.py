@@ -142,7 +142,7 @@ def reduce_logsumexp(
     axis = either("axis", axis, "reduction_indices", reduction_indices)
     keepdims = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
     graph = graph_of((input_tensor,))
-    with graph.as_default(), graph.name_scope(name or "ReduceLogSumExp"):
+    with graph.as_default(), graph.name_scope(name or "ReduceLogSumExp") as scope:
         tensor = convert_to_tensor(input_tensor, name="input_tensor")
         largest = reduce_max(tensor, axis, keepdims=True)
         finite = apply_op("IsFinite", largest)
@@ -151,7 +151,7 @@ def reduce_logsumexp(
         summed = log(reduce_sum(exp(tensor - shift), axis, keepdims=keepdims))
         if not keepdims:
             shift = apply_op("Reshape", shift, apply_op("Shape", summed))
-        total: Tensor = summed + shift
+        total: Tensor = apply_op("AddV2", summed, shift, name=scope)
         return total
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import PLAIN
 
 
@@ -23,37 +22,41 @@ class FeedSlot:
         tensor: The tensor that is overridden.
     """
 
-    __slots__ = ("_dtype", "_numpy", "_tensor", "name")
+    __slots__ = ("_dtype", "_known", "_numpy", "_rank", "_tensor", "name")
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
         self._dtype = tensor.dtype.base
         self._numpy = np.dtype(self._dtype.as_numpy_dtype)
         self.name = tensor.name
+        shape = tensor._shape
+        self._rank = None if shape is None else len(shape)
+        self._known = tuple((i, size) for i, size in enumerate(shape or ()) if size is not None)
 
     def array(self, value: Any) -> np.ndarray[Any, Any]:
         """The value as an array of the tensor's dtype.
 
         Raises:
-            TypeError: The value is a tensor, or cannot have this dtype.
-            ValueError: Its shape contradicts the tensor's; or conversion would lose its value.
+            TypeError: The value is a tensor, or out of the range of the dtype.
+            ValueError: Its shape contradicts the tensor's, or it cannot have this dtype.
         """
-        shape = self._tensor._shape
-        if type(value) is np.ndarray and value.dtype == self._numpy and self._dtype in PLAIN:
-            if shape is None or value.shape == shape:
-                return value
-            array = value
-        else:
-            array = self._converted(value)
-        if shape is not None and (
-            len(array.shape) != len(shape)
-            or any(d is not None and d != n for d, n in zip(shape, array.shape, strict=True))
-        ):
-            raise ValueError(
-                f"Cannot feed value of shape {array.shape!r} for Tensor {self.name!r}, which has "
-                f"shape '{shapes.text(shape)}'{self._made_at()}"
-            )
+        if type(value) is not np.ndarray or value.dtype is not self._numpy or value.dtype.hasobject:
+            value = self._converted(value)
+        array: np.ndarray[Any, Any] = value
+        if self._rank is not None:
+            given = array.shape
+            if len(given) != self._rank:
+                raise self._misshapen(given)
+            for index, size in self._known:
+                if given[index] != size:
+                    raise self._misshapen(given)
         return array
+
+    def _misshapen(self, given: tuple[int, ...]) -> ValueError:
+        return ValueError(
+            f"Cannot feed value of shape {given!r} for Tensor {self.name!r}, which has shape "
+            f"'{self._tensor.shape}'{self._made_at()}"
+        )
 
     def _converted(self, value: Any) -> np.ndarray[Any, Any]:
         if isinstance(value, Symbolic):
@@ -65,21 +68,18 @@ class FeedSlot:
         dtype = self._dtype
         if isinstance(value, int) and dtype.is_integer and not dtype.min <= value <= dtype.max:
             raise TypeError(
-                f"Type of feed value {value} with type {type(value)} is not compatible with Tensor "
-                f"type {dtype.name}. Try explicitly setting the type of the feed tensor to a larger "
-                "type (e.g. int64)."
+                f"Type of feed value {value} with type {type(value)} is not compatible with "
+                f"Tensor type {dtype.name}. Try explicitly setting the type of the feed tensor "
+                "to a larger type (e.g. int64)."
             )
         try:
             if dtype not in PLAIN:
                 return constant_array(value, dtype)
-            array = np.asarray(value)
-            if array.dtype.kind in "OSU":
-                raise TypeError(f"values of numpy type {array.dtype}")
-            return np.asarray(array, self._numpy)
+            return np.asarray(value, self._numpy)
         except (TypeError, ValueError) as error:
             raise type(error)(
-                f"Cannot feed {type(value).__name__} for Tensor {self.name!r} of type {dtype.name}: "
-                f"{error}{self._made_at()}"
+                f"Cannot feed {type(value).__name__} for Tensor {self.name!r} of type "
+                f"{dtype.name}: {error}{self._made_at()}"
             ) from error
 
     def _made_at(self) -> str:
@@ -87,32 +87,53 @@ class FeedSlot:
         return f" (defined at {source})" if source else ""
 
 
-def flatten(graph: Graph, feed_dict: Any) -> list[tuple[Tensor, Any]]:
-    """The fed tensors with their values; nested keys and `IndexedSlices` taken apart.
+Expand = Callable[[Mapping[Any, Any]], list[Any]]
+
+
+def resolve(graph: Graph, feed_dict: Any) -> tuple[list[Tensor], Expand | None]:
+    """The tensors that the keys of `feed_dict` stand for, in order.
+
+    Returns:
+        The tensors, and how to get one value for each from a `feed_dict` with these keys: None when
+        its values are just that; nested keys and `IndexedSlices` stand for several tensors.
 
     Raises:
         TypeError: `feed_dict` is not a mapping, or a key is not a tensor.
-        ValueError: A tensor may not be fed, or is not in the graph.
+        ValueError: A tensor may not be fed.
     """
     if not isinstance(feed_dict, Mapping):
         raise TypeError(f"feed_dict must map tensors to values, got {type(feed_dict).__name__}")
-    pairs: list[tuple[Tensor, Any]] = []
-    for key, value in feed_dict.items():
-        pairs.extend(_pairs(graph, key, value))
-    return pairs
+    tensors: list[Tensor] = []
+    is_simple = True
+    for key in feed_dict:
+        parts = _parts(key)
+        is_simple = is_simple and parts is None
+        tensors.extend(feed_tensor(graph, each) for each in ([key] if parts is None else parts))
+    return tensors, None if is_simple else _expand
 
 
-def _pairs(graph: Graph, key: Any, value: Any) -> list[tuple[Tensor, Any]]:
+def _parts(key: Any) -> list[Any] | None:
+    """The single tensors in a key, None when it is one."""
     if isinstance(key, list | tuple):
-        if len(key) != len(value):
-            raise ValueError(
-                f"Feed key {key!r} has {len(key)} tensors, its value {len(value)} parts"
-            )
-        return [pair for k, v in zip(key, value, strict=True) for pair in _pairs(graph, k, v)]
+        nested = [(each, _parts(each)) for each in key]
+        return [part for each, parts in nested for part in ([each] if parts is None else parts)]
     if isinstance(key, IndexedSlices):
-        parts = [key.values, key.indices, key.dense_shape]
-        return [(part, v) for part, v in zip(parts, value, strict=False) if part is not None]
-    return [(feed_tensor(graph, key), value)]
+        return [part for part in (key.values, key.indices, key.dense_shape) if part is not None]
+    return None
+
+
+def _expand(feed_dict: Mapping[Any, Any]) -> list[Any]:
+    return [value for key, item in feed_dict.items() for value in _values(key, item)]
+
+
+def _values(key: Any, item: Any) -> list[Any]:
+    if isinstance(key, IndexedSlices):
+        return list(item)[: 2 if key.dense_shape is None else 3]
+    if not isinstance(key, list | tuple):
+        return [item]
+    if len(key) != len(item):
+        raise ValueError(f"Feed key {key!r} has {len(key)} parts, its value has {len(item)}")
+    return [value for k, v in zip(key, item, strict=True) for value in _values(k, v)]
 
 
 def feed_tensor(graph: Graph, key: Any) -> Tensor:

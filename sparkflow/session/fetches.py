@@ -120,9 +120,11 @@ def key_of(structure: Any) -> Any:
     Raises:
         TypeError: Something in the structure is not hashable.
     """
+    kind = type(structure)
+    if kind is Tensor or kind is Operation:
+        return structure
     if isinstance(structure, list | tuple):
-        return (type(structure), *[key_of(item) for item in structure])
+        return (kind, *[key_of(item) for item in structure])
     if isinstance(structure, Mapping):
-        pairs = [(key, key_of(item)) for key, item in structure.items()]
-        return (type(structure), *pairs)
+        return (kind, *[(key, key_of(item)) for key, item in structure.items()])
     return structure

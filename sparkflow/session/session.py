@@ -12,7 +12,8 @@ from typing import Any
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
-from sparkflow.session.feeds import FeedSlot, feed_tensor, flatten
+from sparkflow.graph.tensor import Tensor
+from sparkflow.session.feeds import Expand, FeedSlot, feed_tensor, resolve
 from sparkflow.session.fetches import Fetches, key_of
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.master.client import SessionClient, open_session
@@ -26,16 +27,28 @@ _MOST_PLANS = 1000
 
 
 class _Plan:
-    """One way of running: which tensors are fetched and fed, and the runtime's callable."""
+    """One way of running: what is fetched and fed, and the runtime's callable.
 
-    __slots__ = ("call", "fetches", "slots")
+    Attributes:
+        tensors: The names of the tensors fetched.
+        targets: The names of the operations run only.
+        fill: Makes the result from the tensors' values.
+        feeds: The names of the tensors fed.
+        arrays: Per fed tensor the function that converts and checks a value.
+        expand: How to get the values from a feed_dict, None for its values as they are.
+        call: From arrays to the tensors' values.
+    """
 
-    def __init__(
-        self, fetches: Fetches, slots: Sequence[FeedSlot], call: Callable[..., list[Any]]
-    ) -> None:
-        self.fetches = fetches
-        self.slots = slots
-        self.call = call
+    __slots__ = ("arrays", "call", "expand", "feeds", "fill", "targets", "tensors")
+
+    def __init__(self, fetches: Fetches, slots: Sequence[FeedSlot], expand: Expand | None) -> None:
+        self.tensors = [tensor.name for tensor in fetches.tensors]
+        self.targets = [op.name for op in fetches.targets]
+        self.fill = fetches.fill
+        self.feeds = [slot.name for slot in slots]
+        self.arrays = [slot.array for slot in slots]
+        self.expand = expand
+        self.call: Callable[..., list[Any]]
 
 
 class BaseSession:
@@ -67,7 +80,7 @@ class BaseSession:
                 f"Argument `config` must be a tf.ConfigProto, but got {type(config).__name__!r}"
             )
         self._graph = get_default_graph() if graph is None else graph
-        self._target = target if isinstance(target, str) else target.decode()
+        self._target = target
         self._config = config
         self._lock = threading.Lock()
         self._sent = 0
@@ -115,48 +128,42 @@ class BaseSession:
             TypeError, ValueError: A fetch or feed does not fit the graph.
             OpError: A subclass, for what failed while running.
         """
-        pairs: Any = flatten(self._graph, feed_dict) if feed_dict else ()
-        plan = self._plan(fetches, pairs)
-        arrays = [slot.array(pair[1]) for slot, pair in zip(plan.slots, pairs, strict=True)]
+        feed_dict = feed_dict or _NOTHING_FED
         try:
-            if options is None and run_metadata is None:
-                values = plan.call(*arrays)
-            else:
-                values = self._run_recorded(plan, arrays, options, run_metadata)
-        except OpError as error:
-            raise self._located(error) from error.__cause__
-        return plan.fetches.fill(values)
-
-    def _plan(self, fetches: Any, pairs: Sequence[tuple[Any, Any]]) -> _Plan:
-        try:
-            key = (key_of(fetches), *[pair[0] for pair in pairs])
+            key = (key_of(fetches), *feed_dict)
             plan = self._plans.get(key)
         except TypeError:  # not hashable: normalise it to learn what is wrong with it
             key, plan = None, None
-        if plan is None or self._client is None:
-            tensors = [pair[0] for pair in pairs]
-            plan = self._make_plan(fetches, tensors)
+        if plan is None:
+            plan = self._make_plan(fetches, *resolve(self._graph, feed_dict))
             if key is not None:
-                with self._lock:
-                    if len(self._plans) >= _MOST_PLANS:
-                        self._plans.clear()
-                    self._plans[key] = plan
-        return plan
-
-    def _make_plan(self, fetches: Any, tensors: Sequence[Any]) -> _Plan:
-        client = self._open_client()
-        normal = Fetches(self._graph, fetches)
-        slots = [FeedSlot(tensor) for tensor in tensors]
-        self._extend(client)
+                self._remember(key, plan)
+        values: Any = feed_dict.values() if plan.expand is None else plan.expand(feed_dict)
+        arrays = [array(value) for array, value in zip(plan.arrays, values, strict=True)]
         try:
-            call = client.make_callable(
-                [tensor.name for tensor in normal.tensors],
-                [slot.name for slot in slots],
-                [op.name for op in normal.targets],
-            )
+            if options is None and run_metadata is None:
+                return plan.fill(plan.call(*arrays))
+            return plan.fill(self._run_recorded(plan, arrays, options, run_metadata))
         except OpError as error:
             raise self._located(error) from error.__cause__
-        return _Plan(normal, slots, call)
+
+    def _remember(self, key: Any, plan: _Plan) -> None:
+        with self._lock:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+
+    def _make_plan(self, fetches: Any, tensors: Sequence[Tensor], expand: Expand | None) -> _Plan:
+        client = self._open_client()
+        plan = _Plan(
+            Fetches(self._graph, fetches), [FeedSlot(tensor) for tensor in tensors], expand
+        )
+        self._extend(client)
+        try:
+            plan.call = client.make_callable(plan.tensors, plan.feeds, plan.targets)
+        except OpError as error:
+            raise self._located(error) from error.__cause__
+        return plan
 
     def _run_recorded(
         self,
@@ -165,13 +172,9 @@ class BaseSession:
         options: RunOptions | None,
         run_metadata: RunMetadata | None,
     ) -> list[Any]:
-        client = self._open_client()
-        feeds = {slot.name: array for slot, array in zip(plan.slots, arrays, strict=True)}
-        values, recorded = client.run(
-            [tensor.name for tensor in plan.fetches.tensors],
-            feeds,
-            [op.name for op in plan.fetches.targets],
-            options or RunOptions(),
+        feeds = dict(zip(plan.feeds, arrays, strict=True))
+        values, recorded = self._open_client().run(
+            plan.tensors, feeds, plan.targets, options or RunOptions()
         )
         if run_metadata is not None and recorded is not None:
             run_metadata.CopyFrom(recorded)
@@ -194,17 +197,18 @@ class BaseSession:
         if feed_list is not None and not isinstance(feed_list, list | tuple):
             raise TypeError("`feed_list` must be a list or tuple.")
         tensors = [feed_tensor(self._graph, each) for each in feed_list or ()]
-        plan = self._plan(fetches, [(tensor, None) for tensor in tensors])
-        call, fill, slots = plan.call, plan.fetches.fill, plan.slots
+        plan = self._make_plan(fetches, tensors, None)
+        call, fill, arrays = plan.call, plan.fill, plan.arrays
 
         def run_once(*values: Any) -> Any:
             if self._client is None:
                 self._open_client()
-            if len(values) != len(slots):
-                raise TypeError(f"The callable takes {len(slots)} values, got {len(values)}")
-            arrays = [slot.array(value) for slot, value in zip(slots, values, strict=True)]
+            if len(values) != len(arrays):
+                raise TypeError(f"The callable takes {len(arrays)} values, got {len(values)}")
             try:
-                return fill(call(*arrays))
+                return fill(
+                    call(*[array(value) for array, value in zip(arrays, values, strict=True)])
+                )
             except OpError as error:
                 raise self._located(error) from error.__cause__
 

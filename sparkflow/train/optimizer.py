@@ -64,8 +64,11 @@ class Optimizer:
             loss: A tensor; its elements are summed.
             global_step: A variable to count the step in, None for none.
             var_list: The variables to train; the trainable ones when None.
-            gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss: As for
+            gate_gradients: As for
                 `compute_gradients`.
+            aggregation_method: See `gate_gradients`.
+            colocate_gradients_with_ops: See `gate_gradients`.
+            grad_loss: See `gate_gradients`.
             name: Name of the operation.
 
         Raises:

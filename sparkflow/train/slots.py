@@ -59,9 +59,7 @@ class Slots:
             shape: Any = variable.shape
             if not shape.is_fully_defined():
                 shape = variable.graph.apply("Shape", (variable.initial_value,), {})
-            if not value:
-                return constants.zeros(shape, dtype)
-            return constants.fill(shape, variable.graph.convert(value, dtype))
+            return constants.of_one_value(shape, value, dtype, "Const" if value else "zeros")
 
         return self.get_or_create(variable, name, op_name, initial_value)
 

@@ -222,7 +222,8 @@ class Variable(Operators):
         session = session or sessions.top()
         if session is None:
             raise ValueError(
-                "Either session argument should be provided or default session should be established"
+                "Either session argument should be provided or default session should be "
+                "established"
             )
         session.run(self._initializer, {self._initializer.inputs[1]: value})
 

@@ -121,7 +121,11 @@ def get_variable(
         initializer: A function of (shape, dtype), an initializer class, or a constant; the scope's
             when None, and then Glorot's uniform one for real numbers and zeros for others.
         regularizer: A function of the variable whose result goes to the regularization losses.
-        trainable, collections, caching_device, validate_shape, constraint: As for `Variable`.
+        trainable: As for `Variable`.
+        collections: As for `Variable`.
+        caching_device: As for `Variable`.
+        validate_shape: As for `Variable`.
+        constraint: As for `Variable`.
         use_resource: Accepted for TensorFlow's sake.
         custom_getter: Called instead with the getter and all arguments.
 
@@ -167,8 +171,8 @@ def _get(
     if existing is None:
         if reuse is True:
             raise ValueError(
-                f"Variable {name} does not exist, or was not created with tf.get_variable(). Did you "
-                "mean to set reuse=tf.AUTO_REUSE in VarScope?"
+                f"Variable {name} does not exist, or was not created with tf.get_variable(). Did "
+                "you mean to set reuse=tf.AUTO_REUSE in VarScope?"
             )
         variable = store.variables[name] = _make(graph, name, asked, dtype, **given)
         return variable
@@ -268,7 +272,12 @@ def variable_scope(
             `default_name`.
         default_name: Made unique where it was opened before.
         values: Tensors whose graph is used.
-        initializer, regularizer, caching_device, custom_getter, dtype, constraint: Defaults inside.
+        initializer: Defaults inside.
+        regularizer: Defaults inside.
+        caching_device: Defaults inside.
+        custom_getter: Defaults inside.
+        dtype: Defaults inside.
+        constraint: Defaults inside.
         reuse: True or `AUTO_REUSE` to get existing variables; inherited when None or False.
         use_resource: Accepted for TensorFlow's sake.
         auxiliary_name_scope: Open the name scope too.

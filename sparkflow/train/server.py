@@ -1,0 +1,131 @@
+"""`Server`: one task of a cluster in this process, as TensorFlow 1 starts it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.train.cluster_spec import ClusterSpec
+from sparkflow_runtime.protos import cluster_pb2, config_pb2, tensorflow_server_pb2
+from sparkflow_runtime.worker import server as runtime
+
+
+class Server:
+    """One task: a worker that executes, and a master that sessions can connect to.
+
+    Args:
+        server_or_cluster_def: A `ServerDef`, `ClusterDef`, `ClusterSpec`, or a dictionary of
+            addresses by job.
+        job_name: The job of this task; may be left out where the cluster has one job.
+        task_index: Its index; may be left out where the job has one task.
+        protocol: `grpc`.
+        config: Options for sessions on this server.
+        start: Start at once.
+        token: The secret that every caller must show; None for none.
+        insecure: Allow an address that others can reach although there is no token.
+
+    Raises:
+        TypeError: The first argument is none of those.
+        ValueError: The job or the task cannot be told, or is not in the cluster.
+        InvalidArgumentError: The address is not a loopback one, and there is neither a token nor
+            `insecure=True`.
+    """
+
+    def __init__(
+        self,
+        server_or_cluster_def: Any,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        protocol: str | None = None,
+        config: config_pb2.ConfigProto | None = None,
+        start: bool = True,
+        *,
+        token: str | None = None,
+        insecure: bool = False,
+    ) -> None:
+        self._server_def = _server_def(
+            server_or_cluster_def, job_name, task_index, protocol, config
+        )
+        self._server = runtime.Server(
+            self._server_def.cluster,
+            self._server_def.job_name,
+            self._server_def.task_index,
+            token=token,
+            insecure=insecure,
+        )
+        if start:
+            self.start()
+
+    @staticmethod
+    def create_local_server(
+        config: config_pb2.ConfigProto | None = None, start: bool = True
+    ) -> Server:
+        """A cluster of one task in this process, at a port that is free."""
+        return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
+
+    @property
+    def server_def(self) -> tensorflow_server_pb2.ServerDef:
+        """What the server was made from, as a message."""
+        return self._server_def
+
+    @property
+    def target(self) -> str:
+        """What `Session` connects to: `grpc://host:port`."""
+        return self._server.target
+
+    def start(self) -> None:
+        """Starts to answer; nothing when it does already."""
+        self._server.start()
+
+    def join(self) -> None:
+        """Blocks until the server stops, which for most programs is for ever."""
+        self._server.join()
+
+    def stop(self) -> None:
+        """Stops to answer, and drops variables and queues; may be called again."""
+        self._server.stop()
+
+
+def _server_def(
+    given: Any,
+    job_name: str | None,
+    task_index: int | None,
+    protocol: str | None,
+    config: config_pb2.ConfigProto | None,
+) -> tensorflow_server_pb2.ServerDef:
+    message = tensorflow_server_pb2.ServerDef()
+    if isinstance(given, tensorflow_server_pb2.ServerDef):
+        message.CopyFrom(given)
+    else:
+        message.cluster.CopyFrom(_cluster_def(given))
+    spec = ClusterSpec(message.cluster)
+    job = job_name or message.job_name
+    if not job:
+        if len(spec.jobs) != 1:
+            raise ValueError("Must specify an explicit `job_name`.")
+        job = spec.jobs[0]
+    if task_index is None and not isinstance(given, tensorflow_server_pb2.ServerDef):
+        indices = spec.task_indices(job)
+        if len(indices) != 1:
+            raise ValueError("Must specify an explicit `task_index`.")
+        task_index = indices[0]
+    message.job_name = job
+    if task_index is not None:
+        message.task_index = task_index
+    if message.task_index not in spec.task_indices(job):
+        raise ValueError(f'Task {message.task_index} was not defined in job "{job}" of {spec}')
+    message.protocol = protocol or message.protocol or "grpc"
+    if config is not None:
+        message.default_session_config.MergeFrom(config)
+    return message
+
+
+def _cluster_def(given: Any) -> cluster_pb2.ClusterDef:
+    try:
+        return ClusterSpec(given).as_cluster_def()
+    except TypeError as error:
+        if isinstance(given, dict):
+            raise
+        raise TypeError(
+            "Could not convert `server_or_cluster_def` to a `tf.train.ServerDef` or "
+            "`tf.train.ClusterSpec`."
+        ) from error
