@@ -21,6 +21,7 @@ from sparkflow_runtime.dtypes import (
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.elementwise_table import conjugated
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
@@ -31,10 +32,6 @@ from sparkflow_runtime.shapes import Dim, Shape
 _MATRIX = FLOATING | COMPLEX | {int32, int64}
 _GRAPHS_OF_TF2 = bool_attr(False)
 """`grad_a` and so on: graphs of newer TensorFlow versions carry them; they change nothing."""
-
-
-def _conjugated(g: GraphBuilder, tensor: Tensor) -> Tensor:
-    return g.Conj(tensor) if tensor.dtype.is_complex else tensor
 
 
 def _inner(op_type: str, node: Inference, x: Dim, y: Dim) -> None:
@@ -96,7 +93,7 @@ class MatMul(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, Tensor]:
         """For y = a b: da = dy b', db = a' dy; transposed where the input was."""
-        a, b = (_conjugated(g, each) for each in op.inputs)
+        a, b = (conjugated(g, each) for each in op.inputs)
         transpose_a, transpose_b = op.get_attr("transpose_a"), op.get_attr("transpose_b")
         if transpose_a:
             da = g.MatMul(b, dy, transpose_a=transpose_b, transpose_b=True)

@@ -16,6 +16,7 @@ from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, int32
 from sparkflow_runtime.ops import scan
 from sparkflow_runtime.ops.axes import axes_reader, reduced_mask, reduced_shape, restore_axes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.elementwise_table import conjugated
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -216,7 +217,7 @@ class Prod(ReductionOp):
         after = g.Cumprod(flat, first, exclusive=True, reverse=True)
         others = g.Reshape(g.Mul(before, after), g.Shape(moved))
         others = g.Transpose(others, g.InvertPermutation(order))
-        return g.Mul(_conjugate(g, others), _broadcast_back(g, op, dy)), None
+        return g.Mul(conjugated(g, others), _broadcast_back(g, op, dy)), None
 
 
 @register
@@ -228,8 +229,10 @@ class EuclideanNorm(ReductionOp):
     copies_without_axes = False
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Dy x / y: nan where the norm is 0."""
+        """The input times dy / y: nan where the norm is 0."""
         x = op.inputs[0]
+        if dy.dtype.is_complex:  # the norm is real: only the real part of dy counts
+            dy = g.Mul(g.Add(dy, g.Conj(dy)), 0.5)
         return g.Mul(x, _broadcast_back(g, op, g.RealDiv(dy, op.outputs[0]))), None
 
 
@@ -279,7 +282,3 @@ class L2Loss(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """The input times dy."""
         return [g.Mul(op.inputs[0], dy)]
-
-
-def _conjugate(g: GraphBuilder, tensor: Tensor) -> Tensor:
-    return g.Conj(tensor) if tensor.dtype.is_complex else tensor

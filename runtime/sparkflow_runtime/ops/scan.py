@@ -19,6 +19,7 @@ from sparkflow_runtime.dtypes import (
 )
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.elementwise_table import conjugated
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
@@ -96,8 +97,9 @@ class Cumprod(_CumulativeOp):
         """Sums of products that contain the element, over the element: nan where that is 0."""
         x, axis = op.inputs
         exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
-        sums = g.Cumsum(g.Mul(op.outputs[0], dy), axis, exclusive=exclusive, reverse=not reverse)
-        return g.RealDiv(sums, x), None
+        products = g.Mul(conjugated(g, op.outputs[0]), dy)
+        sums = g.Cumsum(products, axis, exclusive=exclusive, reverse=not reverse)
+        return g.RealDiv(sums, conjugated(g, x)), None
 
 
 class _ArgOp(Op):

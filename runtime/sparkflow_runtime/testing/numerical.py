@@ -14,7 +14,7 @@ def numerical_gradient(
     index: int,
     delta: float = 1e-6,
 ) -> np.ndarray[Any, Any]:
-    """The gradient of a scalar function with respect to one of its arguments.
+    """The gradient of a real function with respect to one of its arguments.
 
     `(f(x + delta) - f(x - delta)) / (2 delta)` per element, in float64: good to about 1e-9
     relative to the values of `function` where that is smooth.
@@ -24,18 +24,24 @@ def numerical_gradient(
 
     Args:
         function: Takes all `arrays`; must not keep or change them.
-        arrays: The point; the array at `index` is float64.
+        arrays: The point; the array at `index` is float64 or complex128.
         index: Which argument to differentiate by.
         delta: The step, in the unit of the values.
+
+    Returns:
+        An array like `arrays[index]`. For a complex argument the derivative by its real part plus
+        i times that by its imaginary part, which is what TensorFlow calls the gradient.
     """
     point = list(arrays)
-    result = np.zeros(np.shape(arrays[index]), np.float64)
+    result = np.zeros_like(arrays[index])
+    directions = (1.0, 1.0j) if result.dtype.kind == "c" else (1.0,)
     for position in np.ndindex(result.shape):
-        sides = []
-        for step in (delta, -delta):
-            moved = np.array(arrays[index], np.float64)
-            moved[position] += step
-            point[index] = moved
-            sides.append(function(*point))
-        result[position] = (sides[0] - sides[1]) / (2 * delta)
+        for direction in directions:
+            sides = []
+            for step in (delta, -delta):
+                moved = arrays[index].copy()
+                moved[position] += step * direction
+                point[index] = moved
+                sides.append(function(*point))
+            result[position] += direction * (sides[0] - sides[1]) / (2 * delta)
     return result

@@ -54,7 +54,8 @@ class OpCase:
         expected: The result: an array (a tuple of them for several outputs), or a function of the
             inputs that computes it with plain numpy. The function gets float16 and float32 inputs
             as float64; lists stay lists. None: only shapes and dtypes are compared.
-        gradient: Indexes of the flattened inputs whose gradient is checked numerically.
+        gradient: Indexes of the flattened inputs whose gradient is checked numerically: in
+            complex128 where an input is complex, else in float64.
         second_order: Whether the gradient's own gradient is checked too.
         dtypes: What `dtype_attr` is run with. None: all that the op allows when `expected` is a
             function, else the inputs' own.
@@ -221,23 +222,17 @@ def check_non_contiguous(case: OpCase, builder: Callable[[], EagerBuilder] = Eag
 
 
 def check_gradient(case: OpCase, builder: Callable[[], EagerBuilder] = EagerBuilder) -> None:
-    """Compares the gradients of the row's inputs with central differences, in float64.
+    """Compares the gradients of the row's inputs with central differences.
 
     Done for every degree of static knowledge, since gradients build other nodes when less is known.
     """
-    wide = _with_inputs(case, case.arrays(_float64(case)))
+    wide = _with_inputs(case, case.arrays(_wide_dtype(case)))
     flat = _flatten(wide.inputs)
-    g = builder()
-    outputs = _run(g, wide, wide.inputs, KNOWN)
+    outputs = _run(builder(), wide, flat, KNOWN)
     weights = [_weights(output, seed) for seed, output in enumerate(outputs)]
 
     def objective(*inputs: np.ndarray[Any, Any]) -> float:
-        results = _run(builder(), wide, _unflatten(wide, inputs), KNOWN)
-        return sum(
-            float((host(result.read()) * weight).sum())
-            for result, weight in zip(results, weights, strict=True)
-            if weight is not None
-        )
+        return _weighted_sum(_run(builder(), wide, inputs, KNOWN), weights)
 
     expected = {i: numerical_gradient(objective, flat, i) for i in case.gradient}
     for knowledge in KNOWLEDGE:
@@ -249,18 +244,15 @@ def check_gradient(case: OpCase, builder: Callable[[], EagerBuilder] = EagerBuil
 
 def check_second_order(case: OpCase, builder: Callable[[], EagerBuilder] = EagerBuilder) -> None:
     """Compares gradients of the gradients with central differences of the gradients."""
-    wide = _with_inputs(case, case.arrays(_float64(case)))
+    wide = _with_inputs(case, case.arrays(_wide_dtype(case)))
     flat = _flatten(wide.inputs)
-    weights = [
-        _weights(output, seed) for seed, output in enumerate(_run(builder(), wide, flat, KNOWN))
-    ]
+    outputs = _run(builder(), wide, flat, KNOWN)
+    weights = [_weights(output, seed) for seed, output in enumerate(outputs)]
     first = _gradients(builder(), wide, flat, weights, KNOWN)
-    second_weights = [np.random.default_rng(7).normal(size=host(t).shape) for t in first]
+    second_weights = [_weights(gradient, 7) for gradient in first]
 
     def objective(*inputs: np.ndarray[Any, Any]) -> float:
-        found = _gradients(builder(), wide, inputs, weights, KNOWN)
-        pairs = zip(found, second_weights, strict=True)
-        return sum(float((host(gradient) * weight).sum()) for gradient, weight in pairs)
+        return _weighted_sum(_gradients(builder(), wide, inputs, weights, KNOWN), second_weights)
 
     g = builder()
     inputs = _tensors(g, wide, flat, UNKNOWN)
@@ -370,7 +362,7 @@ def _gradients(
     return [
         gradient.to_dense(host(x).shape)
         if isinstance(gradient, EagerSlices)
-        else (np.zeros(host(x).shape) if gradient is None else gradient)
+        else (np.zeros_like(host(x)) if gradient is None else gradient)
         for gradient, x in zip(found, xs, strict=True)
     ]
 
@@ -415,23 +407,38 @@ def _compare(
 
 
 def _compare_gradient(found: Any, expected: np.ndarray[Any, Any], rtol: float, where: str) -> None:
-    array = np.zeros(expected.shape) if found is None else host(found)
-    assert array.dtype == np.float64, f"{where}: gradient has dtype {array.dtype}"
+    array = np.zeros_like(expected) if found is None else host(found)
+    assert array.dtype == expected.dtype, f"{where}: gradient has dtype {array.dtype}"
     assert array.shape == expected.shape, f"{where}: shape {array.shape} != {expected.shape}"
     atol = rtol * max(1.0, float(np.abs(expected).max(initial=0.0)))
     np.testing.assert_allclose(array, expected, rtol=rtol, atol=atol, err_msg=where)
 
 
-def _weights(output: EagerTensor, seed: int) -> np.ndarray[Any, Any] | None:
+def _weights(output: Any, seed: int) -> np.ndarray[Any, Any] | None:
     """What arrives as the gradient of an output; None for outputs that have none."""
-    if not output.dtype.is_floating:
+    array = host(output)
+    if array.dtype.kind not in "fc":
         return None
-    return np.asarray(np.random.default_rng(seed).normal(size=host(output).shape))
+    random = np.random.default_rng(seed)
+    weights = np.asarray(random.normal(size=array.shape), array.dtype)
+    return weights + 1j * random.normal(size=array.shape) if array.dtype.kind == "c" else weights
 
 
-def _float64(case: OpCase) -> DType | None:
+def _weighted_sum(outputs: Sequence[Any], weights: Sequence[Any]) -> float:
+    """The real number whose gradient is taken."""
+    return sum(
+        float((host(output) * np.conj(weight)).sum().real)
+        for output, weight in zip(outputs, weights, strict=True)
+        if weight is not None
+    )
+
+
+def _wide_dtype(case: OpCase) -> DType | None:
     attr = registry.lookup(case.op).attrs.get(case.dtype_attr)
-    return dtypes.float64 if attr is not None and attr.kind == "type" else None
+    if attr is None or attr.kind != "type":
+        return None
+    is_complex = any(array.dtype.kind == "c" for array in _flatten(case.arrays(None)))
+    return dtypes.complex128 if is_complex else dtypes.float64
 
 
 def _with_inputs(case: OpCase, inputs: Sequence[Any]) -> OpCase:

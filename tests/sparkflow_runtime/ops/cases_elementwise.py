@@ -16,6 +16,9 @@ EMPTY = np.zeros((0, 3))
 ROW = np.array([1.5, -2.0, 3.0])
 COLUMN = np.array([[1.5], [-2.0]])
 
+COMPLEX = np.array([1 + 2j, -0.5 + 0.25j, 0.75 - 1j])
+OTHER_COMPLEX = np.array([0.5 - 1j, 2 + 1j, -1 - 0.5j])
+
 UNARY = [
     ("Neg", np.negative, X),
     ("Abs", np.abs, X),
@@ -40,11 +43,39 @@ UNARY = [
 RECIPROCAL = sorted(dtypes.FLOATING | dtypes.COMPLEX, key=int)  # none for integers, as in TF
 STEPS = np.array([-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5, 2.4, -2.6])
 
+COMPLEX_UNARY = [
+    "Neg",
+    "Conj",
+    "Exp",
+    "Expm1",
+    "Log",
+    "Log1p",
+    "Sqrt",
+    "Rsqrt",
+    "Square",
+    "Reciprocal",
+    "Inv",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Asin",
+    "Acos",
+    "Atan",
+    "Sinh",
+    "Cosh",
+    "Tanh",
+    "Sigmoid",
+]
+COMPLEX_BINARY = ["Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "Pow"]
+
 CASES = [
     *(
         OpCase(op, [x], expected=function, gradient=(0,), second_order=True)
         for op, function, x in UNARY
     ),
+    *(OpCase(op, [COMPLEX], gradient=(0,)) for op in COMPLEX_UNARY),
+    *(OpCase(op, [COMPLEX, OTHER_COMPLEX], gradient=(0, 1)) for op in COMPLEX_BINARY),
+    *(OpCase(op, [COMPLEX[:, None], OTHER_COMPLEX], gradient=(0, 1)) for op in COMPLEX_BINARY),
     *(OpCase(op, [EMPTY], expected=function, gradient=(0,)) for op, function, _ in UNARY),
     *(OpCase(op, [x[0, 1]], expected=function, gradient=(0,)) for op, function, x in UNARY),
     *(
@@ -54,7 +85,8 @@ CASES = [
     ),
     OpCase("Expm1", [X * 1e-4], expected=np.expm1, dtypes=[dtypes.float32]),
     OpCase("Log1p", [X * 1e-4], expected=np.log1p, dtypes=[dtypes.float32]),
-    OpCase("Conj", [X], expected=np.conj),
+    OpCase("Conj", [COMPLEX], expected=np.conj, gradient=(0,), second_order=True),
+    OpCase("Conj", [EMPTY * 1j], expected=np.conj, gradient=(0,)),
     OpCase("Floor", [STEPS], expected=np.floor),
     OpCase("Ceil", [STEPS], expected=np.ceil),
     OpCase("Rint", [STEPS], expected=np.rint),

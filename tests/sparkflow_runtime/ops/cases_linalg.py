@@ -89,6 +89,17 @@ CASES += [
     for x in (SQUARE, np.stack([SQUARE, SQUARE.T + np.eye(3)]), np.zeros((0, 3, 3)))
 ]
 
+CASES += [
+    OpCase(op, [A * (1 + 1j), B * (0.5 - 1j)], gradient=(0, 1))
+    for op in ("MatMul", "BatchMatMul", "BatchMatMulV2")
+]
+CASES += [
+    OpCase("BatchMatMulV2", [A * (1 + 1j), A * (0.5 - 1j)], {"adj_x": True}, gradient=(0, 1)),
+    OpCase("BatchMatMulV2", [A * (1 + 1j), A * (0.5 - 1j)], {"adj_y": True}, gradient=(0, 1)),
+    OpCase("MatrixInverse", [SQUARE * (1 + 1j)], gradient=(0,)),
+    OpCase("MatrixInverse", [SQUARE * (1 + 1j)], {"adjoint": True}, gradient=(0,)),
+]
+
 WRONG_SHAPES = [
     WrongShapeCase(
         "MatMul",

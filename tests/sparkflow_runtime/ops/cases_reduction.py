@@ -189,6 +189,16 @@ CASES += [
     )
 ]
 
+COMPLEX = np.array([[1 + 2j, -0.5 + 0.25j], [0.75 - 1j, 2 + 0.5j]])
+CASES += [
+    *(
+        OpCase(op, [COMPLEX, axes(0)], gradient=(0,))
+        for op in ("Sum", "Mean", "Prod", "EuclideanNorm")
+    ),
+    OpCase("Cumsum", [COMPLEX, np.array(0, np.int32)], gradient=(0,)),
+    OpCase("Cumprod", [COMPLEX, np.array(0, np.int32)], gradient=(0,)),
+]
+
 ALL_REDUCTIONS = [op for op, _ in REDUCTIONS] + ["All", "Any"]
 WRONG_SHAPES = [
     case
