@@ -18,6 +18,9 @@ MAX_RANK: Final = 32
 """numpy 1's limit; far above any real tensor."""
 MAX_TENSOR_BYTES: Final = 1 << 34
 """No tensor of a message may claim more than 16 GiB."""
+MAX_FILLED_BYTES: Final = 1 << 30
+"""No tensor given by fewer values than it holds may be larger than 1 GiB, or a message of a few
+bytes could fill the memory."""
 
 _VALUE_FIELDS: dict[DType, str] = {
     dtypes.float32: "float_val",
@@ -97,7 +100,12 @@ def import_tensor(proto: TensorProto) -> np.ndarray[Any, Any]:
     count = math.prod(shape)
     if proto.tensor_content or count == 0:
         return from_bytes(proto.tensor_content, numpy_dtype, shape)
-    return _import_values(proto, dtype, numpy_dtype, shape, count)
+    try:
+        return _import_values(proto, dtype, numpy_dtype, shape, count)
+    except (ValueError, OverflowError) as error:  # e.g. half a complex number
+        raise InvalidArgumentError(
+            message=f"The values of a tensor of {dtype.name} {shape} cannot be read: {error}"
+        ) from error
 
 
 def from_bytes(
@@ -114,7 +122,12 @@ def from_bytes(
             message=f"A tensor of {numpy_dtype} {shape} needs {expected} bytes, "
             f"the message carries {len(content)}"
         )
-    return np.frombuffer(content, numpy_dtype).reshape(shape)
+    try:
+        return np.frombuffer(content, numpy_dtype).reshape(shape)
+    except ValueError as error:  # e.g. (0, 2**62, 2**62), which numpy refuses
+        raise InvalidArgumentError(
+            message=f"A tensor of {numpy_dtype} {shape} cannot be made: {error}"
+        ) from error
 
 
 def concrete_shape(proto: TensorShapeProto, dtype: DType) -> tuple[int, ...]:
@@ -154,6 +167,7 @@ def _import_values(
         )
     if len(values) == count:
         return values.reshape(shape)
+    _require_fillable(dtype, shape)
     # TensorFlow's compression: the last value stands for all that follow, zero when there is none.
     last = values[-1] if len(values) else numpy_dtype.type(0)
     full = np.full(count, last, numpy_dtype)
@@ -168,9 +182,21 @@ def _import_strings(proto: TensorProto, shape: tuple[int, ...]) -> np.ndarray[An
         raise InvalidArgumentError(
             message=f"A string tensor of shape {shape} holds {count} values, not {len(given)}"
         )
+    if len(given) < count:
+        _require_fillable(dtypes.string, shape)
+        return np.full(shape, given[0], np.object_)
     array = np.empty(count, np.object_)
-    array[:] = given * count if len(given) < count else given
+    array[:] = given
     return array.reshape(shape)
+
+
+def _require_fillable(dtype: DType, shape: tuple[int, ...]) -> None:
+    size = np.dtype(dtype.as_numpy_dtype).itemsize
+    if math.prod(shape) * size > MAX_FILLED_BYTES:
+        raise InvalidArgumentError(
+            message=f"A tensor of {dtype.name} {shape} is given by fewer values than it holds and "
+            f"is larger than {MAX_FILLED_BYTES} bytes"
+        )
 
 
 def _as_bytes(item: Any) -> bytes:

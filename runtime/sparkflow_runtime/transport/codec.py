@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -34,6 +35,8 @@ _SHAPE: Final = 2
 _CONTENT: Final = 4
 MAX_BUNDLE: Final = 1 << 16
 """The most tensors one message may carry."""
+MAX_SHAPE_BYTES: Final = 4096
+"""The most bytes a shape may take: many times what 32 sizes need."""
 
 DEAD: Final = bytes([_IS_DEAD << 3, 1])
 """The message that says: the sender's loop has ended, no value comes."""
@@ -67,11 +70,18 @@ def decode(message: bytes) -> tuple[Any, ...] | None:
     Raises:
         InvalidArgumentError: The bytes are not such a message, or claim sizes they do not have.
     """
-    reader = _Reader(memoryview(message))
+    try:
+        return _decode(memoryview(message))
+    except DecodeError as error:
+        raise InvalidArgumentError(message=f"A malformed RecvTensorResponse: {error}") from error
+
+
+def _decode(message: memoryview) -> tuple[Any, ...] | None:
+    reader = _Reader(message)
     tensors: list[Any] = []
     while not reader.at_end:
         field, value = reader.next_field()
-        if field == _IS_DEAD and value:
+        if field == _IS_DEAD and value == 1:
             return None
         if field in (_TENSOR, _MORE_TENSORS):
             if not isinstance(value, memoryview) or len(tensors) == MAX_BUNDLE:
@@ -94,6 +104,10 @@ def _decode_tensor(body: memoryview) -> Any:
         else:
             # Values in typed fields, texts, foreign senders: protobuf knows how.
             return import_tensor(TensorProto.FromString(bytes(body)))
+    if len(shape_bytes) > MAX_SHAPE_BYTES:
+        raise InvalidArgumentError(
+            message=f"A shape of {len(shape_bytes)} bytes, more than {MAX_SHAPE_BYTES}"
+        )
     return from_bytes(content, *_layout(number, bytes(shape_bytes)))
 
 
