@@ -1,7 +1,8 @@
 """The Spark session that the tests of `sparkflow.spark` share."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -31,3 +32,27 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session.sparkContext.setLogLevel("ERROR")
         yield session
         session.stop()
+
+
+@pytest.fixture
+def child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], list[int]]]:
+    """A function that lists the training processes of this test run; none may be left at the end.
+
+    Other runs on this machine have theirs, too: ours write below our temporary directory.
+    """
+    ours = str(tmp_path_factory.getbasetemp()).encode()
+
+    def find() -> list[int]:
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (process / "cmdline").read_bytes()
+                environment = (process / "environ").read_bytes()
+            except OSError:  # it has ended meanwhile, or is somebody else's
+                continue
+            if b"sparkflow.spark.child" in command and ours in environment:
+                found.append(int(process.name))
+        return found
+
+    yield find
+    assert find() == []
