@@ -21,6 +21,7 @@ from sparkflow_runtime.passes.merge import merge
 from sparkflow_runtime.passes.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.passes.prune import prune
+from sparkflow_runtime.passes.unread import drop_unread
 from sparkflow_runtime.worker.step import LoopUpdate
 
 
@@ -34,13 +35,14 @@ class Request:
 
 
 def optimise(graph: Graph, request: Request, placement: Placement) -> list[Partition]:
-    """Runs the master's passes: prune, fold, merge, place, partition.
+    """Runs the master's passes: prune, drop what is unread, fold, merge, place, partition.
 
     Raises:
         OpError: See the passes.
     """
     pruned = prune(graph, request.feeds, request.fetches, request.targets)
-    return partition(place(merge(fold(pruned)), placement))
+    needed = drop_unread(pruned, request.targets)
+    return partition(place(merge(fold(needed)), placement))
 
 
 @dataclass(frozen=True, slots=True)
