@@ -22,7 +22,8 @@ def index(value):
 
 def gathered(params, indices, axis, batch_dims=0):
     """GatherV2 by its definition, one output element after the other."""
-    axis, batch_dims = int(axis) % params.ndim, batch_dims % indices.ndim if batch_dims else 0
+    axis %= params.ndim
+    batch_dims += indices.ndim if batch_dims < 0 else 0
     shape = params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1 :]
     result = np.zeros(shape, params.dtype)
     picked = indices.ndim - batch_dims

@@ -1,0 +1,145 @@
+"""What a table of rows cannot say of random ops: distributions, streams, seeds."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import sparkflow_runtime.ops.all  # noqa: F401 - random ops read constants
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.testing.eager import EagerBuilder
+
+SHAPE = np.array([200, 100], np.int32)
+FLOATING = sorted(dtypes.FLOATING, key=int)
+
+
+def draw(op, *inputs, g=None, name=None, **attrs):
+    g = g or EagerBuilder()
+    return getattr(g, op)(*inputs, name=name, **{"seed": 7, "seed2": 3, **attrs}).value
+
+
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+def test_uniform_numbers_fill_the_interval_without_1(dtype):
+    x = draw("RandomUniform", SHAPE, dtype=dtype)
+    assert x.shape == (200, 100)
+    assert x.dtype == dtype.as_numpy_dtype
+    assert x.min() >= 0
+    assert x.max() < 1
+    counts, _ = np.histogram(x, 10, (0, 1))
+    assert abs(counts - 2000).max() < 200  # 4.7 standard deviations
+
+
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+def test_normal_numbers_have_the_moments_of_the_normal_distribution(dtype):
+    x = draw("RandomStandardNormal", SHAPE, dtype=dtype).astype(np.float64)
+    assert abs(x.mean()) < 0.03
+    assert abs(x.std() - 1) < 0.03
+    assert abs((x**4).mean() - 3) < 0.3
+    assert abs(x).max() > 3
+
+
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+def test_truncated_normal_numbers_end_at_2_deviations(dtype):
+    x = draw("TruncatedNormal", SHAPE, dtype=dtype).astype(np.float64)
+    assert abs(x).max() <= 2
+    assert abs(x.mean()) < 0.03
+    assert abs(x.std() - 0.8796) < 0.03  # of the normal distribution cut at 2
+    assert 0.024 < (abs(x) > 1.8).mean() < 0.031  # 0.0264 of the 0.9545 that are left
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.int64], ids=str)
+def test_uniform_integers_include_minval_and_exclude_maxval(dtype):
+    low, high = (np.array(bound, dtype.numpy) for bound in (-3, 4))
+    x = draw("RandomUniformInt", SHAPE, low, high)
+    assert x.dtype == dtype.numpy
+    values, counts = np.unique(x, return_counts=True)
+    assert values.tolist() == list(range(-3, 4))
+    assert abs(counts - 20000 / 7).max() < 250
+
+
+def test_uniform_integers_need_a_range():
+    g = EagerBuilder()
+    bounds = [g.tensor(np.array(5, np.int32))] * 2
+    with pytest.raises(InvalidArgumentError, match=r"^Need minval < maxval, got 5 >= 5$"):
+        draw("RandomUniformInt", SHAPE, *bounds, g=g)
+    with pytest.raises(InvalidArgumentError, match=r"^Need minval < maxval, got 6 >= 5$"):
+        draw("RandomUniformInt", SHAPE, np.array(6, np.int32), np.array(5, np.int32))
+
+
+def test_shuffle_permutes_slices():
+    x = np.arange(300.0).reshape(100, 3)
+    shuffled = draw("RandomShuffle", x)
+    assert not np.array_equal(shuffled, x)
+    np.testing.assert_array_equal(shuffled[shuffled[:, 0].argsort()], x)
+    assert draw("RandomShuffle", np.array(2.5)) == 2.5
+
+
+def test_classes_are_drawn_with_the_probabilities_of_softmax():
+    logits = np.log(np.array([[0.1, 0.2, 0.7], [0.5, 0.5, 1e-30]]))
+    x = draw("Multinomial", logits, np.array(20000, np.int32), output_dtype=dtypes.int32)
+    assert x.shape == (2, 20000)
+    assert x.dtype == np.int32
+    for row, expected in zip(x, ([0.1, 0.2, 0.7], [0.5, 0.5, 0.0]), strict=True):
+        np.testing.assert_allclose(np.bincount(row, minlength=3) / 20000, expected, atol=0.02)
+    assert draw("Multinomial", logits, np.array(0, np.int32)).shape == (2, 0)
+
+
+@pytest.mark.parametrize("dims", [(), (0, 3), (4,)])
+def test_shape_may_be_empty(dims):
+    shape = np.array(dims, np.int32)
+    for op in ("RandomUniform", "RandomStandardNormal", "TruncatedNormal"):
+        assert draw(op, shape, dtype=dtypes.float32).shape == dims
+    bounds = np.array(0, np.int32), np.array(2, np.int32)
+    assert draw("RandomUniformInt", shape, *bounds).shape == dims
+
+
+def test_negative_sizes_are_refused():
+    with pytest.raises(
+        InvalidArgumentError, match=r"^shape must have no negative size, got \[-2\]"
+    ):
+        draw("RandomUniform", np.array([-2], np.int32), dtype=dtypes.float32)
+
+
+def test_a_node_goes_on_with_its_stream_in_every_step_of_a_session():
+    g = EagerBuilder()
+    steps = [draw("RandomUniform", SHAPE, dtype=dtypes.float32, g=g, name="u") for _ in range(2)]
+    assert not np.array_equal(*steps)
+    other_session = draw("RandomUniform", SHAPE, dtype=dtypes.float32, name="u")
+    np.testing.assert_array_equal(other_session, steps[0])
+
+
+def test_nodes_with_equal_seeds_do_not_share_a_stream():
+    g = EagerBuilder()
+    first, second = (
+        draw("RandomUniform", SHAPE, dtype=dtypes.float32, g=g, name=name) for name in "ab"
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("seeds", [(7, 4), (8, 3), (0, 3), (7, 0), (-7, 3)])
+def test_each_seed_counts(seeds):
+    reference = draw("RandomUniform", SHAPE, dtype=dtypes.float32)
+    seed, seed2 = seeds
+    other = draw("RandomUniform", SHAPE, dtype=dtypes.float32, seed=seed, seed2=seed2)
+    assert not np.array_equal(reference, other)
+
+
+def test_without_seeds_every_session_draws_other_numbers():
+    x, y = (draw("RandomUniform", SHAPE, dtype=dtypes.float32, seed=0, seed2=0) for _ in range(2))
+    assert not np.array_equal(x, y)
+
+
+def test_concurrent_steps_draw_different_parts_of_the_stream():
+    g = EagerBuilder()
+    drawn = []
+
+    def step():
+        drawn.append(draw("RandomUniform", SHAPE, dtype=dtypes.float64, g=g, name="u"))
+
+    threads = [threading.Thread(target=step) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(np.unique(np.stack(drawn))) == 8 * 20000
