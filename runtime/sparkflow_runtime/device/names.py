@@ -10,10 +10,10 @@ from sparkflow_runtime.errors import InvalidArgumentError
 
 _PART = re.compile(
     r"/job:(?P<job>[A-Za-z0-9_.-]+)"
-    r"|/replica:(?P<replica>\d+|\*)"
-    r"|/task:(?P<task>\d+|\*)"
-    r"|/device:(?P<type>[A-Za-z][A-Za-z0-9_]*|\*)(?::(?P<index>\d+|\*))?"
-    r"|/(?P<short>cpu|gpu|CPU|GPU):(?P<short_index>\d+|\*)"
+    r"|/replica:(?P<replica>\d{1,9}|\*)"
+    r"|/task:(?P<task>\d{1,9}|\*)"
+    r"|/device:(?P<type>[A-Za-z][A-Za-z0-9_]*|\*)(?::(?P<index>\d{1,9}|\*))?"
+    r"|/(?P<short>cpu|gpu|CPU|GPU):(?P<short_index>\d{1,9}|\*)"
 )
 
 
@@ -87,7 +87,7 @@ def _parse(text: str) -> DeviceSpec:
         match = _PART.match(text, position)
         if match is None:
             raise InvalidArgumentError(
-                message=f"{text!r} is not a device name; expected parts such as "
+                message=f"{text[:200]!r} is not a device name; expected parts such as "
                 "'/job:ps/task:0/device:CPU:0'"
             )
         found.update({key: value for key, value in match.groupdict().items() if value is not None})

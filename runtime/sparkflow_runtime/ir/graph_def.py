@@ -23,7 +23,6 @@ from sparkflow_runtime.ir.tensor_proto import (
     import_tensor,
 )
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.signature import REQUIRED
 from sparkflow_runtime.protos.attr_value_pb2 import AttrValue
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
@@ -130,12 +129,18 @@ def import_node(proto: NodeDef) -> Node:
     """One NodeDef as a node, default attributes filled in.
 
     Raises:
-        InvalidArgumentError: An unreadable name, input or attribute; the text names the node.
+        InvalidArgumentError: An unreadable name, input, device or attribute; the text names the
+            node.
     """
     if not proto.name or len(proto.name) > MAX_NAME_BYTES:
         raise InvalidArgumentError(
             message=f"A node name must have 1 to {MAX_NAME_BYTES} characters, "
             f"got {proto.name[:80]!r}"
+        )
+    if len(proto.device) > MAX_NAME_BYTES:
+        raise InvalidArgumentError(
+            message=f"Node {proto.name!r} has a device name of {len(proto.device)} characters, "
+            f"at most {MAX_NAME_BYTES} are allowed"
         )
     try:
         inputs: list[Endpoint] = []
@@ -146,19 +151,11 @@ def import_node(proto: NodeDef) -> Node:
             else:
                 inputs.append(parse_endpoint(text))
         attrs = {name: _import_attr(value) for name, value in proto.attr.items()}
-        attrs = _with_defaults(proto.op, attrs)
+        if registry.contains(proto.op):
+            attrs = registry.lookup(proto.op).signature.read_attrs(attrs)
     except OpError as error:
         raise error.at(f"[[node {proto.name!r} ({proto.op})]]") from None
     return Node(proto.name, proto.op, tuple(inputs), tuple(control), proto.device, attrs)
-
-
-def _with_defaults(op_type: str, attrs: dict[str, Any]) -> dict[str, Any]:
-    if not registry.contains(op_type):
-        return attrs
-    for name, spec in registry.lookup(op_type).attrs.items():
-        if name not in attrs and spec.default is not REQUIRED:
-            attrs[name] = spec.default
-    return attrs
 
 
 def _import_attr(proto: AttrValue) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sparkflow_runtime.errors import InvalidArgumentError
 
@@ -19,6 +19,10 @@ class Endpoint(NamedTuple):
         return f"{self.node}:{self.slot}"
 
 
+_MAX_DIGITS: Final = 9
+"""Of the number of an output; Python refuses to read numbers of thousands of digits."""
+
+
 def parse_endpoint(text: str) -> Endpoint:
     """Reads `node:slot`, or `node` for its first output.
 
@@ -28,7 +32,7 @@ def parse_endpoint(text: str) -> Endpoint:
     name, colon, index = text.rpartition(":")
     if not colon:
         name, index = text, "0"
-    if not name or name.startswith("^") or not index.isdecimal():
+    if not name or name.startswith("^") or not index.isdecimal() or len(index) > _MAX_DIGITS:
         raise InvalidArgumentError(message=f"{text!r} does not name a tensor ('node:index')")
     return Endpoint(name, int(index))
 

@@ -61,6 +61,7 @@ def infer_types(graph: Graph, known: Types | None = None) -> dict[Endpoint, Tens
 
 def _node_types(graph: Graph, node: Node, types: Mapping[Endpoint, TensorType]) -> list[TensorType]:
     op = registry.lookup(node.op)
+    op.signature.check_attrs(node.attrs)
     expected = op.signature.input_dtypes(node.attrs)
     if len(expected) != len(node.inputs):
         raise InvalidArgumentError(

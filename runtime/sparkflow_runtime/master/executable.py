@@ -14,6 +14,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
+from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.master.links import LocalLink, WorkerLink
 from sparkflow_runtime.master.running import RunningSteps
 from sparkflow_runtime.passes.fold import fold
@@ -35,14 +36,15 @@ class Request:
 
 
 def optimise(graph: Graph, request: Request, placement: Placement) -> list[Partition]:
-    """Runs the master's passes: prune, drop what is unread, fold, merge, place, partition.
+    """Runs the master's passes: prune, check, drop what is unread, fold, merge, place, partition.
 
     Raises:
-        OpError: See the passes.
+        OpError: See the passes and `infer_types`.
     """
     pruned = prune(graph, request.feeds, request.fetches, request.targets)
+    infer_types(pruned)
     needed = drop_unread(pruned, request.targets)
-    return partition(place(merge(fold(needed)), placement))
+    return partition(place(merge(fold(needed)), placement, graph))
 
 
 @dataclass(frozen=True, slots=True)

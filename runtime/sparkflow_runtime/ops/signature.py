@@ -21,6 +21,8 @@ from sparkflow_runtime.shapes import as_shape
 
 REQUIRED: Final = object()
 """The default of an attribute that has none."""
+MAX_LIST: Final = 1 << 16
+"""The most tensors in a list: what a graph that arrives may ask for must have a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,36 @@ class Signature:
                 )
         return attrs
 
+    def read_attrs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes of a node that arrived: kinds checked, defaults filled in.
+
+        Unknown ones pass, and so do values that no kernel takes: newer clients send both in nodes
+        that never run here. `check_attrs` refuses such values.
+
+        Raises:
+            InvalidArgumentError: An attribute is missing or of another kind.
+        """
+        attrs = dict(given)
+        for name, attr in self.attrs.items():
+            if name in attrs:
+                attrs[name] = _converted(self.op_type, name, attr, attrs[name])
+            elif attr.default is not REQUIRED:
+                attrs[name] = attr.default
+            else:
+                raise InvalidArgumentError(
+                    message=f"{self.op_type} needs a value for its attribute {name!r}"
+                )
+        return attrs
+
+    def check_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Passes when every attribute has an allowed value.
+
+        Raises:
+            InvalidArgumentError: One is not; the text lists what is allowed.
+        """
+        for name, attr in self.attrs.items():
+            _require_allowed(self.op_type, name, attr, attrs[name])
+
     def output_dtypes(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
         """The dtype of every output, lists flattened."""
         return self._flat(self.outputs, attrs)
@@ -184,7 +216,13 @@ class Signature:
             dtype = arg.dtype if arg.type_attr is None else attrs[arg.type_attr]
             assert dtype is not None, arg
             dtype = dtype.ref if arg.is_ref else dtype
-            flat.extend([dtype] * (1 if arg.number_attr is None else attrs[arg.number_attr]))
+            count = 1 if arg.number_attr is None else attrs[arg.number_attr]
+            if not 0 <= count <= MAX_LIST:
+                raise InvalidArgumentError(
+                    message=f"{self.op_type} has a list of {count} tensors in {arg.name!r}; "
+                    f"0 to {MAX_LIST} are allowed"
+                )
+            flat.extend([dtype] * count)
         return tuple(flat)
 
     def _imply(self, arg: Arg, given: DType | Sequence[DType], attrs: dict[str, Any]) -> None:
@@ -242,12 +280,21 @@ def _name(value: Any) -> str:
 
 
 def _checked(op_type: str, name: str, attr: Attr, value: Any) -> Any:
+    value = _converted(op_type, name, attr, value)
+    _require_allowed(op_type, name, attr, value)
+    return value
+
+
+def _converted(op_type: str, name: str, attr: Attr, value: Any) -> Any:
     try:
-        value = convert_attr(attr.kind, value)
+        return convert_attr(attr.kind, value)
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
             message=f"Attribute {name!r} of {op_type} takes {attr.kind}, got {value!r}"
         ) from error
+
+
+def _require_allowed(op_type: str, name: str, attr: Attr, value: Any) -> None:
     if attr.allowed is not None and value not in attr.allowed:
         allowed = ", ".join(sorted(map(_name, attr.allowed)))
         raise InvalidArgumentError(
@@ -260,7 +307,6 @@ def _checked(op_type: str, name: str, attr: Attr, value: Any) -> Any:
             message=f"Attribute {name!r} of {op_type} must be at least {attr.minimum}, "
             f"got {value!r}"
         )
-    return value
 
 
 def convert_attr(kind: str, value: Any) -> Any:

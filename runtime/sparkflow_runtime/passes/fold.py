@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.errors import OpError
-from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext
@@ -23,13 +22,16 @@ def fold(graph: Graph) -> Graph:
     """The graph with pure nodes of constant inputs replaced by their values.
 
     A node that fails when folded is left alone: it fails when it runs, with its place in the text.
+    So is one that reads a constant with control inputs: whoever waits for the node waits for them.
+    Constants that nobody reads any more are dropped.
     """
     context = KernelContext(np, "CPU", "constant folding", Resources(), Resources())
     constants: dict[str, tuple[Any, ...]] = {}
     folded: list[Node] = []
     for node in graph.sorted():
         if node.op == "Const":
-            constants[node.name] = (node.attrs["value"],)
+            if not node.control_inputs:
+                constants[node.name] = (node.attrs["value"],)
             folded.append(node)
             continue
         values = _compute(node, constants, context)
@@ -42,7 +44,18 @@ def fold(graph: Graph) -> Graph:
         else:
             # Several outputs cannot be one Const; users that fold still find the values.
             folded.append(node)
-    return Graph(folded)
+    return _without(graph, folded, constants)
+
+
+def _without(graph: Graph, folded: list[Node], constants: Mapping[str, object]) -> Graph:
+    """`folded` without constants that were read before and are not any more."""
+    once = {name for node in graph for name in predecessors(node)}
+    while True:
+        still = {name for node in folded for name in predecessors(node)}
+        kept = [n for n in folded if n.name in still or n.name not in once & constants.keys()]
+        if len(kept) == len(folded):
+            return Graph(kept)
+        folded = kept
 
 
 def _compute(
@@ -62,20 +75,21 @@ def _compute(
     try:
         with np.errstate(all="ignore"):
             result = op.bind(node, context)(*inputs)
-    except (OpError, ValueError, TypeError, IndexError, ArithmeticError):
+        values = tuple(result) if isinstance(result, tuple | list) else (result,)
+        arrays = tuple(
+            np.asarray(value, dtype.as_numpy_dtype)
+            for value, dtype in zip(values, outputs, strict=True)
+        )
+    except Exception:  # whatever it is, the node raises it again when it runs
         return None
-    values = tuple(result) if isinstance(result, tuple | list) else (result,)
-    if sum(np.asarray(value).nbytes for value in values) > MAX_FOLDED_BYTES:
-        return None
-    return values
+    return arrays if sum(array.nbytes for array in arrays) <= MAX_FOLDED_BYTES else None
 
 
 def _value(constants: Mapping[str, tuple[Any, ...]], endpoint: Endpoint) -> Any:
     return constants[endpoint.node][endpoint.slot]
 
 
-def _constant(node: Node, value: Any) -> Node:
-    array = np.asarray(value)
+def _constant(node: Node, array: np.ndarray[Any, Any]) -> Node:
     attrs = {name: item for name, item in node.attrs.items() if name.startswith("_")}
     attrs |= {"value": array, "dtype": dtypes.as_dtype(array.dtype)}
     return Node(node.name, "Const", (), (), node.device, attrs)

@@ -31,24 +31,56 @@ class Placement:
     allow_soft: bool = False
 
 
-def place(graph: Graph, placement: Placement) -> Graph:
+def place(graph: Graph, placement: Placement, whole: Graph | None = None) -> Graph:
     """The graph with complete device names.
+
+    Args:
+        graph: What is to run.
+        placement: Where it may run.
+        whole: The session's graph: a node follows those it is colocated with also in steps that
+            do not need them, or the same variable would be on one device when it is initialised
+            and on another when it is trained.
 
     Raises:
         InvalidArgumentError: A requested device does not exist, or members of a colocation group
             ask for different ones; the text names the node, the request and what exists.
         UnimplementedError: The op has no kernel for the requested device.
     """
-    groups = _groups(graph)
+    known = _with_colocated(graph, whole or graph)
+    groups = _groups(known)
     chosen: dict[str, str] = {}
     for leader, members in groups.items():
-        nodes = [graph[name] for name in members]
+        nodes = [known[name] for name in members]
         chosen[leader] = _choose(nodes, placement).to_string()
     leader_of = {name: leader for leader, members in groups.items() for name in members}
     return Graph(
         Node(n.name, n.op, n.inputs, n.control_inputs, chosen[leader_of[n.name]], n.attrs)
         for n in graph
     )
+
+
+def _with_colocated(graph: Graph, whole: Graph) -> Graph:
+    """The graph and, from the whole one, all that its nodes must share a device with."""
+    absent: dict[str, Node] = {}
+    stack = [name for node in graph for name in node.colocated_with]
+    while stack:
+        name = stack.pop()
+        if name in graph or name in absent or name not in whole:
+            continue
+        if registry.contains(whole[name].op):
+            absent[name] = whole[name]
+            stack += _bound_to(whole[name])
+    return Graph([*graph, *absent.values()]) if absent else graph
+
+
+def _bound_to(node: Node) -> list[str]:
+    """Names of the nodes that this one must share a device with."""
+    found = list(node.colocated_with)
+    expected = registry.lookup(node.op).signature.input_dtypes(node.attrs)
+    for endpoint, dtype in zip(node.inputs, expected, strict=False):
+        if dtype.is_ref or dtype is dtypes.resource:
+            found.append(endpoint.node)
+    return found
 
 
 def _groups(graph: Graph) -> dict[str, list[str]]:
@@ -61,14 +93,10 @@ def _groups(graph: Graph) -> dict[str, list[str]]:
         return name
 
     for node in graph:
-        bound_to = [name for name in node.colocated_with if name in parent]
-        expected = registry.lookup(node.op).signature.input_dtypes(node.attrs)
-        for endpoint, dtype in zip(node.inputs, expected, strict=False):
-            if dtype.is_ref or dtype is dtypes.resource:
-                bound_to.append(endpoint.node)
-        for name in bound_to:
-            # The producer leads, so that a group is named after its variable.
-            parent[find(node.name)] = find(name)
+        for name in _bound_to(node):
+            if name in parent:
+                # The producer leads, so that a group is named after its variable.
+                parent[find(node.name)] = find(name)
     groups: dict[str, list[str]] = {}
     for name in graph.nodes:
         groups.setdefault(find(name), []).append(name)

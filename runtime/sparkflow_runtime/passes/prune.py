@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph, rewired
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
+
+_PLACEHOLDERS: Final = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 
 
 def prune(
@@ -21,6 +24,8 @@ def prune(
 
     A fed tensor is replaced by an `_Arg` node on its producer's device; each fetch gets a
     `_Retval` beside its producer. Their `index` attributes number feeds and fetches in order.
+    Who waits for a fed placeholder waits for its `_Arg`; other nodes still run for those who wait
+    for them, also when their output is fed.
 
     Raises:
         InvalidArgumentError: A feed or fetch names an output its node does not have.
@@ -28,6 +33,7 @@ def prune(
     """
     added: list[Node] = []
     replaced: dict[Endpoint, Endpoint] = {}
+    stand_ins: dict[str, str] = {}
     for index, endpoint in enumerate(feeds):
         producer = graph[endpoint.node]
         dtype = _output_dtypes(producer, endpoint)[endpoint.slot].base
@@ -35,6 +41,8 @@ def prune(
         attrs = {"T": dtype, "index": index, "shape": None}
         added.append(Node(name, "_Arg", device=producer.device, attrs=attrs))
         replaced[endpoint] = Endpoint(name, 0)
+        if producer.op in _PLACEHOLDERS:
+            stand_ins[producer.name] = name
     for index, endpoint in enumerate(fetches):
         producer = graph[endpoint.node]
         dtype = _output_dtypes(producer, endpoint)[endpoint.slot].base
@@ -42,11 +50,20 @@ def prune(
         name = _fresh(graph, f"_retval_{index}_{producer.name}_{endpoint.slot}")
         attrs = {"T": dtype, "index": index, "_class": [f"loc:@{source.node}"]}
         added.append(Node(name, "_Retval", (source,), (), producer.device, attrs))
-    full = Graph([*(rewired(node, replaced) for node in graph), *added])
-    kept = full.ancestors([*(node.name for node in added if node.op == "_Retval"), *targets])
+    full = Graph([*(_fed(node, replaced, stand_ins) for node in graph), *added])
+    wanted = [stand_ins.get(name, name) for name in targets]
+    kept = full.ancestors([*(node.name for node in added if node.op == "_Retval"), *wanted])
     # A fed tensor nobody needs still has its parameter: the caller passes it by position.
     kept.update(node.name for node in added)
     return Graph(node for node in full if node.name in kept)
+
+
+def _fed(node: Node, replaced: dict[Endpoint, Endpoint], stand_ins: dict[str, str]) -> Node:
+    node = rewired(node, replaced)
+    if not any(name in stand_ins for name in node.control_inputs):
+        return node
+    control = tuple(dict.fromkeys(stand_ins.get(name, name) for name in node.control_inputs))
+    return Node(node.name, node.op, node.inputs, control, node.device, node.attrs)
 
 
 def _output_dtypes(node: Node, endpoint: Endpoint) -> Sequence[DType]:
