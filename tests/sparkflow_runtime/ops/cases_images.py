@@ -123,16 +123,19 @@ CASES = [
         atol=1e-6,
         **BOTH,
     ),
-    OpCase(  # a dilated filter is one with zeros between its elements
-        "Conv2D",
-        [IMAGES, FILTERS],
-        {"strides": [1, 1, 1, 1], "padding": "SAME", "dilations": [1, 2, 2, 1]},
-        expected=lambda x, f: convolved(
-            x, np.insert(np.insert(f, (1, 2), 0, axis=0), 1, 0, axis=1), (1, 1), "SAME"
-        ),
-        rtol=3e-6,
-        atol=1e-6,
-        **BOTH,
+    *(  # a dilated filter is one with zeros between its elements
+        OpCase(
+            "Conv2D",
+            [IMAGES, FILTERS],
+            {"strides": [1, *strides, 1], "padding": "SAME", "dilations": [1, 2, 2, 1]},
+            expected=lambda x, f, strides=strides: convolved(
+                x, np.insert(np.insert(f, (1, 2), 0, axis=0), 1, 0, axis=1), strides, "SAME"
+            ),
+            rtol=3e-6,
+            atol=1e-6,
+            **BOTH,
+        )
+        for strides in ((1, 1), (2, 3))
     ),
     OpCase(  # explicit padding is padding beforehand
         "Conv2D",
@@ -220,6 +223,13 @@ CASES = [
         [np.ones((1, 2, 2, 1)), np.ones((1, 1, 1, 1)), np.full((1, 1, 1, 1), 2.5)],
         {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"},
         expected=np.array([2.5, 0, 0, 0]).reshape(1, 2, 2, 1),
+        gradient=(2,),
+    ),
+    OpCase(
+        "MaxPoolGradGrad",
+        [np.ones((1, 2, 2, 1)), np.ones((1, 1, 1, 1)), np.arange(1.5, 5).reshape(1, 2, 2, 1)],
+        {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"},
+        expected=np.full((1, 1, 1, 1), 1.5),
         gradient=(2,),
     ),
     OpCase(

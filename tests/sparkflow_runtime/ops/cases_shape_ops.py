@@ -34,8 +34,18 @@ CASES = [
     OpCase("StopGradient", [X], expected=lambda x: x),
     OpCase("CheckNumerics", [X], {"message": "bad"}, expected=lambda x: x, gradient=(0,)),
     OpCase("CheckNumerics", [EMPTY], {"message": "bad"}, expected=lambda x: x),
-    OpCase("IdentityN", [[X, ints(1, 2)]], expected=(X, ints(1, 2))),
-    OpCase("PlaceholderWithDefault", [X], {"shape": (None, 3)}, expected=X, dynamic_shape=True),
+    OpCase("IdentityN", [[X, ints(1, 2)]], expected=(X, ints(1, 2)), gradient=(0,)),
+    OpCase("Const", [], {"value": X, "dtype": dtypes.float64}, expected=X),
+    OpCase("NoOp", [], expected=()),
+    OpCase(
+        "PlaceholderWithDefault",
+        [X],
+        {"shape": (None, 3)},
+        expected=lambda x: x,
+        gradient=(0,),
+        dtype_attr="dtype",
+        dynamic_shape=True,
+    ),
     *(
         OpCase(op, [x], expected=function)
         for op, function in (("ZerosLike", np.zeros_like), ("OnesLike", np.ones_like))

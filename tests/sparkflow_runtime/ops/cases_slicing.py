@@ -80,6 +80,14 @@ CASES = [
         gradient=(4,),
         second_order=True,
     ),
+    OpCase(
+        "StridedSliceGrad",
+        [ints(2, 3), ints(0, 1), ints(0, 0), ints(1, 1), X[:, 2]],
+        {"ellipsis_mask": 1, "shrink_axis_mask": 2},
+        expected=lambda *inputs: np.stack([0 * inputs[4], inputs[4], 0 * inputs[4]], axis=1),
+        gradient=(4,),
+        second_order=True,
+    ),
     *(
         OpCase("ReverseV2", [x, ints(*axes)], expected=np.flip, gradient=(0,), second_order=True)
         for x, axes in ((X, (0,)), (X, (-1,)), (CUBE, (0, 2)), (CUBE, ()))
