@@ -225,7 +225,7 @@ def as_dtype(value: Any) -> DType:
         found = _BY_NUMBER.get(value)
     elif isinstance(value, type) and value in _BY_PYTHON:
         found = _BY_PYTHON[value]
-    if found is None and not isinstance(value, int):
+    if found is None and value is not None and not isinstance(value, int):  # numpy reads None
         try:
             numpy_dtype = np.dtype(value)
         except TypeError:
