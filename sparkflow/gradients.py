@@ -45,11 +45,11 @@ def gradients(
 
     Returns:
         One entry per x: a tensor; `IndexedSlices` where only some rows get a gradient; None where
-        `ys` do not depend on x.
+        `ys` do not depend on x, or are integers.
 
     Raises:
         LookupError: An operation in between has no gradient.
-        TypeError: A y is not floating point or complex.
+        TypeError: A y is complex and has no `grad_ys`.
         ValueError: A `grad_ys` does not fit its y, or the lists differ in length.
     """
     ys, xs, stop = (_listed(each) for each in (ys, xs, stop_gradients))
@@ -80,17 +80,15 @@ def _source(graph: Graph, x: Any) -> Tensor:
     return x._to_tensor(as_ref=True) if isinstance(x, Symbolic) else graph.convert(x)
 
 
-def _initial(graph: Graph, ys: Sequence[Tensor], grad_ys: Sequence[Any]) -> list[Tensor]:
+def _initial(graph: Graph, ys: Sequence[Tensor], grad_ys: Sequence[Any]) -> list[Tensor | None]:
     if len(ys) != len(grad_ys):
         raise ValueError(f"Passed {len(grad_ys)} grad_ys for {len(ys)} ys")
-    seeds: list[Tensor] = []
+    seeds: list[Tensor | None] = []
     for index, (y, given) in enumerate(zip(ys, grad_ys, strict=True)):
         base = y.dtype.base
         if not (base.is_floating or base.is_complex):
-            raise TypeError(
-                f"Gradients of {base.name} tensors are not defined: {y!r}. tf.cast it to a "
-                "floating point type first."
-            )
+            seeds.append(None)  # a step function has no useful derivative
+            continue
         if given is None:
             if base.is_complex:
                 raise TypeError(f"Gradients of complex tensors ({y!r}) must set grad_ys")
@@ -133,14 +131,15 @@ class _Backward:
         self._gate = gate
         self._parts: dict[Tensor, list[Gradient]] = {}
 
-    def run(self, seeds: Sequence[Tensor]) -> list[Gradient | None]:
+    def run(self, seeds: Sequence[Tensor | None]) -> list[Gradient | None]:
         """The gradients of `xs`."""
         between = self._between()
         waiting = self._fan_out(between)
         wanted = set(self._xs)
         results: dict[Tensor, Gradient] = {}
         for y, seed in zip(self._ys, seeds, strict=True):
-            self._parts.setdefault(y, []).append(seed)
+            if seed is not None:
+                self._parts.setdefault(y, []).append(seed)
         ready = deque(op for op in dict.fromkeys(y.op for y in self._ys) if not waiting.get(op, 0))
         while ready:
             op = ready.popleft()

@@ -59,6 +59,17 @@ def constant_value_as_shape(tensor: Tensor) -> Shape:
     return None if known is None or len(known) != 1 or known[0] is None else (None,) * known[0]
 
 
+def with_known_sizes(tensor: Tensor, sizes: Tensor) -> Tensor:
+    """`tensor`, made in the shape that `sizes` describes, with what is known of that shape.
+
+    Sizes computed from other shapes are known in part: [tf.shape(x)[0], 10] makes it (?, 10).
+    """
+    known = tensor._shape
+    if known is None or (None in known and constant_value(sizes) is None):
+        tensor.set_shape(constant_value_as_shape(sizes))
+    return tensor
+
+
 def _shape(op: Operation) -> Value:
     shape = op.inputs[0]._shape
     if not shapes.is_fully_defined(shape):

@@ -15,7 +15,7 @@ from sparkflow_runtime.dtypes import DType
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_ACCEPTED_KINDS = {"b": "b", "i": "iu", "u": "iu", "f": "iuf", "c": "iufc"}
+_ACCEPTED_KINDS = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 """Kinds of Python values that each kind of numpy dtype takes without loss of meaning."""
 
 

@@ -177,8 +177,8 @@ def true_divide(tensor: Tensor, other: Any, name: str, reflected: bool = False) 
     graph = tensor.op.graph
     with graph.name_scope(name) as scope:
         right = graph.convert(other, tensor.dtype.base, "x" if reflected else "y")
-        pair = [tensor, right]
+        pair = [right, tensor] if reflected else [tensor, right]
         small = tensor.dtype.base.size <= 2
         wide = float32 if small else float64
         cast = [graph.apply("Cast", (each,), {"DstT": wide}) for each in pair]
-        return graph.apply("RealDiv", tuple(reversed(cast)) if reflected else cast, {}, scope)
+        return graph.apply("RealDiv", cast, {}, scope)

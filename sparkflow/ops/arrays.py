@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkflow.graph.constant_value import constant_value, constant_value_as_shape
+from sparkflow.graph.constant_value import with_known_sizes
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.spelling import either
@@ -51,11 +51,7 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     """The same elements in another shape; one size may be -1, which means what is left."""
     result: Tensor = apply_op("Reshape", tensor, shape, name=name)
-    asked = result.op.inputs[1]
-    if result._shape is None or (None in result._shape and constant_value(asked) is None):
-        # Sizes computed from other shapes are known in part: [tf.shape(x)[0], 10] gives (?, 10).
-        result.set_shape(constant_value_as_shape(asked))
-    return result
+    return with_known_sizes(result, result.op.inputs[1])
 
 
 def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool = False) -> Tensor:
@@ -67,8 +63,7 @@ def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool
             if tensor._shape is not None:
                 perm = np.arange(len(tensor._shape) - 1, -1, -1, dtype=np.int32)
             else:
-                count = apply_op("Rank", tensor)
-                perm = count - 1 - apply_op("Range", 0, count, 1)
+                perm = apply_op("Range", apply_op("Rank", tensor) - 1, -1, -1)
         if conjugate and tensor.dtype.is_complex:
             tensor = apply_op("Conj", tensor)
         result: Tensor = graph.apply("Transpose", (tensor, perm), {}, scope)
@@ -103,8 +98,10 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     if not isinstance(values, list | tuple):
         values = [values]
     if len(values) == 1:
-        with graph_of(values).name_scope(name) as scope:
-            only: Tensor = apply_op("Identity", values[0], name=scope)
+        graph = graph_of(values)
+        with graph.as_default(), graph.name_scope(name):
+            convert_to_tensor(axis, name="concat_dim").shape.assert_has_rank(0)
+            only: Tensor = apply_op("Identity", values[0], name="concat")
             return only
     result: Tensor = apply_op("ConcatV2", list(values), axis, name=name)
     return result
@@ -166,7 +163,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """Repeats dimensions of size 1 until the shape is `shape`."""
     result: Tensor = apply_op("BroadcastTo", input, shape, name=name)
-    return result
+    return with_known_sizes(result, result.op.inputs[1])
 
 
 def pad(

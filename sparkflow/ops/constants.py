@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.graph import constants as values
-from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.constant_value import constant_value, with_known_sizes
 from sparkflow.graph.conversion import constant as constant_node
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
@@ -72,7 +72,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     """A tensor of shape `dims` with `value` everywhere."""
     result: Tensor = apply_op("Fill", dims, value, name=name)
-    return result
+    return with_known_sizes(result, result.op.inputs[0])
 
 
 def of_one_value(shape: Any, value: Any, dtype: DType, name: str) -> Tensor:
@@ -93,10 +93,9 @@ def of_one_value(shape: Any, value: Any, dtype: DType, name: str) -> Tensor:
         if known is not None:
             shape = TensorShape(known)
         sizes = graph.convert(shape, None, "shape_as_tensor")
-        result: Tensor = graph.apply(
-            "Fill", (sizes, graph.convert(number, None, "Const")), {}, scope
+        return with_known_sizes(
+            graph.apply("Fill", (sizes, graph.convert(number, None, "Const")), {}, scope), sizes
         )
-        return result
 
 
 def _number(value: Any, dtype: DType) -> Any:

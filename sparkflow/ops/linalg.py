@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,12 +112,18 @@ def _as_matrix(tensor: Tensor, axes: Sequence[int], last: bool) -> tuple[Tensor,
     assert tensor._shape is not None
     free = [i for i in range(len(tensor._shape)) if i not in axes]
     order = [*free, *axes] if last else [*axes, *free]
-    shape = arrays.shape(tensor)
-    free_sizes = arrays.gather(shape, np.asarray(free, np.int32))
-    rows = reduction.reduce_prod(arrays.gather(shape, np.asarray(axes, np.int32)))
+    static = tensor.shape.as_list()
+    contracted: Any = math.prod(static[i] or 0 for i in axes)
+    sizes: Any = np.asarray([static[i] or 0 for i in free], np.int32)
+    if any(static[i] is None for i in axes):
+        axes_array = np.asarray(axes, np.int32)
+        contracted = reduction.reduce_prod(arrays.gather(arrays.shape(tensor), axes_array))
+    if any(static[i] is None for i in free):
+        sizes = arrays.gather(arrays.shape(tensor), np.asarray(free, np.int32))
     if order != sorted(order):
         tensor = arrays.transpose(tensor, order)
-    return arrays.reshape(tensor, [-1, rows] if last else [rows, -1]), free_sizes
+    shape = [-1, contracted] if last else [contracted, -1]
+    return arrays.reshape(tensor, shape), convert_to_tensor(sizes)
 
 
 def norm(

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from sparkflow import initializers
 from sparkflow.graph.collections import GraphKeys
+from sparkflow.graph.constants import constant_array
 from sparkflow.graph.graph import Graph
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import get_default_graph, graph_of
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.variables.variable import Variable
@@ -150,7 +152,7 @@ def get_variable(
     }
     if dtype is None and initializer is not None and not callable(initializer):
         # A constant's own type wins over the scope's default.
-        arguments["dtype"] = graph.convert(initializer).dtype.base
+        arguments["dtype"] = _dtype_of(initializer)
 
     def getter(name: str, **given: Any) -> Variable:
         return _get(graph, store, scope.reuse, name, **given)
@@ -161,6 +163,12 @@ def get_variable(
             found: Variable = custom(getter, path, **arguments)
             return found
         return getter(path, **arguments)
+
+
+def _dtype_of(value: Any) -> DType:
+    if isinstance(value, Symbolic):
+        return value._to_tensor().dtype.base
+    return as_dtype(constant_array(value).dtype)
 
 
 def _get(
