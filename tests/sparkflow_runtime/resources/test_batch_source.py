@@ -1,5 +1,6 @@
 """The source of batches in memory."""
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -66,8 +67,18 @@ def test_closing_ends_the_sequence():
     assert drain(source) == []
 
 
+@pytest.fixture
+def eager_switching():
+    """Threads that take turns as often as the interpreter can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("eager_switching")
 def test_threads_get_each_row_once():
-    source = ArraySource([np.arange(1000)], 7, seed=3)
+    source = ArraySource([np.arange(5000)], 3, seed=3)
     start = threading.Barrier(4)
 
     def work():
@@ -77,7 +88,7 @@ def test_threads_get_each_row_once():
     with ThreadPoolExecutor(4) as pool:
         futures = [pool.submit(work) for _ in range(4)]
         batches = [batch for future in futures for batch in future.result(DEADLINE_S)]
-    assert np.array_equal(np.sort(np.concatenate(batches)), np.arange(1000))
+    assert np.array_equal(np.sort(np.concatenate(batches)), np.arange(5000))
 
 
 @pytest.mark.parametrize(

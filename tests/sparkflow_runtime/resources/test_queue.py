@@ -268,6 +268,8 @@ class TestQueue:
         )
         with pytest.raises(InvalidArgumentError, match="Shape mismatch in tuple component 0"):
             pairs().enqueue_many((np.float32(1), np.int32([[1, 2]])), FakeStep())
+        with pytest.raises(InvalidArgumentError, match="Shape mismatch in tuple component 1"):
+            pairs(shapes=()).enqueue_many((np.float32([1, 2]), np.int32([1])), FakeStep())
 
     def test_a_taker_waits_for_an_element(self, pool):
         queue, step = pairs(), FakeStep()
