@@ -24,8 +24,15 @@ from tensorflow.python.framework import op_def_registry
 DIRECTORY = Path(__file__).parents[1] / "tests" / "golden" / "ops"
 Case = tuple[str, list[Any], dict[str, Any]]
 """Op type, inputs, attributes."""
-RENAMED = {"dim": "axis", "squeeze_dims": "axis", "split_dim": "axis"}
-"""Arguments that TensorFlow's Python functions call differently than its op definitions."""
+RENAMED: dict[str | tuple[str, str], str] = {
+    "dim": "axis",
+    "squeeze_dims": "axis",
+    "split_dim": "axis",
+    "reduction_indices": "axis",
+    ("Select", "t"): "x",
+    ("Select", "e"): "y",
+}
+"""Arguments (of one op) that TensorFlow's Python functions call differently."""
 
 
 class Draw:
@@ -264,7 +271,9 @@ def answer(op: str, inputs: list[Any], attrs: dict[str, Any]) -> list[np.ndarray
     arguments = {**dict(zip(names, inputs, strict=True)), **attrs}
     if op == "Where":
         arguments = {"condition": inputs[0]}
-    renamed = {RENAMED.get(name, name): value for name, value in arguments.items()}
+    renamed = {
+        RENAMED.get((op, name), RENAMED.get(name, name)): value for name, value in arguments.items()
+    }
     try:
         result = getattr(tf.raw_ops, op)(**renamed)
     except (tf.errors.OpError, ValueError) as error:

@@ -38,12 +38,10 @@ def _sigmoid(xp: Any, x: Array) -> Array:
 
 
 def _sigmoid_grad(xp: Any, y: Array, dy: Array) -> Array:
-    y = xp.conj(y)
     return dy * y * (y.dtype.type(1) - y)
 
 
 def _tanh_grad(xp: Any, y: Array, dy: Array) -> Array:
-    y = xp.conj(y)
     return dy * (y.dtype.type(1) - y * y)
 
 
@@ -56,8 +54,15 @@ def _tanh_grad_gradient(g: Any, y: Any, dy: Any, z: Any, grad: Any) -> tuple[Any
     return g.Mul(g.Mul(grad, dy), g.Mul(y, -2.0)), g.TanhGrad(y, grad)
 
 
-unary("Tanh", _FIELD, "tanh", "tanh(x)", "TanhGrad")
-unary("Sigmoid", _FIELD, _sigmoid, "1 / (1 + exp(-x))", "SigmoidGrad")
+# Unlike `SqrtGrad` and its like, these two leave conjugating a complex y to their caller.
+unary("Tanh", _FIELD, "tanh", "tanh(x)", lambda g, x, y, dy: g.TanhGrad(y, dy))
+unary(
+    "Sigmoid",
+    _FIELD,
+    _sigmoid,
+    "1 / (1 + exp(-x))",
+    lambda g, x, y, dy: g.SigmoidGrad(y, dy),
+)
 binary(
     "TanhGrad", _FIELD, _tanh_grad, "dy * (1 - y * y)", _tanh_grad_gradient, inputs="y: T, dy: T"
 )
@@ -288,7 +293,8 @@ class LeakyRelu(Op):
     def compute(self, xp: Any, features: Array, *, alpha: float) -> Array:
         """A new array."""
         kind = features.dtype.type
-        return xp.maximum(features, kind(0)) + xp.minimum(features, kind(0)) * kind(alpha)
+        slope = kind(np.float32(alpha))  # attributes are float32 in a GraphDef: the same without
+        return xp.maximum(features, kind(0)) + xp.minimum(features, kind(0)) * slope
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """`LeakyReluGrad` at the input."""
@@ -309,7 +315,8 @@ class LeakyReluGrad(Op):
 
     def compute(self, xp: Any, gradients: Array, features: Array, *, alpha: float) -> Array:
         """A new array."""
-        return xp.where(features > 0, gradients, gradients * gradients.dtype.type(alpha))
+        slope = gradients.dtype.type(np.float32(alpha))
+        return xp.where(features > 0, gradients, gradients * slope)
 
     def gradient(self, g: GraphBuilder, op: OperationView, grad: Tensor) -> Sequence[Tensor]:
         """Linear in the gradients; nothing through the features."""
@@ -321,13 +328,11 @@ class LeakyReluGrad(Op):
 _LAST_AXIS = np.array([-1], np.int32)
 
 
-def _infer_last_axis(node: Inference, op_type: str) -> Sequence[Shape]:
-    shape = node.shapes[0]
+def _check_rank(op_type: str, shape: Shape) -> None:
     if shape == ():
         raise InvalidArgumentError(
             message=f"The logits of {op_type} must have at least one dimension, got a scalar"
         )
-    return [shape]
 
 
 def _shifted(xp: Any, logits: Array) -> Array:
@@ -349,10 +354,12 @@ class Softmax(Op):
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape."""
-        return _infer_last_axis(node, self.op_type)
+        _check_rank(self.op_type, node.shapes[0])
+        return [node.shapes[0]]
 
     def compute(self, xp: Any, logits: Array) -> Array:
         """A new array."""
+        _check_rank(self.op_type, logits.shape)
         powers = xp.exp(_shifted(xp, logits))
         powers /= powers.sum(axis=-1, keepdims=True)
         return powers.astype(logits.dtype, copy=False)
@@ -374,10 +381,12 @@ class LogSoftmax(Op):
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape."""
-        return _infer_last_axis(node, self.op_type)
+        _check_rank(self.op_type, node.shapes[0])
+        return [node.shapes[0]]
 
     def compute(self, xp: Any, logits: Array) -> Array:
         """A new array."""
+        _check_rank(self.op_type, logits.shape)
         shifted = _shifted(xp, logits)
         result = shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
         return result.astype(logits.dtype, copy=False)

@@ -108,7 +108,16 @@ class ApproximateEqual(Op):
         return [shapes.merge(node.shapes[0], node.shapes[1])]
 
     def compute(self, xp: Any, x: Array, y: Array, *, tolerance: float) -> Array:
-        """A boolean array."""
+        """A boolean array.
+
+        Raises:
+            InvalidArgumentError: The shapes differ.
+        """
+        if x.shape != y.shape:
+            raise InvalidArgumentError(
+                message=f"ApproximateEqual takes tensors of one shape, got {shapes.text(x.shape)} "
+                f"and {shapes.text(y.shape)}"
+            )
         return xp.less_equal(xp.absolute(x - y), tolerance)
 
 

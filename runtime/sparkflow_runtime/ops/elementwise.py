@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import binary, unary
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.kernel import KernelContext
@@ -36,10 +37,21 @@ class AddN(Op):
         return [merged]
 
     def compute(self, xp: Any, *inputs: Array) -> Any:
-        """The sum, in a new array."""
+        """The sum, in a new array.
+
+        Raises:
+            InvalidArgumentError: The shapes are not all the same.
+        """
+        first = inputs[0]
         if len(inputs) == 1:
-            return xp.positive(inputs[0])
-        total = inputs[0] + inputs[1]
+            return xp.positive(first)
+        for each in inputs[1:]:
+            if each.shape != first.shape:
+                raise InvalidArgumentError(
+                    message=f"AddN takes tensors of one shape, got {shapes.text(first.shape)} "
+                    f"and {shapes.text(each.shape)}"
+                )
+        total = first + inputs[1]
         for each in inputs[2:]:
             total += each  # in place for an array, a new scalar for a scalar
         return total

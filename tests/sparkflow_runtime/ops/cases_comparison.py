@@ -146,6 +146,11 @@ WRONG_SHAPES += [
 
 FAILURES = [
     FailureCase(
+        "ApproximateEqual",
+        [np.ones(2), np.ones((2, 1))],
+        message="ApproximateEqual takes tensors of one shape, got (2,) and (2, 1)",
+    ),
+    FailureCase(
         "Select",
         [np.array(T), np.ones(2), np.ones((2, 1))],
         message="Select needs t and e of the same shape, got (2,) and (2, 1)",

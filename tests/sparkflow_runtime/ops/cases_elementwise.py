@@ -326,6 +326,11 @@ WRONG_SHAPES += [
 
 ONE, ZERO = np.array([1, 1], np.int64), np.array([1, 0], np.int64)
 FAILURES = [
+    FailureCase(
+        "AddN",
+        [[np.ones(2), np.ones((2, 1))]],
+        message="AddN takes tensors of one shape, got (2,) and (2, 1)",
+    ),
     *(
         FailureCase(op, [ONE, ZERO], message="Integer division by zero")
         for op in ("Div", "FloorDiv", "TruncateDiv", "FloorMod", "Mod", "TruncateMod")
