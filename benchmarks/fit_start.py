@@ -1,0 +1,119 @@
+"""How long `fit` takes until the first training step, beside what Spark itself takes.
+
+    python benchmarks/fit_start.py [--record]
+
+256 cached rows, one parameter server, two workers and one step each on `local[4]`. What Spark takes
+is the time of an empty barrier job of as many tasks in the same session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import local_spark
+import machine
+from report import Report, Table, add_options, time_text
+from timing import measured
+
+NUM_PS = 1
+NUM_WORKERS = 2
+BATCH = 128
+DIM = 28
+
+
+def main() -> None:
+    machine.clean_own_environment()
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser, rounds=7)
+    options = parser.parse_args()
+    report = Report("fit_start", local_spark.PACKAGES, options)
+    empty: list[float] = []
+    first: list[float] = []
+    whole: list[float] = []
+    with tempfile.TemporaryDirectory() as folder, local_spark.started(Path(folder)) as spark:
+        rows = _rows(spark)
+        for round_ in range(-1, options.rounds):
+            times = _empty_job(spark), *_fit(rows, Path(folder) / f"log{round_}")
+            if round_ >= 0:  # the first ones warm the JVM and Spark's Python workers up
+                for column, seconds in zip((empty, first, whole), times, strict=True):
+                    column.append(seconds)
+    barrier, step = measured(empty), measured(first)
+    table = Table(
+        ["what", "time"],
+        [
+            [f"an empty barrier job of {NUM_PS + NUM_WORKERS} tasks", time_text(barrier)],
+            ["fit to the first training step", time_text(step)],
+            ["the difference", time_text(step.minus(barrier))],
+            ["the whole fit", time_text(measured(whole))],
+        ],
+    )
+    report.finish({f"Median of {options.rounds} rounds": table})
+
+
+def _rows(spark: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    features = F.array(*(F.rand(seed=i).cast("float") for i in range(DIM))).alias("features")
+    label = (F.rand(seed=DIM) < 0.5).cast("int").alias("label")
+    rows = spark.range(NUM_WORKERS * BATCH).select(features, label).cache()
+    rows.count()
+    return rows
+
+
+def _empty_job(spark: Any) -> float:
+    """Seconds of a barrier job whose tasks do nothing."""
+
+    def nothing(batches: Iterator[Any]) -> Iterator[Any]:
+        yield from batches
+
+    tasks = NUM_PS + NUM_WORKERS
+    began = time.perf_counter()
+    spark.range(0, tasks, 1, tasks).mapInArrow(nothing, "id bigint", barrier=True).collect()
+    return time.perf_counter() - began
+
+
+def _fit(rows: Any, log: Path) -> tuple[float, float]:
+    """Seconds until the driver has heard of the first step, and until `fit` returns."""
+    from sparkflow.spark import SparkTrainer
+    from sparkflow_runtime.events.event_file import read_events
+
+    trainer = SparkTrainer(
+        model_fn=model_fn,
+        numPs=NUM_PS,
+        numWorkers=NUM_WORKERS,
+        batchSize=BATCH,
+        epochs=1,
+        logDir=str(log),
+        progress=False,
+    )
+    began = time.time()  # as events are stamped
+    trainer.fit(rows)
+    ended = time.time()
+    (file,) = log.iterdir()
+    first = min(event.wall_time for event in read_events(file) if event.HasField("summary"))
+    return first - began, ended - began
+
+
+def model_fn(features: Any, labels: Any, mode: str) -> Any:
+    """Logistic regression."""
+    import sparkflow as tf
+
+    logits = tf.layers.dense(features, 2, name="logits")
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        predictions = {"prediction": tf.argmax(logits, axis=1)}
+        return tf.estimator.EstimatorSpec(mode, predictions=predictions)
+    loss = tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    )
+    step = tf.train.get_or_create_global_step()
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+if __name__ == "__main__":
+    main()
