@@ -8,7 +8,7 @@ from typing import Final
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph, rewired
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 _PLACEHOLDERS: Final = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
@@ -49,6 +49,7 @@ def prune(
         source = replaced.get(endpoint, endpoint)
         name = _fresh(graph, f"_retval_{index}_{producer.name}_{endpoint.slot}")
         attrs = {"T": dtype, "index": index, "_class": [f"loc:@{source.node}"]}
+        attrs[SOURCE_ATTR] = producer.source
         added.append(Node(name, "_Retval", (source,), (), producer.device, attrs))
     full = Graph([*(_fed(node, replaced, stand_ins) for node in graph), *added])
     wanted = [stand_ins.get(name, name) for name in targets]
