@@ -13,6 +13,7 @@ from sparkflow.train.global_step import (
 from sparkflow.train.gradient_descent import GradientDescentOptimizer
 from sparkflow.train.momentum import MomentumOptimizer
 from sparkflow.train.optimizer import Optimizer
+from sparkflow.train.server import Server
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef, JobDef
 from sparkflow_runtime.protos.tensorflow_server_pb2 import ServerDef
 
@@ -25,6 +26,7 @@ __all__ = [
     "JobDef",
     "MomentumOptimizer",
     "Optimizer",
+    "Server",
     "ServerDef",
     "assert_global_step",
     "create_global_step",

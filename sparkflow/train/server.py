@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.train.cluster_spec import ClusterSpec
+from sparkflow_runtime import security
+from sparkflow_runtime import server as runtime
 from sparkflow_runtime.protos import cluster_pb2, config_pb2, tensorflow_server_pb2
-from sparkflow_runtime.worker import server as runtime
 
 
 class Server:
@@ -26,8 +27,9 @@ class Server:
     Raises:
         TypeError: The first argument is none of those.
         ValueError: The job or the task cannot be told, or is not in the cluster.
-        InvalidArgumentError: The address is not a loopback one, and there is neither a token nor
+        PermissionDeniedError: The address is not a loopback one, and there is neither a token nor
             `insecure=True`.
+        UnavailableError: The port is in use.
     """
 
     def __init__(
@@ -45,10 +47,15 @@ class Server:
         self._server_def = _server_def(
             server_or_cluster_def, job_name, task_index, protocol, config
         )
+        job, task = self._server_def.job_name, self._server_def.task_index
+        host, port = _host_and_port(ClusterSpec(self._server_def).task_address(job, task))
         self._server = runtime.Server(
             self._server_def.cluster,
-            self._server_def.job_name,
-            self._server_def.task_index,
+            job,
+            task,
+            port=self._server_def.port or port,
+            host=_listening_on(host),
+            advertised_host=host,
             token=token,
             insecure=insecure,
         )
@@ -83,6 +90,21 @@ class Server:
     def stop(self) -> None:
         """Stops to answer, and drops variables and queues; may be called again."""
         self._server.stop()
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{address!r} is not the address of a task; expected 'host:port'")
+    return host, int(port)
+
+
+def _listening_on(host: str) -> str:
+    """The address to listen on for a task that others reach at `host`."""
+    bare = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    if security.is_loopback(bare):
+        return bare
+    return "::" if ":" in bare else "0.0.0.0"  # noqa: S104  (refused without credentials)
 
 
 def _server_def(
