@@ -7,7 +7,7 @@ them. What does not: rows of tests (`op_cases`) and numerical gradients (`numeri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -17,12 +17,13 @@ from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Inference, Op
 from sparkflow_runtime.ops.signature import Arg
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.testing.step import FakeStep
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,30 +87,6 @@ class EagerSlices:
         return dense
 
 
-@dataclass(slots=True)
-class EagerStep:
-    """The step that ops with `takes_step` see: never cancelled, sends to itself."""
-
-    step_id: int = 1
-    iteration: int = 0
-    sent: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-
-    def check_cancelled(self) -> None:
-        """Does nothing: this step cannot be cancelled."""
-
-    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Forgets `callback`."""
-        return lambda: None
-
-    def send(self, key: str, values: tuple[Any, ...]) -> None:
-        """Keeps the tensors for `receive`."""
-        self.sent[key] = values
-
-    def receive(self, key: str, source: str) -> tuple[Any, ...]:
-        """The tensors sent under `key`; KeyError when there are none."""
-        return self.sent[key]
-
-
 class EagerBuilder:
     """Runs every op as it is added, with all the checks a graph would make on the way.
 
@@ -129,13 +106,14 @@ class EagerBuilder:
         device_type: `CPU` or `GPU`.
 
     Attributes:
-        resources, session, step: What kernels get to see; kept as long as the builder.
+        resources, session: What kernels find there; kept as long as the builder.
+        step: The step that ops with `takes_step` see; a test may set one that it cancels.
     """
 
     def __init__(self, xp: ModuleType = np, device_type: str = "CPU") -> None:
         self.resources = Resources()
         self.session = Resources()
-        self.step = EagerStep()
+        self.step: StepContext = FakeStep()
         self.context = KernelContext(
             xp=xp,
             device_type=device_type,

@@ -17,6 +17,7 @@ class FakeStep:
     Args:
         step_id: The step's number.
         iteration: The turn of the step loop.
+        number: The training step's number.
 
     Attributes:
         waiting: Set while something is to be called on cancellation, that is, while a kernel waits
@@ -24,9 +25,10 @@ class FakeStep:
         sent: Tensors by key, as `send` got them.
     """
 
-    def __init__(self, step_id: int = 1, iteration: int = 0) -> None:
+    def __init__(self, step_id: int = 1, iteration: int = 0, number: int = 0) -> None:
         self.step_id = step_id
         self.iteration = iteration
+        self.number = number
         self.waiting = threading.Event()
         self.sent: dict[str, tuple[Any, ...]] = {}
         self._lock = threading.Lock()

@@ -1,0 +1,75 @@
+"""Every registered op has a row in the test table; every gradient is checked by one."""
+
+from pathlib import Path
+
+import pytest
+
+import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.op import not_differentiable
+from sparkflow_runtime.testing import op_cases
+
+HERE = Path(__file__).parent
+CASES = [case for module in op_cases.load_cases(HERE) for case in getattr(module, "CASES", [])]
+
+# Ops whose effect outlives the call, or whose result is not determined by their inputs: one call
+# on one set of inputs shows too little of them.
+TESTED_IN = {  # by module of ops
+    "accumulator": "test_accumulator.py",
+    "iterator": "test_iterator.py",
+    "queue": "test_queue.py",
+    "random": "test_random.py",
+    "scatter": "test_scatter.py",
+    "state": "test_state.py",
+    "step": "test_step.py",
+    "transfer": "test_transfer.py",
+}
+WITHOUT_ROW = {
+    **{
+        op.op_type: "a figure of TensorFlow for each is demanded by test_training.py"
+        for op in registry.all_ops()
+        if op.op_type.startswith(("Apply", "SparseApply"))
+    },
+    "Placeholder": "fails by design when it runs: it must be fed",
+}
+WITHOUT_GRADIENT_CHECK = {
+    "PreventGradient": "its gradient is an error",
+}
+
+
+def family(op) -> str:
+    return type(op).__module__.rpartition(".")[2]
+
+
+SHIPPED = [op for op in registry.all_ops() if type(op).__module__.startswith("sparkflow_runtime")]
+
+
+def test_every_op_has_a_row_or_a_reason():
+    rows = {case.op for case in CASES} | WITHOUT_ROW.keys()
+    missing = [op.op_type for op in SHIPPED if op.op_type not in rows]
+    assert [name for name in missing if family(registry.lookup(name)) not in TESTED_IN] == []
+
+
+def test_every_gradient_is_checked_numerically():
+    checked = {case.op for case in CASES if case.gradient} | WITHOUT_GRADIENT_CHECK.keys()
+    differentiable = [
+        op.op_type
+        for op in SHIPPED
+        if op.gradient is not None and type(op).gradient is not not_differentiable
+    ]
+    assert [name for name in differentiable if name not in checked] == []
+
+
+@pytest.mark.parametrize(("name", "file"), TESTED_IN.items())
+def test_ops_without_rows_are_named_in_tests_of_their_own(name, file):
+    rows = {case.op for case in CASES}
+    text = (HERE / file).read_text()
+    without = [op.op_type for op in SHIPPED if family(op) == name and op.op_type not in rows]
+    assert without, f"all ops of {name} have rows"
+    assert [op_type for op_type in without if op_type not in text] == []
+
+
+def test_exemptions_are_needed():
+    rows = {case.op for case in CASES}
+    assert not WITHOUT_ROW.keys() & rows
+    assert not WITHOUT_GRADIENT_CHECK.keys() & {case.op for case in CASES if case.gradient}
