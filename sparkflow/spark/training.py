@@ -8,6 +8,7 @@ anything.
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import threading
 import time
@@ -37,6 +38,8 @@ from sparkflow_runtime.master.driver import DriverMaster, DriverSession, Running
 
 CHIEF = -1
 """The number of the loop that applies synchronous updates; workers count from 0."""
+
+_log = logging.getLogger(__name__)
 
 _POLL_S = 0.5
 # How long the reason of a failure may take after its first consequence.
@@ -97,8 +100,10 @@ class TrainingRun:
             SparkTrainingError: The cluster did.
         """
         plan = self._plan
+        submitted = time.monotonic()
         job.start()
         self._wait_for_tasks(job)
+        _log.info("%d tasks after %.1f s", plan.layout.num_tasks, time.monotonic() - submitted)
         with contextlib.ExitStack() as stack:
             master = DriverMaster(server.cluster(), self._token)
             stack.callback(master.close)
@@ -106,6 +111,7 @@ class TrainingRun:
             with self._graph_errors():
                 first.run([], {}, list(plan.graph.initializers))
             self._wait_for_rows()
+            _log.info("all rows after %.1f s", time.monotonic() - submitted)
             others = range(1, plan.layout.num_workers)
             sessions = [first, *(self._open_session(master, each, stack) for each in others)]
             stack.callback(self._stop_loops)
@@ -117,7 +123,9 @@ class TrainingRun:
                 fetches = [plan.graph.loss, plan.graph.weight]
                 self._start_loop(worker, session, fetches, [plan.graph.train_op])
             self._follow_loops()
-            self._recorder.history.seconds = time.monotonic() - started
+            history = self._recorder.history
+            history.seconds = time.monotonic() - started
+            _log.info("%d steps in %.1f s", history.steps, history.seconds)
             with self._graph_errors():
                 values = first.run([f"{name}:0" for name in plan.fetch], {}, [])
         return dict(zip(plan.fetch, map(np.asarray, values), strict=True))
@@ -250,8 +258,10 @@ def finish(server: RegistrationServer, job: BarrierJob, failed: bool) -> None:
     Raises:
         SparkTrainingError: The Spark job does not end, after training that went well.
     """
+    started = time.monotonic()
     server.end("Training was given up" if failed else "")
-    ended = job.finish(cancel=failed)
+    ended = job.finish()
     server.close()
+    _log.info("the tasks ended within %.1f s", time.monotonic() - started)
     if not ended and not failed:
         raise SparkTrainingError("The Spark job did not end after training did")

@@ -151,7 +151,7 @@ def test_a_model_is_learnt_saved_and_read_again(
 
     path = str(tmp_path / "model")
     model.save(path)
-    with pytest.raises(Exception, match="(?i)already exists"):
+    with pytest.raises(Exception, match=r"(?i)already exists"):
         model.save(path)
     model.write().overwrite().save(path)
     loaded = SparkTrainerModel.load(path)

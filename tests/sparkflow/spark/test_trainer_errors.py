@@ -63,7 +63,7 @@ def _null(df: DataFrame, column: str, value: Any = None) -> DataFrame:
 
 def test_too_few_slots(df: DataFrame) -> None:
     with pytest.raises(
-        SparkTrainingError, match="numWorkers=3 and numPs=2 need 5 task slots at once, .* has 4"
+        SparkTrainingError, match=r"numWorkers=3 and numPs=2 need 5 task slots at once, .* has 4"
     ):
         _trainer(numWorkers=3, numPs=2).fit(df)
 
@@ -82,13 +82,13 @@ def test_no_rows(df: DataFrame) -> None:
     ],
 )
 def test_nulls(df: DataFrame, column: str, features: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=f"Nulls cannot be trained on. Found in {text}"):
+    with pytest.raises(ValueError, match=f"Nulls cannot be trained on[.] Found in {text}"):
         _trainer(featuresCol=features).fit(_null(df, column))
 
 
 def test_nulls_inside_arrays(df: DataFrame) -> None:
     hole = F.array(F.lit(1.0), F.lit(None))
-    with pytest.raises(ValueError, match="arrays of the features column 'features': 6 of 60 rows"):
+    with pytest.raises(ValueError, match=r"arrays of the features column 'features': 6 of 60 rows"):
         _trainer().fit(_null(df, "features", hole))
 
 
@@ -128,7 +128,7 @@ def test_model_fn_raises(df: DataFrame) -> None:
 
 
 def test_model_fn_returns_something_else(df: DataFrame) -> None:
-    with pytest.raises(TypeError, match="must return a tf.estimator.EstimatorSpec"):
+    with pytest.raises(TypeError, match=r"must return a tf[.]estimator.EstimatorSpec"):
         _trainer(model_fn=lambda features, labels, mode: features).fit(df)
 
 
