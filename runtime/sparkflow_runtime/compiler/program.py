@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.errors import (
     InternalError,
     InvalidArgumentError,
@@ -69,7 +70,10 @@ class Program:
             node = self._node_of(error.__traceback__)
             if node is None or (isinstance(error, OpError) and error.located):
                 raise
-            raise located(error, node) from error
+            made = located(error, node)
+            if made is error:
+                raise
+            raise made from error
 
     def _node_of(self, traceback: TracebackType | None) -> Node | None:
         found = None
@@ -122,6 +126,7 @@ class _Compiler:
         self.parameters: list[tuple[int, str]] = []
         self.results: list[tuple[int, str]] = []
         self.last_use: dict[Endpoint, int] = {}
+        self.copied_reads = reads_to_copy(nodes)
 
     def compile(self) -> Program:
         for index, node in enumerate(self.nodes):
@@ -185,8 +190,10 @@ class _Compiler:
             register = self.registers.get(endpoint)
             if register is None:
                 raise InternalError(message=f"{endpoint} is read before it is made")
-            reads = endpoint in self.references and not dtype.is_ref
-            arguments.append(f"{register}.read()" if reads else register)
+            if endpoint in self.references and not dtype.is_ref:
+                copied = (node.name, len(arguments) - op.takes_step) in self.copied_reads
+                register += ".read().copy()" if copied else ".read()"
+            arguments.append(register)
         return arguments
 
     def _dead_after(self, index: int, node: Node) -> list[str]:

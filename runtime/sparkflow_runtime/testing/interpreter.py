@@ -43,7 +43,7 @@ def interpret(
         op = registry.lookup(node.op)
         expected = op.signature.input_dtypes(node.attrs)
         inputs = [
-            values[endpoint].read()
+            values[endpoint].read().copy()
             if isinstance(values[endpoint], Variable) and not dtype.is_ref
             else values[endpoint]
             for endpoint, dtype in zip(node.inputs, expected, strict=True)
