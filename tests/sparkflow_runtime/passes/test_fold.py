@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.passes import fold as fold_module
+from sparkflow_runtime.passes.fold import fold
+from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+
+
+def ops(nodes: list[Node]) -> dict[str, str]:
+    return {n.name: n.op for n in fold(Graph(nodes))}
+
+
+def test_constant_computations_become_constants() -> None:
+    folded = fold(
+        Graph(
+            [
+                const("a", [1, 2]),
+                node("b", "Neg", "a", device="/cpu:0", _source="m.py:1"),
+                node("c", "Mul", "b", "a"),
+                placeholder("x"),
+                node("y", "AddV2", "c", "x"),
+            ]
+        )
+    )
+    assert [n.name for n in folded] == ["c", "x", "y"]  # and what nobody reads any more is gone
+    np.testing.assert_array_equal(folded["c"].attrs["value"], np.float32([-1, -4]), strict=True)
+    only = fold(Graph([const("a", [1, 2]), node("b", "Neg", "a", device="/cpu:0", _source="m:1")]))
+    assert (only["b"].op, only["b"].device, only["b"].source) == ("Const", "/cpu:0", "m:1")
+
+
+def test_outputs_of_a_folded_node_with_several_are_found_by_readers() -> None:
+    nodes = [
+        const("a", [1, 2]),
+        node("parts", "Unpack", "a", num=2),
+        node("d", "Sub", "parts:1", "parts:0"),
+        node("end", "Identity", "d"),
+    ]
+    folded = fold(Graph(nodes))
+    assert [n.name for n in folded] == ["end"]
+    assert folded["end"].attrs["value"] == 1
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [placeholder("x"), node("y", "Neg", "x")],
+        [variable("v"), node("y", "Identity", "v")],
+        [const("x", 4, dtypes.int32), node("y", "RandomUniform", "x", T=dtypes.int32)],
+        [node("n", "NoOp"), const("x", 1), node("y", "Neg", "x", after=["n"])],
+        [node("n", "NoOp"), const("x", 1, after=["n"]), node("y", "Neg", "x")],
+        [const("x", b"a", dtypes.string), node("y", "Identity", "x", T=dtypes.string)],
+    ],
+    ids=["placeholder", "variable", "random", "waiting", "waiting constant", "text"],
+)
+def test_what_is_not_constant_stays(nodes: list[Node]) -> None:
+    assert ops(nodes)["y"] != "Const"
+    assert len(ops(nodes)) == len(nodes)
+
+
+def test_a_failing_node_is_left_to_fail_when_it_runs() -> None:
+    nodes = [
+        const("a", [1, 2]),
+        const("shape", [3], dtypes.int32),
+        node("y", "Reshape", "a", "shape", Tshape=dtypes.int32),
+    ]
+    assert ops(nodes) == {"a": "Const", "shape": "Const", "y": "Reshape"}
+
+
+def test_large_results_are_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold_module, "MAX_FOLDED_BYTES", 16)
+    fill = [
+        const("n", [4], dtypes.int32),
+        const("one", 1),
+        node("y", "Fill", "n", "one", index_type=dtypes.int32),
+    ]
+    assert ops(fill)["y"] == "Const"
+    fill[0] = const("n", [5], dtypes.int32)
+    assert ops(fill)["y"] == "Fill"
+
+
+def test_results_have_the_declared_dtype() -> None:
+    folded = fold(Graph([const("a", [1, 2], dtypes.int8), node("n", "Size", "a", T=dtypes.int8)]))
+    assert folded["n"].attrs["dtype"] is dtypes.int32
+    assert folded["n"].attrs["value"].dtype == np.int32
