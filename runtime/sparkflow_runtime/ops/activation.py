@@ -1,7 +1,7 @@
-"""Activation functions and the ops of their gradients, stable for large arguments; softmax.
+"""Activation functions and the ops of their gradients, stable for large arguments.
 
 Gradients of `Tanh`, `Sigmoid`, `Relu`, `Relu6`, `Elu` and `Selu` are made from the output, so that
-the input need not be kept; the others from the input. Losses made of softmax are in `loss`.
+the input need not be kept; the others from the input. Functions of whole rows are in `softmax`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, REAL, float32
-from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise_table import ElementwiseOp, binary, enter, unary
 from sparkflow_runtime.ops.op import Array, Inference, Op
@@ -323,75 +322,3 @@ class LeakyReluGrad(Op):
         features = op.inputs[1]
         alpha = op.get_attr("alpha")
         return [g.LeakyReluGrad(grad, features, alpha=alpha), g.ZerosLike(features)]
-
-
-_LAST_AXIS = np.array([-1], np.int32)
-
-
-def _check_rank(op_type: str, shape: Shape) -> None:
-    if shape == ():
-        raise InvalidArgumentError(
-            message=f"The logits of {op_type} must have at least one dimension, got a scalar"
-        )
-
-
-def _shifted(xp: Any, logits: Array) -> Array:
-    """The logits less the largest of their row, in float32 where they are float16."""
-    if logits.dtype.itemsize == 2:
-        logits = logits.astype(np.float32)
-    if not logits.size:
-        return logits
-    return logits - logits.max(axis=-1, keepdims=True)
-
-
-@register
-class Softmax(Op):
-    """`exp(logits) / sum(exp(logits))` along the last axis."""
-
-    inputs = "logits: T"
-    outputs = "softmax: T"
-    attrs = {"T": type_attr(FLOATING)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        _check_rank(self.op_type, node.shapes[0])
-        return [node.shapes[0]]
-
-    def compute(self, xp: Any, logits: Array) -> Array:
-        """A new array."""
-        _check_rank(self.op_type, logits.shape)
-        powers = xp.exp(_shifted(xp, logits))
-        powers /= powers.sum(axis=-1, keepdims=True)
-        return powers.astype(logits.dtype, copy=False)
-
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
-        """The Jacobian applied: (dy - sum(dy * y)) * y."""
-        y = op.outputs[0]
-        mean = g.Sum(g.Mul(dy, y), _LAST_AXIS, keep_dims=True)
-        return [g.Mul(g.Sub(dy, mean), y)]
-
-
-@register
-class LogSoftmax(Op):
-    """`logits - log(sum(exp(logits)))` along the last axis."""
-
-    inputs = "logits: T"
-    outputs = "logsoftmax: T"
-    attrs = {"T": type_attr(FLOATING)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        _check_rank(self.op_type, node.shapes[0])
-        return [node.shapes[0]]
-
-    def compute(self, xp: Any, logits: Array) -> Array:
-        """A new array."""
-        _check_rank(self.op_type, logits.shape)
-        shifted = _shifted(xp, logits)
-        result = shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
-        return result.astype(logits.dtype, copy=False)
-
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
-        """The Jacobian applied: dy - sum(dy) * softmax."""
-        total = g.Sum(dy, _LAST_AXIS, keep_dims=True)
-        return [g.Sub(dy, g.Mul(total, g.Exp(op.outputs[0])))]
