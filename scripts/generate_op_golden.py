@@ -245,6 +245,17 @@ def indices(draw: Draw) -> Iterator[Case]:
             yield op, [data, ids], {}
         wild = draw.rng.integers(-1, 4, data.shape[: draw.int(1, data.ndim)]).astype(np.int32)
         yield "UnsortedSegmentSum", [data, wild, np.int32(4)], {}
+        if data.shape[0]:
+            looked_up = draw.rng.integers(0, data.shape[0], ids.shape).astype(np.int32)
+            yield "SparseSegmentSum", [data, looked_up, ids], {}
+        parts = {"num_partitions": draw.int(4, 5)}
+        numbers = np.maximum(wild, draw.int(-9, 0) // 9)
+        yield "DynamicPartition", [data, numbers], parts
+        order = draw.rng.permutation(data.shape[0]).astype(np.int32)
+        half = len(order) // 2
+        others = draw.rng.integers(0, 6, (half, 2)).astype(np.int32)
+        more = draw.array((half, 2, *data.shape[1:]))
+        yield "DynamicStitch", [[order, others], [data, more]], {}
 
 
 def losses(draw: Draw) -> Iterator[Case]:

@@ -21,6 +21,7 @@ from sparkflow_runtime.ops.segment import sum_by_segment
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import (
     bracketed,
+    check_indices,
     checked_dims,
     constant_scalar,
     constant_shape,
@@ -30,23 +31,6 @@ from sparkflow_runtime.ops.static import (
     vector,
 )
 from sparkflow_runtime.shapes import Dim, Shape
-
-
-def check_indices(xp: Any, indices: Array, bound: int) -> None:
-    """Passes when every index is in [0, bound).
-
-    Raises:
-        InvalidArgumentError: One is not; the text names the first, its place and the range.
-    """
-    if not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < bound):
-        return
-    at = int(xp.argmax(((indices < 0) | (indices >= bound)).reshape(-1)))
-    place = ",".join(str(int(i)) for i in np.unravel_index(at, indices.shape))
-    raise InvalidArgumentError(
-        message=f"indices[{place}] = {int(indices.reshape(-1)[at])} is not in [0, {bound})"
-        if place
-        else f"indices = {int(indices)} is not in [0, {bound})"
-    )
 
 
 def _sparse_gradient(g: GraphBuilder, params: Tensor, indices: Tensor, dy: Tensor) -> Any:

@@ -8,13 +8,19 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import INDEX, NUMERIC, bool_, int16, int32
+from sparkflow_runtime.dtypes import INDEX, NUMERIC, REAL, bool_, int16, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
-from sparkflow_runtime.ops.signature import type_attr
-from sparkflow_runtime.ops.static import bracketed, constant_scalar, scalar
+from sparkflow_runtime.ops.signature import bool_attr, type_attr
+from sparkflow_runtime.ops.static import (
+    bracketed,
+    check_indices,
+    constant_scalar,
+    scalar,
+    shape_tensor,
+)
 from sparkflow_runtime.ops.update import elements_of_rows
 from sparkflow_runtime.shapes import Shape
 
@@ -114,6 +120,8 @@ class SegmentMean(_Segment):
         """
         sums = super().compute(xp, data, segment_ids)
         counts = xp.bincount(segment_ids, minlength=sums.shape[0])
+        # Of a kind with the sums: numpy divides uint64 by int64 in floating point.
+        counts = counts.astype(xp.uint64 if data.dtype.kind == "u" else xp.int64, copy=False)
         counts = xp.maximum(counts, 1).reshape(-1, *(1,) * (data.ndim - 1))
         if data.dtype.kind in "iu":
             return (sums // counts + ((sums < 0) & (sums % counts != 0))).astype(data.dtype)
@@ -129,6 +137,50 @@ class SegmentMean(_Segment):
         ones = g.Fill(ones_shape, g.const(1, dy.dtype))
         share = g.RealDiv(dy, g.Maximum(g.SegmentSum(ones, ids), g.const(1, dy.dtype)))
         return g.Gather(share, ids), None
+
+
+@register
+class SparseSegmentSum(Op):
+    """Sums of the rows data[indices[i]] with the same sorted segment id: a lookup and a sum."""
+
+    inputs = "data: T, indices: Tidx, segment_ids: Tsegmentids"
+    outputs = "output: T"
+    attrs = {
+        "T": type_attr(REAL),
+        "Tidx": type_attr(INDEX, int32),
+        "Tsegmentids": type_attr(INDEX, int32),
+        "sparse_gradient": bool_attr(False),
+    }
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """(last id + 1, ...)."""
+        data = node.shapes[0]
+        (rows,) = node.with_rank(1, 1, "indices")
+        (count,) = node.with_rank(2, 1, "segment_ids")
+        if None not in (rows, count) and rows != count:
+            raise InvalidArgumentError(message=_rows_text(count, rows))
+        if data == ():
+            raise InvalidArgumentError(message="data must be at least rank 1 but is a scalar")
+        ids = node.value(2)
+        segments = None if ids is None else _sorted_count(np, ids)
+        return [None if data is None else (segments, *data[1:])]
+
+    def compute(self, xp: Any, data: Array, indices: Array, segment_ids: Array) -> Array:
+        """The sums.
+
+        Raises:
+            InvalidArgumentError: An index that is no row, not one id per index, or ids that
+                decrease.
+        """
+        if segment_ids.shape != indices.shape or indices.ndim != 1:
+            raise InvalidArgumentError(message=_rows_text(segment_ids.size, indices.size))
+        check_indices(xp, indices, data.shape[0])
+        return sum_by_segment(xp, data[indices], segment_ids, _sorted_count(xp, segment_ids))
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
+        """Each row gets the gradients of the segments it was added to, as a sparse gradient."""
+        data, indices, ids = op.inputs
+        return g.indexed_slices(g.Gather(dy, ids), indices, shape_tensor(g, data)), None, None
 
 
 @register

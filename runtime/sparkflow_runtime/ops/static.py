@@ -101,6 +101,23 @@ def constant_shape(node: Inference, index: int, name: str) -> Shape:
     return checked_dims(dims, name)
 
 
+def check_indices(xp: Any, indices: Array, bound: int) -> None:
+    """Passes when every index is in [0, bound).
+
+    Raises:
+        InvalidArgumentError: One is not; the text names the first, its place and the range.
+    """
+    if not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < bound):
+        return
+    at = int(xp.argmax(((indices < 0) | (indices >= bound)).reshape(-1)))
+    place = ",".join(str(int(i)) for i in np.unravel_index(at, indices.shape))
+    raise InvalidArgumentError(
+        message=f"indices[{place}] = {int(indices.reshape(-1)[at])} is not in [0, {bound})"
+        if place
+        else f"indices = {int(indices)} is not in [0, {bound})"
+    )
+
+
 def bracketed(shape: Sequence[Dim] | None) -> str:
     """A shape or vector as TensorFlow's kernels print it: `[2,?]`."""
     if shape is None:

@@ -1,4 +1,4 @@
-"""Rows of `gather`, `indexing` and `segment`."""
+"""Rows of `gather`, `indexing`, `segment` and `routing`."""
 
 import numpy as np
 
@@ -64,6 +64,15 @@ def summed(data, ids, count):
     for place in np.ndindex(*ids.shape):
         if ids[place] >= 0:
             result[ids[place]] += data[place]
+    return result
+
+
+def stitched(indices, data):
+    size = max(places.max() for places in indices) + 1
+    result = np.zeros((size, *data[0].shape[indices[0].ndim :]), data[0].dtype)
+    for places, rows in zip(indices, data, strict=True):
+        for at in np.ndindex(*places.shape):
+            result[places[at]] = rows[at]
     return result
 
 
@@ -243,6 +252,54 @@ CASES = [
             (CUBE, index(2)),
         )
     ),
+    *(
+        OpCase(
+            "SparseSegmentSum",
+            [TABLE, i, s],
+            expected=lambda x, i, s: summed(x[i], s, s[-1] + 1),
+            gradient=(0,),
+        )
+        for i, s in ((ints(3, 0, 3), ints(0, 0, 2)), (np.array([1]), np.array([1])))
+    ),
+    *(
+        OpCase(
+            "DynamicPartition",
+            [x, i],
+            {"num_partitions": 3},
+            expected=lambda x, i: tuple(x[i == part] for part in range(3)),
+            gradient=(0,),
+            second_order=True,
+            dynamic_shape=True,
+        )
+        for x, i in (
+            (TABLE, ints(2, 0, 2, 0)),
+            (CUBE, np.array([[0, 1, 1], [2, 0, 0]], np.int32)),
+            (VECTOR, ints(1, 1, 1, 1)),
+        )
+    ),
+    OpCase(
+        "DynamicPartition",
+        [EMPTY, ints()],
+        {"num_partitions": 1},
+        expected=EMPTY,
+        dynamic_shape=True,
+    ),
+    *(
+        OpCase(
+            "DynamicStitch",
+            [places, rows],
+            expected=stitched,
+            gradient=gradient,
+            second_order=True,
+        )
+        for places, rows, gradient in (
+            ([ints(3, 0), ints(1, 5)], [TABLE[:2], TABLE[2:]], (2, 3)),
+            ([index([[0, 3]]), index(1)], [CUBE[:1, :2], CUBE[0, 2]], (2, 3)),
+            ([ints(2, 1, 0)], [VECTOR[:3]], (1,)),
+        )
+    ),
+    OpCase("DynamicStitch", [[ints(1, 0), ints(1)], [TABLE[:2], TABLE[2:3]]], expected=stitched),
+    OpCase("DynamicStitch", [[ints()], [EMPTY]], expected=EMPTY),
     OpCase("UnsortedSegmentSum", [EMPTY, ints(), np.array(2)], expected=np.zeros((2, 3))),
 ]
 
@@ -339,6 +396,30 @@ WRONG_SHAPES = [
         message="segment ids are not increasing: segment_ids[1] = 0 after 1",
     ),
     WrongShapeCase(
+        "SparseSegmentSum",
+        [(2, 3), (4,), (3,)],
+        message="segment_ids should be a vector with one id for each row of data, "
+        "but has 3 ids for 4 rows",
+    ),
+    WrongShapeCase(
+        "DynamicPartition",
+        [(2, 3), (3,)],
+        {"num_partitions": 2},
+        message="data.shape = [2,3] does not start with partitions.shape = [3]",
+    ),
+    WrongShapeCase(
+        "DynamicStitch",
+        [(2,), (3,), (2, 4), (3, 5)],
+        {"N": 2},
+        message="All data must have rows of one shape, got [4] and [5]",
+    ),
+    WrongShapeCase(
+        "DynamicStitch",
+        [(2,), (3, 4)],
+        {"N": 1},
+        message="data.shape = [3,4] does not start with indices.shape = [2]",
+    ),
+    WrongShapeCase(
         "UnsortedSegmentSum",
         [(2, 3), (3,), ()],
         message="data.shape = [2,3] does not start with segment_ids.shape = [3]",
@@ -410,6 +491,22 @@ FAILURES = [
         [VECTOR, ints(0)],
         message="segment_ids should be a vector with one id for each row of data, "
         "but has 1 ids for 4 rows",
+    ),
+    FailureCase(
+        "SparseSegmentSum",
+        [TABLE, ints(0, 4), ints(0, 0)],
+        message="indices[1] = 4 is not in [0, 4)",
+    ),
+    FailureCase(
+        "DynamicPartition",
+        [VECTOR, ints(0, 1, 2, 0)],
+        {"num_partitions": 2},
+        message="partitions[2] = 2 is not in [0, 2)",
+    ),
+    FailureCase(
+        "DynamicStitch",
+        [[ints(0, -1)], [TABLE[:2]]],
+        message="indices must not be negative, got -1",
     ),
     FailureCase(
         "UnsortedSegmentSum",
