@@ -151,7 +151,7 @@ class Stub:
         self._service = service
         self._metadata = security.metadata(token)
         self.peer = peer
-        self._methods: dict[str, Any] = {}
+        self._methods: dict[tuple[str, Any], Any] = {}
 
     def call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
         """One unary rpc.
@@ -188,9 +188,9 @@ class Stub:
             ) from error
 
     def _unary(self, name: str, response: Any) -> Any:
-        method = self._methods.get(name)
+        method = self._methods.get((name, response))
         if method is None:
-            method = self._methods[name] = self._channel.unary_unary(
+            method = self._methods[name, response] = self._channel.unary_unary(
                 f"/{self._service}/{name}", lambda r: r.SerializeToString(), response
             )
         return method

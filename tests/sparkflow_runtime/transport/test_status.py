@@ -1,0 +1,88 @@
+from urllib.parse import quote
+
+import pytest
+
+from sparkflow_runtime.errors import (
+    Code,
+    InvalidArgumentError,
+    OpError,
+    UnavailableError,
+    exception_type_from_error_code,
+)
+from sparkflow_runtime.protos.config_pb2 import ConfigProto
+from sparkflow_runtime.transport import rpc, status
+from sparkflow_runtime.transport.status import MAX_DETAILS, clip, printable
+
+
+@pytest.mark.parametrize("sign", ["a", "\n", "ü", "漢", "%", "\ud800"])
+@pytest.mark.parametrize("length", [10, 1999, 2001, 5999, 6001, 100_000])
+def test_texts_fit_into_a_header(sign: str, length: int) -> None:
+    text = "begin" + sign * length + "end"
+    clipped = clip(text)
+    assert len(quote(clipped, safe=status._PLAIN)) <= MAX_DETAILS
+    assert clipped.startswith("begin")
+    assert clipped.endswith("end")
+    assert (clipped == printable(text)) == (len(quote(printable(text), safe=status._PLAIN)) <= 6000)
+
+
+def _stub(handle: object) -> tuple[rpc.RpcServer, rpc.Stub, object]:
+    table = {"Do": rpc.Method(handle, ConfigProto)}  # type: ignore[arg-type]
+    server = rpc.RpcServer(
+        [rpc.handlers("test.Service", table)], host="127.0.0.1", port=0, token=None
+    )
+    server.start()
+    channel = rpc.channel(f"127.0.0.1:{server.port}")
+    return server, rpc.Stub(channel, "test.Service", None, "The peer"), channel
+
+
+@pytest.mark.parametrize("code", [code for code in Code if code is not Code.OK])
+def test_errors_cross_with_class_and_text(code: Code) -> None:
+    text = "what happened ü\n\t [[node 'x']]"
+
+    def fail(_: object) -> object:
+        raise exception_type_from_error_code(code)(message=text)
+
+    server, stub, channel = _stub(fail)
+    try:
+        with pytest.raises(OpError) as info:
+            stub.call("Do", ConfigProto(), ConfigProto.FromString, 20)
+        assert type(info.value) is exception_type_from_error_code(code)
+        assert str(info.value) == text
+    finally:
+        channel.close()  # type: ignore[attr-defined]
+        server.stop()
+
+
+def test_long_texts_and_foreign_exceptions_cross() -> None:
+    def fail(request: ConfigProto) -> object:
+        raise (
+            InvalidArgumentError(message="ü" * 50_000)
+            if request.log_device_placement
+            else (KeyError("lost"))
+        )
+
+    server, stub, channel = _stub(fail)
+    try:
+        with pytest.raises(InvalidArgumentError, match="characters cut"):
+            stub.call("Do", ConfigProto(log_device_placement=True), ConfigProto.FromString, 20)
+        with pytest.raises(OpError, match="KeyError: 'lost'"):
+            stub.call("Do", ConfigProto(), ConfigProto.FromString, 20)
+    finally:
+        channel.close()  # type: ignore[attr-defined]
+        server.stop()
+
+
+def test_an_unreachable_peer_is_named_and_one_that_reports_another_is_not_blamed() -> None:
+    def fail(_: object) -> object:
+        raise UnavailableError(message="Task ps:0 cannot be reached")
+
+    server, stub, channel = _stub(fail)
+    with pytest.raises(UnavailableError) as info:
+        stub.call("Do", ConfigProto(), ConfigProto.FromString, 20)
+    assert str(info.value) == "Task ps:0 cannot be reached"
+    server.stop()
+    with pytest.raises(UnavailableError, match=r"^The peer cannot be reached: "):
+        stub.call("Do", ConfigProto(), ConfigProto.FromString, 20)
+    channel.close()  # type: ignore[attr-defined]
+    with pytest.raises(OpError, match="The channel to The peer was closed"):
+        stub.call("Do", ConfigProto(), ConfigProto.FromString, 20)
