@@ -25,6 +25,7 @@ from sparkflow_runtime.ops.signature import (
     type_attr,
 )
 from sparkflow_runtime.ops.static import (
+    STRINGS_ON_HOST,
     all_axes,
     bracketed,
     checked_dims,
@@ -42,7 +43,7 @@ class Const(Op):
 
     outputs = "output: dtype"
     attrs = {"value": tensor_attr(), "dtype": type_attr()}
-    kernels = {"CPU": None, "GPU": PLAIN}
+    kernels = STRINGS_ON_HOST
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -71,6 +72,7 @@ class Placeholder(Op):
 
     outputs = "output: dtype"
     attrs = {"dtype": type_attr(), "shape": shape_attr(None)}
+    kernels = STRINGS_ON_HOST
     stateful = True  # its value is the step's: neither to be folded nor merged with another
     gradient = not_differentiable
 
@@ -100,6 +102,7 @@ class PlaceholderWithDefault(Op):
     inputs = "input: dtype"
     outputs = "output: dtype"
     attrs = {"dtype": type_attr(), "shape": shape_attr()}
+    kernels = STRINGS_ON_HOST
     stateful = True  # the same reason as for Placeholder
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -122,6 +125,7 @@ class _PassThrough(Op):
     inputs = "input: T"
     outputs = "output: T"
     attrs = {"T": type_attr()}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of the input."""
@@ -174,6 +178,7 @@ class PreventGradient(_PassThrough):
     """Its input; asking for a gradient through it is an error that shows `message`."""
 
     attrs = {"T": type_attr(), "message": string_attr("")}
+    kernels = STRINGS_ON_HOST
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> NoReturn:
         """Refuses.
@@ -277,7 +282,7 @@ class Fill(Op):
     inputs = "dims: index_type, value: T"
     outputs = "output: T"
     attrs = {"T": type_attr(), "index_type": type_attr(INDEX, int32)}
-    kernels = {"CPU": None, "GPU": PLAIN}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape `dims` gives."""
@@ -294,7 +299,9 @@ class Fill(Op):
             raise InvalidArgumentError(
                 message=f"value must be a scalar, got shape {bracketed(value.shape)}"
             )
-        return xp.full(checked_dims(vector(dims, "dims"), "dims"), value, value.dtype)
+        result = xp.empty(checked_dims(vector(dims, "dims"), "dims"), value.dtype)
+        result[...] = value
+        return result
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The value gets sum(dy)."""
@@ -370,7 +377,7 @@ class LinSpace(Op):
             InvalidArgumentError: num is not positive.
         """
         count = _checked_num(scalar(num, "num"))
-        return xp.linspace(start, stop, count, dtype=start.dtype)
+        return xp.linspace(start.item(), stop.item(), count, dtype=start.dtype)
 
 
 def _checked_num(num: int) -> int:

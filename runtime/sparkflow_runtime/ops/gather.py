@@ -17,9 +17,10 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
-from sparkflow_runtime.ops.segment import sum_by_segment
+from sparkflow_runtime.ops.segment import SUMMED_BY_INDEX, sum_by_segment
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import (
+    STRINGS_ON_HOST,
     bracketed,
     check_indices,
     checked_dims,
@@ -59,6 +60,7 @@ class Gather(Op):
         "Tparams": type_attr(),
         "Tindices": type_attr(INDEX),
     }
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """indices.shape + params.shape[1:]."""
@@ -87,10 +89,10 @@ class Gather(Op):
 
 def _take(xp: Any, params: Array, indices: Array, axis: int) -> Array:
     check_indices(xp, indices, params.shape[axis])
-    if xp is np:
-        # Checked above, so numpy need not take its slower path that checks too.
-        return np.asarray(np.take(params, indices, axis, mode="clip"))
-    return xp.take(params, indices, axis)
+    flat = indices.reshape(-1)  # not a scalar, for which numpy would return a bare Python string
+    # Checked above, so numpy need not take its slower path that checks too.
+    taken = np.take(params, flat, axis, mode="clip") if xp is np else xp.take(params, flat, axis)
+    return taken.reshape(params.shape[:axis] + indices.shape + params.shape[axis + 1 :])
 
 
 @register
@@ -105,6 +107,7 @@ class GatherV2(Op):
         "Tindices": type_attr(INDEX | {int16}),
         "Taxis": type_attr(INDEX),
     }
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]."""
@@ -253,6 +256,7 @@ class GatherNd(Op):
         "Tindices": type_attr(INDEX | {int16}),
         "bad_indices_policy": string_attr("", frozenset({"", "DEFAULT", "ERROR"})),
     }
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """indices.shape[:-1] + params.shape[indices.shape[-1]:]."""
@@ -335,6 +339,7 @@ class ScatterNd(Op):
         "Tindices": type_attr(INDEX | {int16}),
         "bad_indices_policy": string_attr("", frozenset({"", "DEFAULT", "ERROR"})),
     }
+    kernels = SUMMED_BY_INDEX
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape given."""

@@ -27,7 +27,13 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
-from sparkflow_runtime.ops.static import bracketed, constant_scalar, scalar, shape_tensor
+from sparkflow_runtime.ops.static import (
+    STRINGS_ON_HOST,
+    bracketed,
+    constant_scalar,
+    scalar,
+    shape_tensor,
+)
 from sparkflow_runtime.shapes import Dim, Shape
 
 _ROW_PER_FEW = 8
@@ -48,7 +54,7 @@ class OneHot(Op):
         "T": type_attr(),
         "TI": type_attr(INDEX | {uint8, int8}, int64),
     }
-    kernels = {"CPU": None, "GPU": PLAIN}
+    kernels = STRINGS_ON_HOST
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -222,7 +228,7 @@ class Unique(Op):
     inputs = "x: T"
     outputs = "y: T, idx: out_idx"
     attrs = {"T": type_attr(), "out_idx": type_attr(INDEX, int32)}
-    kernels = {"CPU": None, "GPU": PLAIN}
+    kernels = STRINGS_ON_HOST
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:

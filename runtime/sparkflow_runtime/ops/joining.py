@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import INDEX, PLAIN, int8, int32, int64
+from sparkflow_runtime.dtypes import INDEX, int8, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
 from sparkflow_runtime.ops.static import (
+    STRINGS_ON_HOST,
     bracketed,
     constant_scalar,
     constant_vector,
@@ -23,8 +24,6 @@ from sparkflow_runtime.ops.static import (
     vector_length,
 )
 from sparkflow_runtime.shapes import Dim, Shape
-
-_COPIED = {"CPU": None, "GPU": PLAIN}
 
 
 class _Concatenation(Op):
@@ -35,7 +34,7 @@ class _Concatenation(Op):
     """
 
     outputs = "output: T"
-    kernels = _COPIED
+    kernels = STRINGS_ON_HOST
     axis_index: ClassVar[int]
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -130,6 +129,7 @@ class ConcatV2(_Concatenation):
 
     inputs = "values: N * T, axis: Tidx"
     attrs = {"N": int_attr(minimum=2), "T": type_attr(), "Tidx": type_attr(INDEX, int32)}
+    kernels = STRINGS_ON_HOST
     axis_index = -1
 
 
@@ -139,6 +139,7 @@ class Concat(_Concatenation):
 
     inputs = "concat_dim: int32, values: N * T"
     attrs = {"N": int_attr(minimum=2), "T": type_attr()}
+    kernels = STRINGS_ON_HOST
     axis_index = 0
 
 
@@ -182,6 +183,7 @@ class Split(Op):
     inputs = "split_dim: int32, value: T"
     outputs = "output: num_split * T"
     attrs = {"num_split": int_attr(minimum=1), "T": type_attr()}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of each part."""
@@ -224,6 +226,7 @@ class SplitV(Op):
         "T": type_attr(),
         "Tlen": type_attr(INDEX | {int8}, int64),
     }
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of each part."""
@@ -331,7 +334,7 @@ class Pack(Op):
     inputs = "values: N * T"
     outputs = "output: T"
     attrs = {"N": int_attr(minimum=1), "T": type_attr(), "axis": int_attr(0)}
-    kernels = _COPIED
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The common shape with N inserted."""
@@ -381,6 +384,7 @@ class Unpack(Op):
     inputs = "value: T"
     outputs = "output: num * T"
     attrs = {"num": int_attr(minimum=0), "T": type_attr(), "axis": int_attr(0)}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape without the dimension."""

@@ -12,7 +12,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import string_attr, type_attr
-from sparkflow_runtime.ops.static import bracketed, shape_tensor
+from sparkflow_runtime.ops.static import STRINGS_ON_HOST, bracketed, shape_tensor
 from sparkflow_runtime.shapes import Dim, Shape
 
 Widths = Sequence[tuple[int, int]]
@@ -72,7 +72,8 @@ def pad_constant(xp: Any, value: Array, widths: Widths, constant: Any) -> Array:
     shape = tuple(
         dim + before + after for dim, (before, after) in zip(value.shape, widths, strict=True)
     )
-    result = xp.full(shape, constant, value.dtype)
+    result = xp.empty(shape, value.dtype)
+    result[...] = constant
     inside = tuple(
         slice(before, before + dim) for dim, (before, _) in zip(value.shape, widths, strict=True)
     )
@@ -120,6 +121,7 @@ class PadV2(Op):
     inputs = "input: T, paddings: Tpaddings, constant_values: T"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Each size plus its paddings."""
@@ -165,7 +167,7 @@ class MirrorPad(Op):
     inputs = "input: T, paddings: Tpaddings"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS, "mode": _MODE}
-    kernels = {"CPU": None, "GPU": PLAIN}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Each size plus its paddings."""

@@ -126,10 +126,10 @@ def _lowest(xp: Any, dtype: Any) -> Any:
 
 def _maximum(xp: Any, images: Array, windows: Windows) -> Array:
     padded = pad_images(xp, images, windows, _lowest(xp, images.dtype))
-    result: Array = None
-    for index in _offsets(windows):
-        part = padded[index]
-        result = part.copy() if result is None else xp.maximum(result, part, out=result)
+    parts = (padded[index] for index in _offsets(windows))
+    result = next(parts).copy()
+    for part in parts:
+        xp.maximum(result, part, out=result)
     return result
 
 
@@ -319,9 +319,10 @@ class AvgPool(_PoolOp):
         windows = pooling.windows(images.shape)
         wide = images.astype(xp.float32) if images.dtype == xp.float16 else images
         padded = pad_images(xp, wide, windows)
-        total: Array = None
-        for index in _offsets(windows):
-            total = padded[index].copy() if total is None else xp.add(total, padded[index], total)
+        parts = (padded[index] for index in _offsets(windows))
+        total = next(parts).copy()
+        for part in parts:
+            total += part
         total /= _window_sizes(xp, windows, images.shape, wide.dtype)
         return pooling.result(xp, total.astype(images.dtype, copy=False))
 

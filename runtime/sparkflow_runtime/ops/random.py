@@ -21,6 +21,7 @@ from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differe
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
 from sparkflow_runtime.ops.static import (
+    STRINGS_ON_HOST,
     bracketed,
     checked_dims,
     constant_scalar,
@@ -194,6 +195,7 @@ class RandomShuffle(_RandomOp):
     inputs = "value: T"
     outputs = "output: T"
     attrs = {**_SEEDS, "T": type_attr()}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of the input."""

@@ -17,7 +17,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
-from sparkflow_runtime.ops.static import bracketed, shape_tensor
+from sparkflow_runtime.ops.static import STRINGS_ON_HOST, bracketed, shape_tensor
 from sparkflow_runtime.shapes import Shape
 
 
@@ -31,6 +31,7 @@ class DynamicPartition(Op):
     inputs = "data: T, partitions: int32"
     outputs = "outputs: num_partitions * T"
     attrs = {"num_partitions": int_attr(minimum=1), "T": type_attr()}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(unknown,) + data.shape[rank(partitions):] for each output."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import INDEX, NUMERIC, REAL, bool_, int16, int32
+from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, bool_, int16, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op
@@ -23,6 +23,9 @@ from sparkflow_runtime.ops.static import (
 )
 from sparkflow_runtime.ops.update import elements_of_rows
 from sparkflow_runtime.shapes import Shape
+
+SUMMED_BY_INDEX = {"CPU": None, "GPU": FLOATING | INDEX}
+"""The kernels of ops made of `sum_by_segment`: a GPU adds atomically in these types only."""
 
 
 def sum_by_segment(xp: Any, data: Array, ids: Array, count: int) -> Array:
@@ -53,6 +56,7 @@ class _Segment(Op):
     inputs = "data: T, segment_ids: Tindices"
     outputs = "output: T"
     attrs = {"T": type_attr(NUMERIC), "Tindices": type_attr(INDEX)}
+    kernels = SUMMED_BY_INDEX
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(last id + 1, ...)."""
@@ -151,6 +155,7 @@ class SparseSegmentSum(Op):
         "Tsegmentids": type_attr(INDEX, int32),
         "sparse_gradient": bool_attr(False),
     }
+    kernels = SUMMED_BY_INDEX
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(last id + 1, ...)."""
@@ -197,6 +202,7 @@ class UnsortedSegmentSum(Op):
         "Tindices": type_attr(INDEX | {int16}),
         "Tnumsegments": type_attr(INDEX, int32),
     }
+    kernels = SUMMED_BY_INDEX
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(num_segments,) + data.shape[rank(segment_ids):]."""

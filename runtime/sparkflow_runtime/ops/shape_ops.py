@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import INDEX, PLAIN, DType, int32
+from sparkflow_runtime.dtypes import INDEX, DType, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, list_attr, type_attr
 from sparkflow_runtime.ops.static import (
+    STRINGS_ON_HOST,
     bracketed,
     checked_dims,
     constant_shape,
@@ -32,7 +33,6 @@ from sparkflow_runtime.ops.static import (
 from sparkflow_runtime.shapes import Dim, Shape, is_fully_defined
 
 _OUT_TYPE = type_attr(INDEX, int32)
-_COPIED = {"CPU": None, "GPU": PLAIN}
 
 
 @register
@@ -43,6 +43,7 @@ class ShapeOf(Op):
     inputs = "input: T"
     outputs = "output: out_type"
     attrs = {"T": type_attr(), "out_type": _OUT_TYPE}
+    kernels = STRINGS_ON_HOST
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -61,6 +62,7 @@ class ShapeN(Op):
     inputs = "input: N * T"
     outputs = "output: N * out_type"
     attrs = {"N": int_attr(minimum=1), "T": type_attr(), "out_type": _OUT_TYPE}
+    kernels = STRINGS_ON_HOST
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -83,6 +85,7 @@ class Size(Op):
     inputs = "input: T"
     outputs = "output: out_type"
     attrs = {"T": type_attr(), "out_type": _OUT_TYPE}
+    kernels = STRINGS_ON_HOST
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -101,6 +104,7 @@ class Rank(Op):
     inputs = "input: T"
     outputs = "output: int32"
     attrs = {"T": type_attr()}
+    kernels = STRINGS_ON_HOST
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -119,6 +123,7 @@ class Reshape(Op):
     inputs = "tensor: T, shape: Tshape"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tshape": type_attr(INDEX, int32)}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape asked for, with -1 resolved where the number of elements is known."""
@@ -189,6 +194,7 @@ class ExpandDims(Op):
     inputs = "input: T, dim: Tdim"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tdim": type_attr(INDEX, int32)}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape with a 1 inserted."""
@@ -241,6 +247,7 @@ class Squeeze(Op):
     inputs = "input: T"
     outputs = "output: T"
     attrs = {"T": type_attr(), "squeeze_dims": list_attr("int", [])}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """What is left of the shape; unknown where it is not known which sizes are 1."""
@@ -287,6 +294,7 @@ class Transpose(Op):
     inputs = "x: T, perm: Tperm"
     outputs = "y: T"
     attrs = {"T": type_attr(), "Tperm": type_attr(INDEX, int32)}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The sizes in their new order."""
@@ -359,6 +367,7 @@ class BroadcastTo(Op):
     inputs = "input: T, shape: Tidx"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tidx": type_attr(INDEX, int32)}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape asked for."""
@@ -404,7 +413,7 @@ class Tile(Op):
     inputs = "input: T, multiples: Tmultiples"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tmultiples": type_attr(INDEX, int32)}
-    kernels = _COPIED
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Each size times its multiple."""

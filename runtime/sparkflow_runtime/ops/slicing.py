@@ -16,6 +16,7 @@ from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
 from sparkflow_runtime.ops.static import (
+    STRINGS_ON_HOST,
     bracketed,
     checked_dims,
     constant_shape,
@@ -35,6 +36,7 @@ class Slice(Op):
     inputs = "input: T, begin: Index, size: Index"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Index": type_attr(INDEX)}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The sizes, as far as `begin` and `size` are known."""
@@ -132,6 +134,7 @@ class StridedSlice(Op):
     inputs = "input: T, begin: Index, end: Index, strides: Index"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Index": type_attr(INDEX | {int16}), **_MASKS}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The sizes of the part, as far as the bounds are known."""
@@ -192,6 +195,7 @@ class StridedSliceGrad(Op):
     inputs = "shape: Index, begin: Index, end: Index, strides: Index, dy: T"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Index": type_attr(INDEX), **_MASKS}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape given."""
@@ -242,6 +246,7 @@ class ReverseV2(Op):
     inputs = "tensor: T, axis: Tidx"
     outputs = "output: T"
     attrs = {"Tidx": type_attr(INDEX, int32), "T": type_attr()}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape."""

@@ -6,17 +6,20 @@ kernels see them as small arrays; both use the functions below. Gradients use `s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import DType, int32
+from sparkflow_runtime.dtypes import PLAIN, DType, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, Tensor
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.shapes import Dim, Shape
+
+STRINGS_ON_HOST: Final[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": PLAIN}
+"""The kernels of ops that take every dtype: there are no strings on a GPU."""
 
 
 def ints(array: Array) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ TABLE = np.array([[-2.5, 0.5, 4.0], [1.25, 2.0, 3.5], [6.0, -7.0, 8.0], [0.0, 1.
 CUBE = np.arange(24.0).reshape(2, 3, 4) - 10
 EMPTY = np.zeros((0, 3))
 VECTOR = TABLE[:, 0]
+WORDS = np.array([b"a", b"bc"], object)
 
 # Rows so long that few of them are found without sorting.
 DISTINCT = np.random.default_rng(5).permutation(100).reshape(2, 50) / 4 - 10
@@ -96,6 +97,8 @@ CASES = [
     OpCase("Gather", [TABLE, ints()], expected=EMPTY, gradient=(0,)),
     OpCase("Gather", [np.zeros((3, 0)), ints(1, 2)], expected=np.zeros((2, 0)), gradient=(0,)),
     OpCase("Gather", [EMPTY, ints()], expected=EMPTY),
+    OpCase("Gather", [WORDS, index(1)], expected=np.array(b"bc", object)),
+    OpCase("GatherNd", [WORDS, ints(1)], expected=np.array(b"bc", object)),
     *(
         OpCase(
             "GatherV2",

@@ -9,6 +9,7 @@ A = np.array([[-2.5, 0.5, 4.0], [1.25, 2.0, 3.5]])
 B = np.array([[1.0, -1.0, 2.5]])
 CUBE = np.arange(24.0).reshape(2, 3, 4) - 10
 EMPTY = np.zeros((0, 3))
+WORDS = np.array([b"a", b"bc"], object)
 
 
 def ints(*values):
@@ -94,6 +95,11 @@ CASES = [
         for values, axis in (([A, A + 1], 0), ([A, A * 2, -A], 1), ([A], -1), ([np.array(2.0)], 0))
     ),
     OpCase("Pack", [[EMPTY, EMPTY]], expected=np.stack),
+    OpCase("Pack", [[np.array(b"a", object), np.array(b"bc", object)]], expected=WORDS),
+    OpCase("ConcatV2", [[WORDS, WORDS[:1]], index(0)], expected=WORDS[[0, 1, 0]]),
+    OpCase(
+        "Unpack", [WORDS], {"num": 2}, expected=(np.array(b"a", object), np.array(b"bc", object))
+    ),
     *(
         OpCase(
             "Unpack",

@@ -10,6 +10,7 @@ X = np.array([[-2.5, 0.5, 4.0], [1.25, 2.0, 3.5]])
 CUBE = np.arange(24.0).reshape(2, 3, 4) - 10
 EMPTY = np.zeros((0, 3))
 SCALAR = np.array(2.5)
+WORDS = np.array([b"a", b"bc"], object)
 
 
 def ints(*values):
@@ -116,6 +117,10 @@ CASES = [
     OpCase("InvertPermutation", [ints(2, 0, 3, 1)], expected=ints(1, 3, 0, 2)),
     OpCase("InvertPermutation", [np.array([1, 0])], expected=np.array([1, 0])),
     OpCase("InvertPermutation", [ints()], expected=ints()),
+    OpCase("Fill", [ints(2), WORDS[0]], expected=np.array([b"a", b"a"], object)),
+    OpCase("Reshape", [WORDS, ints(1, -1)], expected=WORDS.reshape(1, 2)),
+    OpCase("Tile", [WORDS, ints(2)], expected=np.tile(WORDS, 2)),
+    OpCase("Transpose", [WORDS[None], ints(1, 0)], expected=WORDS[:, None]),
     *(
         OpCase(
             "BroadcastTo",

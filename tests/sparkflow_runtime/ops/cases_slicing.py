@@ -74,6 +74,12 @@ CASES = [
     strided(X, (2,), (1,), (1,), lambda x, *_: x[2:1]),
     OpCase("StridedSlice", [EMPTY, ints(0), ints(2), ints(1)], expected=EMPTY),
     OpCase(
+        "StridedSlice",
+        [np.array([b"a", b"bc"], object), ints(1), ints(2), ints(1)],
+        {"shrink_axis_mask": 1},
+        expected=np.array(b"bc", object),
+    ),
+    OpCase(
         "StridedSliceGrad",
         [ints(2, 3), ints(0, 0), ints(2, 3), ints(1, 2), X[:, :2]],
         expected=lambda *inputs: np.insert(inputs[4], 1, 0, axis=1),
