@@ -1,0 +1,48 @@
+"""The benchmarks run: one short round of those that need no Spark session."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def run(name, *arguments):
+    before = (BENCHMARKS / "RESULTS.md").read_bytes()
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--rounds", "1", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (BENCHMARKS / "RESULTS.md").read_bytes() == before  # only --record changes it
+    return done
+
+
+def rows(output):
+    """The tables' rows by their first cell."""
+    lines = [line.strip("| \n").split("|") for line in output.splitlines() if line.startswith("|")]
+    return {line[0].strip(): [cell.strip() for cell in line[1:]] for line in lines}
+
+
+def test_session_overhead_compares_what_is_installed():
+    arguments = ["--round-s", "0.001", "--threads", "1", "--cases", "add", "mlp"]
+    done = run("session_overhead", *arguments)
+    found = rows(done.stdout)
+    threads, ours, tensorflow, by_hand, _, ratio = found["MLP 784-256-128-10, batch 100, SGD step"]
+    assert threads == "1"
+    assert ours.endswith("±0%")
+    assert by_hand.endswith("±0%")
+    assert float(ratio) > 0
+    if importlib.util.find_spec("tensorflow") is None:
+        assert tensorflow == "-"
+        assert "TensorFlow is left out" in done.stderr
+
+
+@pytest.mark.slow
+def test_step_loop_counts_the_steps_of_both_workers():
+    found = rows(run("step_loop", "--steps", "5").stdout)
+    for what in ("asynchronous", "synchronous"):
+        steps_per_s, _, waited, _ = found[what]
+        assert float(steps_per_s.split()[0].replace(",", "")) > 0
+        assert 0 < float(waited.rstrip("%")) <= 100
