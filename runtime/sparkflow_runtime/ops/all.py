@@ -3,6 +3,7 @@
 from sparkflow_runtime.ops import (
     accumulator,
     activation,
+    arranging,
     comparison,
     constants,
     conv,
@@ -25,6 +26,7 @@ from sparkflow_runtime.ops import (
     shape_ops,
     slicing,
     softmax,
+    stacking,
     state,
     step,
     training,
@@ -34,6 +36,7 @@ from sparkflow_runtime.ops import (
 __all__ = [
     "accumulator",
     "activation",
+    "arranging",
     "comparison",
     "constants",
     "conv",
@@ -56,6 +59,7 @@ __all__ = [
     "shape_ops",
     "slicing",
     "softmax",
+    "stacking",
     "state",
     "step",
     "training",

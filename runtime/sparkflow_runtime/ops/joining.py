@@ -1,4 +1,7 @@
-"""Several tensors into one and one into several: concatenation, splitting, stacking, unstacking."""
+"""Several tensors into one and one into several along a dimension: concatenation and splitting.
+
+Along a new dimension: `stacking`.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from sparkflow_runtime.ops.static import (
     bracketed,
     constant_scalar,
     constant_vector,
+    every_gradient,
     scalar,
     vector,
     vector_length,
@@ -316,103 +320,5 @@ def _cut(value: Array, axis: int, sizes: Sequence[Dim]) -> tuple[Array, ...]:
 
 def _joined(g: GraphBuilder, op: OperationView, grads: Sequence[Tensor], axis: Tensor) -> Tensor:
     """The gradients of all outputs along `axis`, zeros for outputs without."""
-    complete = _complete(g, op, grads)
+    complete = every_gradient(g, op, grads)
     return g.ConcatV2(complete, axis) if len(complete) > 1 else complete[0]
-
-
-def _complete(g: GraphBuilder, op: OperationView, grads: Sequence[Tensor]) -> list[Tensor]:
-    return [
-        g.ZerosLike(output) if grad is None else grad
-        for grad, output in zip(grads, op.outputs, strict=True)
-    ]
-
-
-@register
-class Pack(Op):
-    """Tensors of one shape stacked along a new dimension."""
-
-    inputs = "values: N * T"
-    outputs = "output: T"
-    attrs = {"N": int_attr(minimum=1), "T": type_attr(), "axis": int_attr(0)}
-    kernels = STRINGS_ON_HOST
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The common shape with N inserted."""
-        merged: Shape = None
-        for index, shape in enumerate(node.shapes):
-            if not shapes.is_compatible(merged, shape):
-                raise InvalidArgumentError(message=_pack_text(merged, shape, index))
-            merged = shapes.merge(merged, shape)
-        if merged is None:
-            return [None]
-        axis = _checked_stack_axis(node.attrs["axis"], len(merged) + 1)
-        return [(*merged[:axis], len(node.shapes), *merged[axis:])]
-
-    def compute(self, xp: Any, *values: Array, axis: int) -> Array:
-        """The stacked tensor.
-
-        Raises:
-            InvalidArgumentError: The shapes differ.
-        """
-        for index, value in enumerate(values):
-            if value.shape != values[0].shape:
-                raise InvalidArgumentError(message=_pack_text(values[0].shape, value.shape, index))
-        return xp.stack(values, _checked_stack_axis(axis, values[0].ndim + 1))
-
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
-        """Each input gets its slice of dy."""
-        return tuple(g.Unpack(dy, num=op.get_attr("N"), axis=op.get_attr("axis")))
-
-
-def _pack_text(first: Shape, other: Shape, index: int) -> str:
-    return (
-        f"Shapes of all inputs must match: values[0].shape = {bracketed(first)} "
-        f"!= values[{index}].shape = {bracketed(other)}"
-    )
-
-
-def _checked_stack_axis(axis: int, rank: int) -> int:
-    if not -rank <= axis < rank:
-        raise InvalidArgumentError(message=f"axis = {axis} not in [{-rank}, {rank})")
-    return axis % rank
-
-
-@register
-class Unpack(Op):
-    """The slices of a tensor along one dimension, one output for each."""
-
-    inputs = "value: T"
-    outputs = "output: num * T"
-    attrs = {"num": int_attr(minimum=0), "T": type_attr(), "axis": int_attr(0)}
-    kernels = STRINGS_ON_HOST
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape without the dimension."""
-        shape, num = node.shapes[0], node.attrs["num"]
-        if shape is None:
-            return [None] * num
-        axis = _checked_unstack(shape, node.attrs["axis"], num)
-        return [shape[:axis] + shape[axis + 1 :]] * num
-
-    def compute(self, xp: Any, value: Array, *, num: int, axis: int) -> tuple[Array, ...]:
-        """Views of the slices.
-
-        Raises:
-            InvalidArgumentError: The dimension does not exist or is not of size `num`.
-        """
-        before = (slice(None),) * _checked_unstack(value.shape, axis, num)
-        return tuple(value[(*before, i, ...)] for i in range(num))
-
-    def gradient(self, g: GraphBuilder, op: OperationView, *grads: Tensor) -> tuple[Tensor, ...]:
-        """The slices' gradients stacked."""
-        return (g.Pack(_complete(g, op, grads), axis=op.get_attr("axis")),)
-
-
-def _checked_unstack(shape: Sequence[Dim], axis: int, num: int) -> int:
-    axis = _checked_stack_axis(axis, len(shape))
-    if shape[axis] not in (None, num):
-        raise InvalidArgumentError(
-            message=f"Dimension {axis} must be of size {num} to be unpacked, but is {shape[axis]} "
-            f"in shape {bracketed(shape)}"
-        )
-    return axis

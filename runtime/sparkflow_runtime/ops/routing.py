@@ -17,7 +17,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
-from sparkflow_runtime.ops.static import STRINGS_ON_HOST, bracketed, shape_tensor
+from sparkflow_runtime.ops.static import STRINGS_ON_HOST, bracketed, every_gradient, shape_tensor
 from sparkflow_runtime.shapes import Shape
 
 
@@ -77,10 +77,7 @@ class DynamicPartition(Op):
         origins = g.DynamicPartition(
             places, partitions, num_partitions=op.get_attr("num_partitions")
         )
-        parts = [
-            g.ZerosLike(output) if grad is None else grad
-            for grad, output in zip(grads, op.outputs, strict=True)
-        ]
+        parts = every_gradient(g, op, grads)
         rows = g.DynamicStitch([g.Reshape(each, everything) for each in origins], parts)
         return g.Reshape(rows, shape_tensor(g, data)), None
 

@@ -1,7 +1,7 @@
 """What is known before a step runs: integer inputs as Python ints, static shapes as constants.
 
 Ops read shapes, axes and paddings from tensors. Inference sees them when they are constants,
-kernels see them as small arrays; both use the functions below. Gradients use `shape_tensor`.
+kernels see them as small arrays; both use the functions below. Gradients use the last few.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import PLAIN, DType, int32
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.builder import GraphBuilder, Tensor
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.shapes import Dim, Shape
 
@@ -145,6 +145,16 @@ def shape_tensor(g: GraphBuilder, tensor: Tensor, dtype: DType = int32) -> Tenso
 def reshape_like(g: GraphBuilder, tensor: Tensor, like: Tensor) -> Tensor:
     """`tensor` in the shape of `like`."""
     return g.Reshape(tensor, shape_tensor(g, like))
+
+
+def every_gradient(
+    g: GraphBuilder, op: OperationView, grads: Sequence[Tensor | None]
+) -> list[Tensor]:
+    """The gradients of all outputs, zeros for those that have none."""
+    return [
+        g.ZerosLike(output) if grad is None else grad
+        for grad, output in zip(grads, op.outputs, strict=True)
+    ]
 
 
 def all_axes(g: GraphBuilder, tensor: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Rows of `joining`."""
+"""Rows of `joining` and `stacking`."""
 
 import numpy as np
 

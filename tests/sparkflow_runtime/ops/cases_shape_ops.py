@@ -1,4 +1,4 @@
-"""Rows of `constants` and `shape_ops`."""
+"""Rows of `constants`, `shape_ops` and `arranging`."""
 
 import numpy as np
 

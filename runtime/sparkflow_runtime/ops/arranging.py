@@ -1,0 +1,203 @@
+"""The same elements in another order of dimensions, or repeated: transpose, broadcast, tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import INDEX, int32
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import type_attr
+from sparkflow_runtime.ops.static import (
+    STRINGS_ON_HOST,
+    bracketed,
+    checked_dims,
+    constant_shape,
+    constant_vector,
+    shape_tensor,
+    vector,
+    vector_length,
+)
+from sparkflow_runtime.shapes import Dim, Shape, is_fully_defined
+
+
+@register
+class Transpose(Op):
+    """Dimensions in another order: output dimension i is input dimension perm[i]."""
+
+    inputs = "x: T, perm: Tperm"
+    outputs = "y: T"
+    attrs = {"T": type_attr(), "Tperm": type_attr(INDEX, int32)}
+    kernels = STRINGS_ON_HOST
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The sizes in their new order."""
+        perm = constant_vector(node, 1, "perm")
+        shape = node.shapes[0]
+        if perm is None:
+            return [shapes.unknown(vector_length(node, 1) if shape is None else len(shape))]
+        if shape is None:
+            shape = (None,) * len(perm)
+        return [tuple(shape[axis] for axis in _checked_permutation(perm, len(shape)))]
+
+    def compute(self, xp: Any, x: Array, perm: Array) -> Array:
+        """A view.
+
+        Raises:
+            InvalidArgumentError: `perm` does not name every dimension once.
+        """
+        return x.transpose(_checked_permutation(vector(perm, "perm"), x.ndim))
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient with its dimensions put back."""
+        return g.Transpose(dy, g.InvertPermutation(op.inputs[1])), None
+
+
+def _checked_permutation(perm: Sequence[int], rank: int) -> tuple[int, ...]:
+    if len(perm) != rank:
+        raise InvalidArgumentError(
+            message=f"transpose expects a vector of size {rank}. "
+            f"But input(1) is a vector of size {len(perm)}"
+        )
+    axes = tuple(axis + rank if axis < 0 else axis for axis in perm)
+    if sorted(axes) != list(range(rank)):
+        raise InvalidArgumentError(
+            message=f"perm {bracketed(perm)} must name each of the {rank} dimensions once"
+        )
+    return axes
+
+
+@register
+class InvertPermutation(Op):
+    """The permutation y with y[x[i]] = i."""
+
+    inputs = "x: T"
+    outputs = "y: T"
+    attrs = {"T": type_attr(INDEX, int32)}
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The vector's shape."""
+        return [node.with_rank(0, 1, "x")]
+
+    def compute(self, xp: Any, x: Array) -> Array:
+        """The inverse.
+
+        Raises:
+            InvalidArgumentError: x is not a permutation of 0, 1, ..., n - 1.
+        """
+        values = vector(x, "x")
+        if sorted(values) != list(range(len(values))):
+            raise InvalidArgumentError(
+                message=f"{bracketed(values)} is not a permutation of 0 to {len(values) - 1}"
+            )
+        return xp.argsort(x).astype(x.dtype)
+
+
+@register
+class BroadcastTo(Op):
+    """The tensor repeated along dimensions of size 1 and new leading ones."""
+
+    inputs = "input: T, shape: Tidx"
+    outputs = "output: T"
+    attrs = {"T": type_attr(), "Tidx": type_attr(INDEX, int32)}
+    kernels = STRINGS_ON_HOST
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape asked for."""
+        shape = constant_shape(node, 1, "shape")
+        if is_fully_defined(shape) and node.shapes[0] is not None:
+            _check_broadcast(node.shapes[0], shape)
+        return [shape]
+
+    def compute(self, xp: Any, value: Array, shape: Array) -> Array:
+        """A read-only view with zero strides.
+
+        Raises:
+            InvalidArgumentError: The shapes do not fit.
+        """
+        dims = checked_dims(vector(shape, "shape"), "shape")
+        _check_broadcast(value.shape, dims)
+        return xp.broadcast_to(value, dims)
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """dx: dy summed over the dimensions that were repeated."""
+        x = op.inputs[0]
+        shape = shape_tensor(g, x)
+        axes, _ = g.BroadcastGradientArgs(shape, shape_tensor(g, dy))
+        return g.Reshape(g.Sum(dy, axes), shape), None
+
+
+def _check_broadcast(given: Sequence[Dim], asked: Shape) -> None:
+    assert asked is not None
+    tail = asked[len(asked) - len(given) :] if len(given) <= len(asked) else None
+    if tail is None or any(
+        dim is not None and dim not in (1, target) for dim, target in zip(given, tail, strict=True)
+    ):
+        raise InvalidArgumentError(
+            message=f"Incompatible shapes: {bracketed(given)} vs. {bracketed(asked)}; "
+            "a size must be 1 or equal to broadcast"
+        )
+
+
+@register
+class Tile(Op):
+    """The tensor repeated `multiples[i]` times along dimension i."""
+
+    inputs = "input: T, multiples: Tmultiples"
+    outputs = "output: T"
+    attrs = {"T": type_attr(), "Tmultiples": type_attr(INDEX, int32)}
+    kernels = STRINGS_ON_HOST
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """Each size times its multiple."""
+        multiples = constant_vector(node, 1, "multiples")
+        shape = node.shapes[0]
+        if multiples is None:
+            return [shapes.unknown(vector_length(node, 1) if shape is None else len(shape))]
+        if shape is None:
+            shape = (None,) * len(multiples)
+        _check_multiples(multiples, len(shape))
+        return [
+            tuple(
+                0 if times == 0 else None if dim is None else dim * times
+                for dim, times in zip(shape, multiples, strict=True)
+            )
+        ]
+
+    def compute(self, xp: Any, value: Array, multiples: Array) -> Array:
+        """The repeated tensor.
+
+        Raises:
+            InvalidArgumentError: Not one multiple per dimension, or a negative one.
+        """
+        times = vector(multiples, "multiples")
+        _check_multiples(times, value.ndim)
+        return xp.tile(value, times)
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """dx: the sum over the copies, seen as dimensions (multiple, size, multiple, size, ...)."""
+        x, multiples = op.inputs
+        shape = g.Shape(x, out_type=multiples.dtype)
+        # Interleaved as [m0, s0, m1, s1, ...]
+        pairs = g.Reshape(g.Pack([multiples, shape], axis=1), np.array([-1], np.int32))
+        zero, two = np.array(0, np.int32), np.array(2, np.int32)
+        copies = g.Range(zero, g.Size(pairs), two)
+        return g.Sum(g.Reshape(dy, pairs), copies), None
+
+
+def _check_multiples(multiples: Sequence[int], rank: int) -> None:
+    if len(multiples) != rank:
+        raise InvalidArgumentError(
+            message=f"Expected multiples argument to be a vector of length {rank} "
+            f"but got length {len(multiples)}"
+        )
+    for axis, times in enumerate(multiples):
+        if times < 0:
+            raise InvalidArgumentError(message=f"Expected multiples[{axis}] >= 0, but got {times}")
