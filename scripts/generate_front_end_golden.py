@@ -11,6 +11,8 @@ Every entry is a line of Python that means the same to `tensorflow.compat.v1` an
 - `prints.json`: an expression, and its `repr` or the exception it raises.
 """
 
+# ruff: noqa: E501  (one entry per line, whatever its length)
+
 import json
 import os
 from pathlib import Path

@@ -113,7 +113,7 @@ class Graph(Collections):
             raise _shape_error(
                 error, op_type, self._full_name(name or op_type), flat, source
             ) from None
-        complete[SOURCE_ATTR] = source
+        complete.setdefault(SOURCE_ATTR, source)  # an imported node has one
         path = self._take_name(name or op_type)
         operation = Operation(self, path, op_type, tuple(flat), complete)
         if len(output_dtypes) == 1:

@@ -80,11 +80,11 @@ class Placement:
                 op._set_device(_text(device(op)))
             elif device:
                 op._set_device(merge(op.device, device) if op.device else _full(device))
-        if not self._colocated and self._group is None:
+        if not self._colocated:
+            if self._group is not None:
+                op._set_attr(CLASS_ATTR, [f"{COLOCATION_PREFIX}{self._group}"])
             return
         groups: set[str] = set()
-        if self._group is not None:
-            groups.add(f"{COLOCATION_PREFIX}{self._group}")
         for other in self._colocated:
             groups.update(group.decode() for group in other.colocation_groups())
             if other.device:

@@ -200,18 +200,6 @@ def erf(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
-def lgamma(x: Any, name: str | None = None) -> Tensor:
-    """Log |Γ(x)|, elementwise."""
-    result: Tensor = apply_op("Lgamma", x, name=name)
-    return result
-
-
-def digamma(x: Any, name: str | None = None) -> Tensor:
-    """The derivative of `lgamma`, elementwise."""
-    result: Tensor = apply_op("Digamma", x, name=name)
-    return result
-
-
 def floor(x: Any, name: str | None = None) -> Tensor:
     """The largest integer that is not greater, elementwise."""
     result: Tensor = apply_op("Floor", x, name=name)

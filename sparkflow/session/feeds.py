@@ -90,7 +90,7 @@ class FeedSlot:
 Expand = Callable[[Mapping[Any, Any]], list[Any]]
 
 
-def resolve(graph: Graph, feed_dict: Any) -> tuple[list[Tensor], Expand | None]:
+def resolve(graph: Graph, feed_dict: Mapping[Any, Any]) -> tuple[list[Tensor], Expand | None]:
     """The tensors that the keys of `feed_dict` stand for, in order.
 
     Returns:
@@ -98,11 +98,9 @@ def resolve(graph: Graph, feed_dict: Any) -> tuple[list[Tensor], Expand | None]:
         its values are just that; nested keys and `IndexedSlices` stand for several tensors.
 
     Raises:
-        TypeError: `feed_dict` is not a mapping, or a key is not a tensor.
+        TypeError: A key is not a tensor.
         ValueError: A tensor may not be fed.
     """
-    if not isinstance(feed_dict, Mapping):
-        raise TypeError(f"feed_dict must map tensors to values, got {type(feed_dict).__name__}")
     tensors: list[Tensor] = []
     is_simple = True
     for key in feed_dict:

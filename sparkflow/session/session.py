@@ -128,7 +128,10 @@ class BaseSession:
             TypeError, ValueError: A fetch or feed does not fit the graph.
             OpError: A subclass, for what failed while running.
         """
-        feed_dict = feed_dict or _NOTHING_FED
+        if feed_dict is None:
+            feed_dict = _NOTHING_FED
+        elif type(feed_dict) is not dict and not isinstance(feed_dict, Mapping):
+            raise TypeError(f"feed_dict must map tensors to values, got {feed_dict!r}")
         try:
             key = (key_of(fetches), *feed_dict)
             plan = self._plans.get(key)

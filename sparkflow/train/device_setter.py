@@ -101,7 +101,7 @@ def replica_device_setter(
             return asked.merged_over(on_worker).to_string()
         target = on_ps
         if on_ps.job is not None and asked.job in (None, on_ps.job):
-            target = replace(on_ps, task=strategy(op))
+            target = replace(on_ps, task=int(strategy(op)))
         return asked.merged_over(target).to_string()
 
     return device_of

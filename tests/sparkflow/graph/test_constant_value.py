@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow.graph.constant_value import constant_value, constant_value_as_shape
+
+
+@pytest.fixture(autouse=True)
+def x():
+    with tf.Graph().as_default():
+        yield tf.placeholder(tf.float32, [None, 3, 4])
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda x: tf.constant([1, 2]), [1, 2]),
+        (lambda x: tf.identity(tf.constant(3)), 3),
+        (lambda x: x.graph.apply("Rank", (x,), {}), 3),
+        (lambda x: tf.shape(x)[1], 3),
+        (lambda x: tf.shape(x)[-2:], [3, 4]),
+        (lambda x: tf.shape(x)[1:][::-1], [4, 3]),
+        (lambda x: tf.stack([tf.shape(x)[2], 7]), [4, 7]),
+        (lambda x: tf.concat([tf.shape(x)[1:], [5]], 0), [3, 4, 5]),
+        (lambda x: tf.cast(tf.shape(x)[1], tf.int64), 3),
+        (lambda x: tf.range(1, tf.shape(x)[2]), [1, 2, 3]),
+        (lambda x: tf.constant([-5, 6])[0], -5),
+        (lambda x: tf.shape(x)[0], None),
+        (lambda x: tf.shape(x), None),
+        (lambda x: tf.stack([tf.shape(x)[0], 7]), None),
+        (lambda x: tf.cast(tf.constant(1), tf.float32), None),
+        (lambda x: x, None),
+    ],
+)
+def test_values_that_the_graph_tells(x, make, expected):
+    found = constant_value(make(x))
+    if expected is None:
+        assert found is None
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda x: tf.shape(x), (None, 3, 4)),
+        (lambda x: tf.stack([tf.shape(x)[0], 7]), (None, 7)),
+        (lambda x: tf.concat([tf.shape(x)[:2], [-1]], 0), (None, 3, None)),
+        (lambda x: tf.placeholder(tf.int32, [2]), (None, None)),
+        (lambda x: tf.placeholder(tf.int32), None),
+        (lambda x: tf.constant([2, -1]), (2, None)),
+    ],
+)
+def test_shapes_known_in_part(x, make, expected):
+    assert constant_value_as_shape(make(x)) == expected

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+ARRAY = np.arange(60).reshape(3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        1,
+        -1,
+        slice(1, 3),
+        slice(None, None, -1),
+        (slice(None), 2),
+        (0, slice(1, None, 2), -1),
+        (Ellipsis, 1),
+        (1, Ellipsis),
+        (None, 1),
+        (Ellipsis, None),
+        (slice(-2, None), slice(None), slice(4, 1, -1)),
+        (2, 3, 4),
+        np.int64(1),
+    ],
+    ids=str,
+)
+def test_parts_are_those_of_numpy(key):
+    with tf.Graph().as_default(), tf.Session() as session:
+        part = tf.constant(ARRAY)[key]
+        assert part.shape == ARRAY[key].shape
+        np.testing.assert_array_equal(session.run(part), ARRAY[key])
+        variable = tf.Variable(ARRAY)
+        session.run(variable.initializer)
+        np.testing.assert_array_equal(session.run(variable[key]), ARRAY[key])
+
+
+def test_tensors_as_indices():
+    with tf.Graph().as_default(), tf.Session() as session:
+        i = tf.placeholder(tf.int32, [])
+        x = tf.constant(ARRAY)
+        part, block = session.run([x[i, :, 1], x[:i]], {i: 2})
+    np.testing.assert_array_equal(part, ARRAY[2, :, 1])
+    np.testing.assert_array_equal(block, ARRAY[:2])
+
+
+@pytest.mark.parametrize("key", ["a", [0, 1], 1.5, True, (0, "a")], ids=str)
+def test_other_indices_are_refused(key):
+    with tf.Graph().as_default(), pytest.raises(TypeError, match="valid indices"):
+        tf.constant(ARRAY)[key]

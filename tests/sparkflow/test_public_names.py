@@ -1,0 +1,44 @@
+import ast
+from pathlib import Path
+
+import pytest
+
+import sparkflow
+from sparkflow_runtime.ops import registry
+
+PACKAGE = Path(sparkflow.__file__).parent
+NAMESPACES = ["", "dtypes", "errors", "estimator", "nn", "train"]
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_everything_listed_exists_and_nothing_else_is_offered(name):
+    module = getattr(sparkflow, name) if name else sparkflow
+    assert len(set(module.__all__)) == len(module.__all__)
+    assert [each for each in module.__all__ if not hasattr(module, each)] == []
+
+
+def test_no_public_function_is_undocumented():
+    offered = {name: getattr(sparkflow, name) for name in sparkflow.__all__}
+    ours = {
+        name: item
+        for name, item in offered.items()
+        if getattr(item, "__module__", "").startswith("sparkflow.") and callable(item)
+    }
+    assert len(ours) > 150
+    assert [name for name, item in ours.items() if not item.__doc__] == []
+
+
+def test_every_op_type_the_front_end_names_is_registered():
+    """A misspelt op type would fail only when somebody calls the function."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            first = node.args[0]
+            adds = ("apply_op", "apply", "create_op", "_binary", "_unary", "_draw", "_draw_shaped")
+            if name in adds and isinstance(first, ast.Constant) and isinstance(first.value, str):
+                found.add(first.value)
+    assert len(found) > 100
+    assert [op_type for op_type in sorted(found) if not registry.contains(op_type)] == []
