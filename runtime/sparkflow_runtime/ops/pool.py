@@ -53,7 +53,7 @@ _MAX_ATTRS = {
     "explicit_paddings": list_attr("int", []),
     "data_format": _FORMAT,
 }
-_AVG_ATTRS = {"ksize": _SIZES, "strides": _SIZES, "padding": _PADDING, "data_format": _FORMAT}
+_PLAIN_ATTRS = {"ksize": _SIZES, "strides": _SIZES, "padding": _PADDING, "data_format": _FORMAT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,9 @@ class MaxPoolGrad(_PoolOp):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Linear in `grad` only."""
         images, pooled, _ = op.inputs
-        return None, None, g.MaxPoolGradGrad(images, pooled, dy, **self.same_attrs(op))
+        attrs = self.same_attrs(op)
+        del attrs["explicit_paddings"]  # TensorFlow's op has none: refused where they are used
+        return None, None, g.MaxPoolGradGrad(images, pooled, dy, **attrs)
 
 
 @register
@@ -265,8 +267,7 @@ class MaxPoolGradGrad(_PoolOp):
     """For every window the element of `grad` at the place of its first maximum."""
 
     inputs = "orig_input: T, orig_output: T, grad: T"
-    # TensorFlow's op has no explicit paddings; ours has, so that every MaxPool has its gradients.
-    attrs = {**_MAX_ATTRS, "T": type_attr(REAL)}
+    attrs = {**_PLAIN_ATTRS, "T": type_attr(REAL)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of the pooled images."""
@@ -302,7 +303,7 @@ class AvgPool(_PoolOp):
     """The mean of every window, per channel; padding does not count."""
 
     inputs = "value: T"
-    attrs = {**_AVG_ATTRS, "T": type_attr(FLOATING)}
+    attrs = {**_PLAIN_ATTRS, "T": type_attr(FLOATING)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(batch, windows over height, windows over width, channels)."""
@@ -336,7 +337,7 @@ class AvgPoolGrad(_PoolOp):
     """The gradient of `AvgPool`: each window's `grad` in equal parts over its elements."""
 
     inputs = "orig_input_shape: int32, grad: T"
-    attrs = {**_AVG_ATTRS, "T": type_attr(FLOATING)}
+    attrs = {**_PLAIN_ATTRS, "T": type_attr(FLOATING)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape given."""

@@ -216,7 +216,7 @@ CASES = [
             "VALID",
             np.max,
         ),
-        **ONE,
+        gradient=(0,),
     ),
     OpCase(  # the first of equal maxima gets the gradient
         "MaxPoolGrad",
