@@ -104,6 +104,7 @@ class RunningSteps:
             futures.extend(start())  # What was started before a failure is in the list, too.
             failed = self._wait(step_id, futures, timeout_s, ends_early)
             if not failed:
+                self._check_cancelled(step_id)
                 return [future.result() for future in futures]
             first = _first_cause(failed)
             self._finish(step_id, CancelledError(message=f"The step failed elsewhere: {first}"))
@@ -142,6 +143,13 @@ class RunningSteps:
                 for link in self._links if told else ():
                     link.end_loop(step_id, min(counts))
         return []
+
+    def _check_cancelled(self, step_id: int) -> None:
+        """Passes unless the step was cancelled, even if all of it was done before workers knew."""
+        with self._lock:
+            reason = self._reasons[step_id]
+        if reason is not None:
+            raise reason
 
     def _cause(self, step_id: int, failures: Sequence[BaseException]) -> BaseException:
         first = _first_cause(failures)

@@ -1,0 +1,373 @@
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import (
+    CancelledError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutOfRangeError,
+    UnavailableError,
+)
+from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.master.driver import DriverMaster, DriverSession, RunningLoop
+from sparkflow_runtime.resources.batch_source import ArraySource
+from sparkflow_runtime.testing.graphs import const, graph_def, node, placeholder, variable
+from sparkflow_runtime.testing.local_cluster import LocalCluster
+from sparkflow_runtime.transport.threads import DaemonThreads
+
+PS = "/job:ps/task:0"
+WORKER = "/job:worker"
+WAIT_S = 60
+
+
+class Stalling:
+    """A source that gives some batches and then waits until it is closed or released."""
+
+    def __init__(self, batches: int) -> None:
+        self.left = batches
+        self.stalled = threading.Event()
+        self.released = threading.Event()
+
+    def next_batch(self) -> tuple[np.ndarray, ...]:
+        if self.left:
+            self.left -= 1
+            return (np.float32([1, 1]),)
+        self.stalled.set()
+        assert self.released.wait(WAIT_S)
+        raise OutOfRangeError(message="closed")
+
+    def close(self) -> None:
+        self.released.set()
+
+
+def training(device: str = WORKER) -> list[Node]:
+    """Adds the sum of each batch of `x` to variable `total` on the ps; `loss` is the sum."""
+    kinds: dict[str, Any] = {"output_types": [dtypes.float32], "output_shapes": [(None,)]}
+    return [
+        variable("total", (), device=PS),
+        const("zero", 0.0, device=PS),
+        node("init", "Assign", "total", "zero", device=PS),
+        node("data", "IteratorV2", shared_name="train", container="", device=device, **kinds),
+        node("x", "IteratorGetNext", "data", device=device, **kinds),
+        const("axis", [0], dtypes.int32),
+        node("loss", "Sum", "x", "axis", device=device),
+        node("rows", "Size", "x", device=device),
+        node("before", "Identity", "total", device=PS),
+        node("step", "AddV2", "loss", "before", device=device),
+        node("delta", "Sub", "step", "before", device=device),
+        node("train", "AssignAdd", "total", "delta", device=PS, use_locking=True),
+    ]
+
+
+def collect(loop: RunningLoop) -> tuple[list[np.ndarray], list[int]]:
+    """All values per fetch, and the numbers of the steps they belong to."""
+    numbers: list[int] = []
+    columns: list[list[np.ndarray]] = []
+    for update in loop.updates():
+        numbers += range(update.first_step, update.first_step + update.num_steps)
+        columns = columns or [[] for _ in update.values]
+        for column, values in zip(columns, update.values, strict=True):
+            assert len(values) == update.num_steps
+            column += list(values)
+        assert 0 <= update.waited_s <= update.elapsed_s + 1e-3
+    return [np.array(column) for column in columns], numbers
+
+
+@contextlib.contextmanager
+def deadline(driver: DriverMaster, seconds: float = WAIT_S) -> Iterator[None]:
+    """Closes the driver's channels, which ends every wait, when the body takes too long."""
+    timer = threading.Timer(seconds, driver.close)
+    timer.start()
+    try:
+        yield
+        assert timer.is_alive(), "took too long"
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(1, 2, token="t") as made:
+        yield made
+
+
+@pytest.fixture
+def driver(cluster: LocalCluster) -> Iterator[DriverMaster]:
+    made = DriverMaster(cluster.cluster, "t")
+    with deadline(made):
+        yield made
+    made.close()
+    for server in cluster.servers:
+        server.resources.clear()
+
+
+def open_(driver: DriverMaster, worker: int = 0) -> DriverSession:
+    filters = ["/job:ps", f"/job:worker/task:{worker}"]
+    return driver.create_session(graph_def(*training()), device_filters=filters)
+
+
+def feed(cluster: LocalCluster, source: Any, worker: int = 0) -> None:
+    cluster.server("worker", worker).resources.put("", "train", source)
+
+
+def nothing_runs(cluster: LocalCluster) -> None:
+    """Passes when no task keeps anything of a step."""
+    wait = threading.Event()
+    for server in cluster.servers:
+        for _ in range(200):
+            if not server.worker.rendezvous._steps:
+                break
+            wait.wait(0.05)  # clean-up is told to workers, not waited for
+        assert server.worker.rendezvous._steps == {}
+        assert server.worker._sessions == {}
+
+
+def test_a_loop_of_n_steps(cluster: LocalCluster, driver: DriverMaster) -> None:
+    feed(cluster, ArraySource([np.arange(1, 101, dtype=np.float32)], 2, epochs=None))
+    session = open_(driver)
+    session.run([], {}, ["init"])
+    loop = session.start_loop(["loss:0", "rows:0"], ["train"], 50, first_step=7)
+    (losses, rows), numbers = collect(loop)
+    assert numbers == list(range(7, 57))
+    assert rows.tolist() == [2] * 50
+    assert losses.tolist() == [4 * i + 3 for i in range(50)]
+    assert session.run(["total:0"], {}, []) == [5050]
+    session.close()
+    nothing_runs(cluster)
+
+
+def test_a_loop_ends_with_its_data_and_drops_no_short_batch(
+    cluster: LocalCluster, driver: DriverMaster
+) -> None:
+    feed(cluster, ArraySource([np.ones(1001, np.float32)], 10))
+    session = open_(driver)
+    session.run([], {}, ["init"])
+    (rows, x), numbers = collect(session.start_loop(["rows:0", "loss:0"], ["train"]))
+    assert numbers == list(range(101))
+    assert rows.tolist() == [10] * 100 + [1]
+    assert x.sum() == 1001
+    assert session.run(["total:0"], {}, []) == [1001]
+    # The source is exhausted: the next loop has no step.
+    assert collect(session.start_loop(["rows:0"], ["train"])) == ([], [])
+    session.close()
+    nothing_runs(cluster)
+
+
+def test_batches_of_different_size_can_be_fetched(
+    cluster: LocalCluster, driver: DriverMaster
+) -> None:
+    feed(cluster, ArraySource([np.arange(25, dtype=np.float32)], 10))
+    session = open_(driver)
+    updates = list(session.start_loop(["x:0"], []).updates())
+    assert [update.values[0].shape for update in updates][-1] == (1, 5)
+    assert np.concatenate([u.values[0].reshape(-1) for u in updates]).tolist() == list(range(25))
+    session.close()
+
+
+def test_a_task_that_only_sends_ends_with_the_loop(
+    cluster: LocalCluster, driver: DriverMaster
+) -> None:
+    feed(cluster, ArraySource([np.ones(300, np.float32)], 1))
+    session = open_(driver)
+    session.run([], {}, ["init"])
+    # `step` reads the variable, nothing goes back to the ps: without a bound it would run away.
+    (values,), numbers = collect(session.start_loop(["step:0"], []))
+    assert len(numbers) == 300
+    assert set(values.tolist()) == {1}
+    session.close()
+    nothing_runs(cluster)
+
+
+def test_loops_of_several_sessions_share_the_variables(
+    cluster: LocalCluster, driver: DriverMaster
+) -> None:
+    sessions = [open_(driver, worker) for worker in (0, 1)]
+    sessions[0].run([], {}, ["init"])
+    for worker in (0, 1):
+        feed(cluster, ArraySource([np.ones(100, np.float32)], 1), worker)
+    loops = [session.start_loop(["rows:0"], ["train"]) for session in sessions]
+    for loop in loops:
+        assert len(collect(loop)[1]) == 100
+    assert sessions[1].run(["total:0"], {}, []) == [200]
+    for session in sessions:
+        session.close()
+    nothing_runs(cluster)
+
+
+def test_a_loop_without_fetches_counts_its_steps(
+    cluster: LocalCluster, driver: DriverMaster
+) -> None:
+    feed(cluster, ArraySource([np.ones(5, np.float32)], 1))
+    session = open_(driver)
+    session.run([], {}, ["init"])
+    values, numbers = collect(session.start_loop([], ["train"]))
+    assert (values, numbers) == ([], list(range(5)))
+    session.close()
+
+
+def test_an_error_ends_all_tasks_with_its_own_text(
+    cluster: LocalCluster, driver: DriverMaster
+) -> None:
+    class Wrong(Stalling):
+        def next_batch(self) -> tuple[np.ndarray, ...]:
+            if self.left:
+                return super().next_batch()
+            return (np.zeros((2, 2), np.float32),)
+
+    feed(cluster, Wrong(20))
+    session = open_(driver)
+    session.run([], {}, ["init"])
+    loop = session.start_loop(["loss:0"], ["train"])
+    seen: list[int] = []
+    with pytest.raises(InvalidArgumentError) as info:
+        seen.extend(update.num_steps for update in loop.updates())
+    assert sum(seen) == 20  # what was done before is reported
+    assert "Component 0 of the batch is float32 (2, 2)" in str(info.value)
+    assert "[[node 'x' (IteratorGetNext) on /job:worker/replica:0/task:0" in str(info.value)
+    # The session goes on; the ps may have been stopped before it applied the last step.
+    assert session.run(["total:0"], {}, [])[0] in (38, 40)
+    session.close()
+    nothing_runs(cluster)
+
+
+@pytest.mark.parametrize("way", ["stop", "close"])
+def test_a_running_loop_can_be_ended(cluster: LocalCluster, driver: DriverMaster, way: str) -> None:
+    source = Stalling(3)
+    feed(cluster, source)
+    session = open_(driver)
+    session.run([], {}, ["init"])
+    loop = session.start_loop(["loss:0"], ["train"])
+    assert source.stalled.wait(WAIT_S)
+    threads = DaemonThreads(1, "release")
+    # The kernel that waits for data cannot be interrupted by the step; its source can.
+    threads.submit(lambda: source.close() if source.stalled.wait(WAIT_S) else None)
+    if way == "stop":
+        loop.stop("enough")
+    else:
+        session.close()
+    with pytest.raises(CancelledError, match="enough" if way == "stop" else "session was closed"):
+        collect(loop)
+    session.close()
+    threads.shutdown()
+    nothing_runs(cluster)
+
+
+def test_a_closed_session_begins_nothing(cluster: LocalCluster, driver: DriverMaster) -> None:
+    session = open_(driver)
+    session.run([], {}, ["init"])
+    session.close()
+    session.close()
+    with pytest.raises(Exception, match="The session is closed"):
+        session.start_loop(["loss:0"], [], 1)
+
+
+def test_fetches_of_a_loop_must_be_on_one_device(
+    cluster: LocalCluster, driver: DriverMaster
+) -> None:
+    session = open_(driver)
+    with pytest.raises(InvalidArgumentError, match=r"on one device.*job:ps.*job:worker|on one"):
+        session.start_loop(["loss:0", "before:0"], [], 1)
+    with pytest.raises(NotFoundError, match="no node 'gone'"):
+        session.start_loop(["gone:0"], [], 1)
+    with pytest.raises(InvalidArgumentError, match="at least one operation"):
+        session.start_loop([], [], 1)
+    session.close()
+
+
+def test_filters_choose_the_task_of_unnumbered_devices(
+    cluster: LocalCluster, driver: DriverMaster
+) -> None:
+    session = open_(driver, 1)
+    feed(cluster, ArraySource([np.ones(1, np.float32)], 1), 1)
+    assert session.run(["loss:0"], {}, []) == [1]
+    session.close()
+    with pytest.raises(InvalidArgumentError, match="'/job:tpu' matches none of /job:ps"):
+        driver.create_session(graph_def(), device_filters=["/job:tpu"])
+
+
+def test_steps_with_feeds(cluster: LocalCluster, driver: DriverMaster) -> None:
+    nodes = [
+        placeholder("a", (None,), device=PS),
+        node("b", "Neg", "a", device=WORKER),
+        node("c", "Neg", "b", device=PS),
+    ]
+    session = driver.create_session(graph_def(*nodes))
+    values = session.run(["b:0", "c:0"], {"a:0": np.float32([1, 2])}, [])
+    assert [value.tolist() for value in values] == [[-1, -2], [1, 2]]
+    with pytest.raises(InvalidArgumentError, match="Feed 0 has dtype float64, expected float32"):
+        session.run(["b:0"], {"a:0": np.zeros(1)}, [])
+    session.close()
+
+
+@pytest.fixture
+def processes() -> Iterator[LocalCluster]:
+    with LocalCluster(1, 2, token="t", processes=True) as made:
+        yield made
+
+
+@pytest.mark.parametrize("victim", [("worker", 0), ("ps", 0)])
+def test_a_killed_task_is_named(processes: LocalCluster, victim: tuple[str, int]) -> None:
+    driver = DriverMaster(processes.cluster, "t")
+    ones = [
+        variable("total", (), device=PS),
+        const("one", 1.0, device=WORKER),
+        node("init", "Assign", "total", "one", device=PS),
+        node("before", "Identity", "total", device=PS),
+        node("delta", "RandomUniform", "shape", device=WORKER, T=dtypes.int32),
+        const("shape", [], dtypes.int32),
+        node("sum", "AddV2", "before", "delta", device=WORKER),
+        node("train", "AssignAdd", "total", "sum", device=PS),
+    ]
+    with deadline(driver):
+        session = driver.create_session(
+            graph_def(*ones), device_filters=["/job:ps", "/job:worker/task:0"]
+        )
+        session.run([], {}, ["init"])
+        loop = session.start_loop(["delta:0"], ["train"], None)
+        updates = loop.updates()
+        assert next(updates).num_steps > 0
+        processes.kill(*victim)
+        name = f"Task /job:{victim[0]}(/replica:0)?/task:{victim[1]} at 127.0.0.1:.* cannot be"
+        with pytest.raises(UnavailableError, match=name):
+            for _ in updates:
+                pass
+        session.close()
+        # The others still serve: a new session over them works.
+        other = driver.create_session(
+            graph_def(const("c", 3.0, device="/job:worker/task:1")),
+            device_filters=["/job:worker/task:1"],
+        )
+        assert other.run(["c:0"], {}, []) == [3]
+        other.close()
+    driver.close()
+
+
+def test_tasks_end_the_steps_of_a_master_that_is_gone(
+    cluster: LocalCluster, driver: DriverMaster
+) -> None:
+    source = Stalling(3)
+    feed(cluster, source)
+    session = open_(driver)
+    session.run([], {}, ["init"])
+    loop = session.start_loop(["loss:0"], ["train"])
+    assert source.stalled.wait(WAIT_S)
+    for link in driver._links.values():
+        link.close()  # as if its process had been killed
+    source.close()
+    with pytest.raises((CancelledError, UnavailableError)):
+        collect(loop)
+    wait = threading.Event()
+    for server in cluster.servers:
+        for _ in range(400):
+            if not server.worker.rendezvous._steps:
+                break
+            wait.wait(0.05)
+        assert server.worker.rendezvous._steps == {}
+        server.worker._sessions.clear()  # sessions outlive their master: there is no lease yet
