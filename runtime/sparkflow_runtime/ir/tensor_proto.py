@@ -177,7 +177,11 @@ def _import_values(
 
 def _import_strings(proto: TensorProto, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     count = math.prod(shape)
-    given = list(proto.string_val)
+    given = (
+        _split_texts(proto.tensor_content, count)
+        if proto.tensor_content
+        else list(proto.string_val)
+    )
     if len(given) > count or (len(given) < count and len(given) != 1):
         raise InvalidArgumentError(
             message=f"A string tensor of shape {shape} holds {count} values, not {len(given)}"
@@ -188,6 +192,34 @@ def _import_strings(proto: TensorProto, shape: tuple[int, ...]) -> np.ndarray[An
     array = np.empty(count, np.object_)
     array[:] = given
     return array.reshape(shape)
+
+
+def _split_texts(content: bytes, count: int) -> list[bytes]:
+    """Texts as TensorFlow's C API packs them: their lengths as varints, then their bytes."""
+    sizes: list[int] = []
+    position = size = shift = 0
+    while len(sizes) < count:
+        if position == len(content) or shift > 28:
+            raise InvalidArgumentError(
+                message=f"A string tensor lacks the lengths of its {count} texts"
+            )
+        byte = content[position]
+        position += 1
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            sizes.append(size)
+            size = shift = 0
+    if position + sum(sizes) != len(content):
+        raise InvalidArgumentError(
+            message=f"A string tensor announces {sum(sizes)} bytes, the message carries "
+            f"{len(content) - position}"
+        )
+    texts = []
+    for size in sizes:
+        texts.append(content[position : position + size])
+        position += size
+    return texts
 
 
 def _require_fillable(dtype: DType, shape: tuple[int, ...]) -> None:

@@ -53,6 +53,10 @@ def _tensor(dtype: int, sizes: tuple[int, ...] = (), **fields: object) -> Tensor
         (_tensor(10, (1,), bool_val=[True]), np.array([True])),
         (_tensor(23, (1,), uint64_val=[2**64 - 1]), np.array([2**64 - 1], np.uint64)),
         (_tensor(7, (2,), string_val=[b"x"]), np.array([b"x", b"x"], object)),
+        (
+            _tensor(7, (3,), tensor_content=b"\x01\x00\x80\x01" + b"a" + b"b" * 128),
+            np.array([b"a", b"", b"b" * 128], object),
+        ),
     ],
 )
 def test_values_in_fields(proto: TensorProto, expected: np.ndarray) -> None:
@@ -78,6 +82,9 @@ def test_values_in_fields(proto: TensorProto, expected: np.ndarray) -> None:
         (_tensor(8, (1,), scomplex_val=[1]), "cannot be read"),
         (_tensor(7, (3,), string_val=[b"a", b"b"]), "holds 3 values, not 2"),
         (_tensor(7, (1,)), "holds 1 values, not 0"),
+        (_tensor(7, (2,), tensor_content=b"\x01"), "lacks the lengths of its 2"),
+        (_tensor(7, (1,), tensor_content=b"\xff" * 9), "lacks the lengths of its 1"),
+        (_tensor(7, (1,), tensor_content=b"\x05abc"), "announces 5 bytes, the message carries 3"),
     ],
 )
 def test_malformed_tensors_are_refused(proto: TensorProto, text: str) -> None:
