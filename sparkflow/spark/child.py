@@ -36,9 +36,7 @@ def main() -> None:
     # Imported late, so that the lines above are in force while numpy and gRPC load.
     from sparkflow.spark.layout import TaskName
     from sparkflow.spark.registration import RegistrationClient
-    from sparkflow_runtime.device.host_memory import keep_freed_memory
 
-    keep_freed_memory()
     name = TaskName(config["job"], config["task"])
     client = RegistrationClient(config["driver"], config["token"])
     try:

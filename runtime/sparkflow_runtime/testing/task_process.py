@@ -18,7 +18,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-from sparkflow_runtime.device.host_memory import keep_freed_memory
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.server import Server
 
@@ -75,5 +74,4 @@ def _die_with_parent() -> None:
 
 if __name__ == "__main__":
     _die_with_parent()
-    keep_freed_memory()
     serve(sys.stdin, sys.stdout)

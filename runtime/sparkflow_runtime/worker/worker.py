@@ -12,6 +12,7 @@ from typing import Any
 
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.device.device import Device, task_devices
+from sparkflow_runtime.device.host_memory import keep_freed_memory
 from sparkflow_runtime.errors import (
     CancelledError,
     InvalidArgumentError,
@@ -52,7 +53,8 @@ class _Session:
 class Worker:
     """One task's worker. Safe to use from several threads.
 
-    `_lock` guards `_sessions` and `_peers`.
+    Making one has the process keep freed memory, see `device.host_memory`. `_lock` guards
+    `_sessions` and `_peers`.
 
     Attributes:
         task: The task's name, `/job:worker/replica:0/task:0`.
@@ -63,6 +65,7 @@ class Worker:
     """
 
     def __init__(self, job: str = "localhost", index: int = 0, *, gpus: int = 0) -> None:
+        keep_freed_memory()
         self.devices: list[Device] = task_devices(job, index, gpus)
         self.task = self.devices[0].spec.task_name
         self.resources = Resources()
