@@ -34,7 +34,8 @@ def constant_array(value: Any, dtype: DType | None = None) -> Array:
         if array.dtype.kind in "OSU":
             return _strings(value, array, dtype)
         wanted = dtypes.as_dtype(array.dtype) if dtype is None else dtype
-        return array.astype(wanted.as_numpy_dtype, copy=False)
+        # A copy: the caller may change the array later, but a constant stays as it was made.
+        return array.astype(wanted.as_numpy_dtype)
     try:
         array = np.asarray(value)
     except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
@@ -269,9 +269,11 @@ class BaseSession:
         return error
 
     def __del__(self) -> None:
-        # A session that nobody closed must not keep its master's threads and connection.
+        # A session that nobody closed must not keep its master's threads and connection. Nobody is
+        # left to hear of a failure.
         if getattr(self, "_client", None) is not None:
-            self.close()
+            with suppress(Exception):
+                self.close()
 
 
 class Session(BaseSession):

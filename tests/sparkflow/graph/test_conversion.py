@@ -76,6 +76,13 @@ def test_default_dtypes(given, dtype, expected):
     assert constant_array(given, dtype).dtype == expected
 
 
+def test_a_constant_does_not_change_with_the_array_it_was_made_from():
+    array = np.zeros(3)
+    constant = tf.constant(array)
+    array[0] = 7.0
+    np.testing.assert_array_equal(value(constant), [0.0, 0.0, 0.0])
+
+
 def test_texts_are_bytes():
     array = constant_array([["a", b"b"], ["ü", ""]])
     assert array.tolist() == [[b"a", b"b"], ["ü".encode(), b""]]
