@@ -62,14 +62,14 @@ def draw(path: Path, digits: Any, found: Any, history: Any) -> None:
     from matplotlib import pyplot as plt
 
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-    left.semilogy(history.epoch_loss)
+    left.semilogy(range(1, len(history.epoch_loss) + 1), history.epoch_loss)
     left.set(xlabel="epoch", ylabel="cross entropy", title="Training loss")
     matrix = np.zeros((CLASSES, CLASSES), int)
     np.add.at(matrix, (found["label"], found["prediction"].astype(int)), 1)
     middle.imshow(np.log1p(matrix), cmap="Blues")
     for (row, column), count in np.ndenumerate(matrix):
         if count:
-            middle.text(column, row, str(count), ha="center", va="center", fontsize=7)
+            middle.text(column, row, str(count), ha="center", va="center", color="0.5", fontsize=8)
     middle.set(xlabel="found", ylabel="digit", title="Digits that were held out")
     middle.set(xticks=range(CLASSES), yticks=range(CLASSES))
     wrong = found[found["label"] != found["prediction"]].head(12)

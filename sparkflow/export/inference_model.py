@@ -179,10 +179,14 @@ class InferenceModel:
 
 
 class Predictor:
-    """Runs a model on numpy arrays. Safe to use from several threads; close it after use."""
+    """Runs a model on numpy arrays. Safe to use from several threads; close it after use.
+
+    Attributes:
+        dim: Features per row.
+    """
 
     def __init__(self, model: InferenceModel) -> None:
-        self._dim = model.signature.dim
+        self.dim = model.signature.dim
         self._names = [output.name for output in model.signature.outputs]
         self._session: SessionClient = open_session()
         self._session.extend(freeze_graph(model.graph_def, model.variables))
@@ -197,9 +201,9 @@ class Predictor:
             InvalidArgumentError: The features have another shape.
         """
         rows = np.ascontiguousarray(features, np.float32)
-        if rows.ndim != 2 or rows.shape[1] != self._dim:
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise InvalidArgumentError(
-                message=f"The model takes features of shape (batch, {self._dim}), got {rows.shape}"
+                message=f"The model takes features of shape (batch, {self.dim}), got {rows.shape}"
             )
         return {
             name: np.asarray(value)

@@ -117,7 +117,7 @@ def predict_batches(
     """
     predictor = _load(model_files)
     for batch in batches:
-        features = _features(batch)
+        features = _features(batch) if len(batch) else np.zeros((0, predictor.dim), np.float32)
         parts: dict[str, list[npt.NDArray[Any]]] = {each.output: [] for each in columns}
         # At least once, so that outputs of no rows have their shape.
         for start in range(0, max(len(features), 1), batch_size):
@@ -136,8 +136,6 @@ def _features(batch: pa.Array) -> npt.NDArray[np.float32]:
             f"{len(batch)} rows. Drop these rows or replace the nulls before transform"
         )
     lengths = np.diff(batch.offsets.to_numpy())
-    if len(lengths) == 0:
-        return np.zeros((0, 0), np.float32)
     if lengths.min() != lengths.max():
         raise InvalidArgumentError(
             message=f"The features of a batch have {lengths.min()} to {lengths.max()} elements; "
