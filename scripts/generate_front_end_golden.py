@@ -6,7 +6,8 @@ Run with a Python that has TensorFlow; tests replay the files without it:
 
 Every entry is a line of Python that means the same to `tensorflow.compat.v1` and to sparkflow:
 
-- `graphs.json`: a statement, and the nodes it adds (name, type, inputs, control inputs, device);
+- `graphs.json`: a statement, and the nodes it adds (name, type, inputs, control inputs,
+  device, colocation);
 - `values.json`: an expression, its value, and its gradients;
 - `prints.json`: an expression, and its `repr` or the exception it raises.
 """
@@ -301,7 +302,6 @@ tf.matmul(x, x, transpose_a=True)
 tf.range(3, 18, 3)
 tf.range(0.0, 1.0, 0.25)
 tf.one_hot([1, -1], 3, on_value=5, off_value=2, axis=0)
-tf.glorot_uniform_initializer()([3, 4]) * 0.0
 tf.constant([1, 2], shape=[5])
 tf.expand_dims(x, -1) * tf.ones([3])
 tf.squeeze(tf.ones([1, 2, 1]), [0])
@@ -490,11 +490,18 @@ def graphs() -> dict[str, Any]:
                     [tensor.name for tensor in op.inputs],
                     sorted(each.name for each in op.control_inputs),
                     op.device,
+                    colocated(op),
                 ]
                 for op in graph.get_operations()[before:]
             ]
         entries.append({"statement": statement, "nodes": nodes})
     return {"preamble": GRAPH_PREAMBLE, "entries": entries}
+
+
+def colocated(op: tf.Operation) -> list[str]:
+    """The nodes whose device the node shares."""
+    groups = [group.decode() for group in op.colocation_groups()]
+    return [group for group in groups if group != f"loc:@{op.name}"]
 
 
 def values() -> dict[str, Any]:

@@ -112,7 +112,7 @@ def with_dependencies(dependencies: Sequence[Any], output: Any, name: str | None
     with graph.as_default(), graph.name_scope(name or "control_dependency") as scope:
         if isinstance(output, Operation):
             return group(*dependencies, output, name=scope)
-        with graph.control_dependencies(list(dependencies)):
+        with graph.colocate_with(output), graph.control_dependencies(list(dependencies)):
             return identity(output, scope)
 
 

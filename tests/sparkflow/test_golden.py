@@ -22,7 +22,10 @@ def load(name: str, key: str) -> list[Any]:
 
 def described(op: tf.Operation) -> list[Any]:
     controls = sorted(each.name for each in op.control_inputs)
-    return [op.name, op.type, [tensor.name for tensor in op.inputs], controls, op.device]
+    groups = [group.decode() for group in op.colocation_groups()]
+    colocated = [group for group in groups if group != f"loc:@{op.name}"]
+    inputs = [tensor.name for tensor in op.inputs]
+    return [op.name, op.type, inputs, controls, op.device, colocated]
 
 
 @pytest.mark.parametrize(("preamble", "entry"), load("graphs", "statement"))
