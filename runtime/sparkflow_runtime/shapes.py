@@ -92,7 +92,7 @@ def broadcast(a: Shape, b: Shape) -> Shape:
     """
     if a is None or b is None:
         return None
-    if a == b and None not in a:
+    if a == b:
         return a
     longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
     padded = (1,) * (len(longer) - len(shorter)) + shorter
