@@ -84,7 +84,7 @@ def describe_spark_failure(error: BaseException) -> str:
 
     Of a failed Python task it is the task's own traceback, of other failures the first line.
     """
-    text = str(error)
+    text = re.sub(r"\AAn error occurred while calling [^\n]*\n: ", "", str(error))
     python = re.search(
         r"Traceback \(most recent call last\):.*?(?=\n\s*\n|\n\s*at |\Z)", text, re.S
     )

@@ -39,13 +39,19 @@ def to_exception(failures: Sequence[Event]) -> Exception:
     Args:
         failures: All failures in the order in which the driver learnt of them; at least one.
     """
-    cause = next((event for event in failures if is_cause(event)), None)
-    # A job that fails because of its task says less than the task itself.
-    if isinstance(cause, JobEnded):
-        cause = next((event for event in failures if isinstance(event, TaskFailed)), cause)
+    cause = next(filter(is_cause, failures), None)
+    if cause is not None and not isinstance(cause, JobEnded):
+        return _exception(cause)
+    # Which task failed says more than that the job did.
+    failed = next((event for event in failures if isinstance(event, TaskFailed)), None)
+    if failed is not None:
+        return _exception(failed)
+    gone = next((event for event in failures if isinstance(event, TaskGone)), None)
+    if gone is None:
+        return _exception(cause or failures[0])
     if cause is None:
-        cause = next((event for event in failures if isinstance(event, TaskGone)), failures[0])
-    return _exception(cause)
+        return _exception(gone)
+    return SparkTrainingError(f"{_exception(gone)}. {_exception(cause)}")
 
 
 def _exception(event: Event) -> Exception:

@@ -84,6 +84,10 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
             rows = write_rows(batches, folder / _ROWS_FILE, config.dim)
             child.send({"path": str(folder / _ROWS_FILE) if rows else None})
             child.wait()
+        except Exception as error:
+            # Spark will tell the driver as well, but later and with the JVM's stack around it.
+            _report(config, name, error)
+            raise
         finally:
             child.end()
     finally:
@@ -186,7 +190,7 @@ class Child:
         """Blocks until the child ends.
 
         Raises:
-            SparkTrainingError: It ended badly. The driver is told, too.
+            SparkTrainingError: It ended badly.
         """
         code = self._process.wait()
         self._reader.join(_END_TIMEOUT_S)
@@ -195,7 +199,6 @@ class Child:
         text = f"The process of {self._name} on {_host()} {describe_exit(code)}"
         if self._tail:
             text += ". Its last words:\n" + "".join(self._tail).rstrip()
-        self._report(text)
         raise SparkTrainingError(text)
 
     def end(self) -> None:
@@ -220,15 +223,18 @@ class Child:
             sys.stderr.write(f"[{self._name}] {line}")
             sys.stderr.flush()
 
-    def _report(self, text: str) -> None:
-        # Loading gRPC takes a while, and only failures need it here.
-        from sparkflow.spark.registration import RegistrationClient
 
-        client = RegistrationClient(self._config.driver, self._config.token)
-        try:
-            client.report_failure(self._name, _host(), text)
-        finally:
-            client.close()
+def _report(config: JobConfig, name: TaskName, error: Exception) -> None:
+    # Loading gRPC takes a while, and only failures need it here.
+    from sparkflow.spark.registration import RegistrationClient
+
+    # Our own text says all; of what others raise, the driver shows the traceback.
+    own = isinstance(error, SparkTrainingError)
+    client = RegistrationClient(config.driver, config.token)
+    try:
+        client.report_failure(name, _host(), str(error) if own else error)
+    finally:
+        client.close()
 
 
 def describe_exit(code: int) -> str:

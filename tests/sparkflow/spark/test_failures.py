@@ -40,6 +40,12 @@ JOB = JobEnded(RuntimeError("Job aborted due to stage failure: ...\n\tat org.apa
             id="a lost machine",
         ),
         pytest.param(
+            [UNREACHABLE, GONE, JOB],
+            SparkTrainingError,
+            "^The process of worker task 1 on node7 has gone: .*The Spark job failed: Job aborted",
+            id="a lost executor",
+        ),
+        pytest.param(
             [BAD_LABEL, KILLED, JOB],
             InvalidArgumentError,
             r"^In worker task 1: label 12 is outside \[0, 10\)$",

@@ -1,0 +1,65 @@
+"""`SparkTrainer` with executors that are processes of their own: local-cluster[2,2,1024]."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+PROGRAM = Path(__file__).with_name("local_cluster_program.py")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[[str], "subprocess.Popen[str]"]:
+    def start(what: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, str(PROGRAM), str(tmp_path), what],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+
+    return start
+
+
+def _outcome(process: "subprocess.Popen[str]") -> Any:
+    with process:
+        said, _ = process.communicate()
+    assert process.returncode == 0
+    (line,) = (line for line in said.splitlines() if line.startswith("{"))
+    return json.loads(line)
+
+
+def test_training_on_executors(start: Callable[[str], "subprocess.Popen[str]"]) -> None:
+    outcome = _outcome(start("fit"))
+    assert outcome["steps"] == 30 * 20
+    assert outcome["worst"] < 0.05
+    assert outcome["left"] == 0
+
+
+def test_a_lost_executor(start: Callable[[str], "subprocess.Popen[str]"]) -> None:
+    outcome = _outcome(start("kill executor"))
+    assert outcome["error"].startswith("SparkTrainingError: The process of ")
+    assert " has gone: it was killed, or its machine was lost" in outcome["error"]
+    assert outcome["left"] == 0
+
+
+def test_a_lost_driver(start: Callable[[str], "subprocess.Popen[str]"]) -> None:
+    process = start("wait to be killed")
+    with process:
+        assert process.stdout is not None
+        children = json.loads(next(line for line in process.stdout if line.startswith("{")))
+        process.kill()
+    deadline = time.monotonic() + 60
+    waiting = [Path(f"/proc/{pid}") for pid in children["children"]]
+    assert len(waiting) == 3
+    while any(path.exists() for path in waiting):
+        assert time.monotonic() < deadline, "training processes outlived the driver"
+        time.sleep(0.1)  # processes of others: there is nothing to wait on
