@@ -231,7 +231,7 @@ class _Backward:
                 found = tuple_of(found)
         for tensor, grad in zip(op.inputs, found, strict=True):
             if grad is not None:
-                if isinstance(grad, Tensor) and tensor._shape is not None:
+                if isinstance(grad, Tensor) and tensor._shape not in (None, grad._shape):
                     _merge_shape(grad, tensor, op)
                 self._parts.setdefault(tensor, []).append(grad)
 
