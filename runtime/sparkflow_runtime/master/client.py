@@ -108,7 +108,9 @@ class LocalSession:
     ) -> tuple[list[Any], RunMetadata | None]:
         """See `SessionClient`."""
         executable = self._session.prepare(list(feeds), fetches, targets)
-        values = executable.run([np.asarray(value) for value in feeds.values()])
+        timeout_s = options.timeout_in_ms / 1000 if options and options.timeout_in_ms else None
+        args = [np.asarray(value) for value in feeds.values()]
+        values = executable.run(args, timeout_s=timeout_s)
         if options is None:
             return values, None
         metadata = RunMetadata()

@@ -16,7 +16,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 MAX_COPIED_CONSTANT_BYTES: Final = 1 << 16
@@ -76,6 +76,7 @@ def partition(graph: Graph) -> list[Partition]:
     Raises:
         InvalidArgumentError: A reference or resource handle would have to cross devices.
     """
+    graph = _read_at_home(graph)
     order = _constants_near_readers(schedule(graph))
     graph = Graph(order)
     devices = dict.fromkeys(node.device for node in order)
@@ -104,6 +105,36 @@ def _copied(node: Node) -> bool:
         and not node.control_inputs
         and node.attrs["value"].nbytes <= MAX_COPIED_CONSTANT_BYTES
     )
+
+
+def _read_at_home(graph: Graph) -> Graph:
+    """The graph with variables that are read elsewhere read beside them, and the value sent.
+
+    The read waits for what its reader waits for, and is named after it where it fails.
+    """
+    added: dict[tuple[Endpoint, tuple[str, ...]], Node] = {}
+    changed: list[Node] = []
+    for node in graph:
+        expected = registry.lookup(node.op).signature.input_dtypes(node.attrs)
+        replaced: dict[Endpoint, Endpoint] = {}
+        for endpoint, dtype in zip(node.inputs, expected, strict=True):
+            producer = graph[endpoint.node]
+            if dtype.is_ref or producer.device == node.device or not _is_ref(producer, endpoint):
+                continue
+            place = (endpoint, node.control_inputs)
+            if place not in added:
+                attrs = {"T": dtype, SOURCE_ATTR: node.source} if node.source else {"T": dtype}
+                name = f"_read/{node.name}/{len(added)}"
+                inputs, control = (endpoint,), node.control_inputs
+                added[place] = Node(name, "Identity", inputs, control, producer.device, attrs)
+            replaced[endpoint] = Endpoint(added[place].name, 0)
+        changed.append(rewired(node, replaced))
+    return Graph([*changed, *added.values()]) if added else graph
+
+
+def _is_ref(producer: Node, endpoint: Endpoint) -> bool:
+    outputs = registry.lookup(producer.op).signature.output_dtypes(producer.attrs)
+    return outputs[endpoint.slot].is_ref
 
 
 def _constants_near_readers(order: Sequence[Node]) -> list[Node]:

@@ -50,7 +50,7 @@ def prune(
         name = _fresh(graph, f"_retval_{index}_{producer.name}_{endpoint.slot}")
         attrs = {"T": dtype, "index": index, "_class": [f"loc:@{source.node}"]}
         attrs[SOURCE_ATTR] = producer.source
-        added.append(Node(name, "_Retval", (source,), (), producer.device, attrs))
+        added.append(Node(name, "_Retval", (source,), (), "", attrs))
     full = Graph([*(_fed(node, replaced, stand_ins) for node in graph), *added])
     wanted = [stand_ins.get(name, name) for name in targets]
     kept = full.ancestors([*(node.name for node in added if node.op == "_Retval"), *wanted])

@@ -88,9 +88,11 @@ class Worker:
             self._sessions.setdefault(handle, _Session())
 
     def delete_session(self, handle: str) -> None:
-        """Forgets a session and its graphs; unknown ones are ignored."""
+        """Forgets a session, its graphs and resources; unknown ones are ignored."""
         with self._lock:
-            self._sessions.pop(handle, None)
+            session = self._sessions.pop(handle, None)
+        if session is not None:
+            session.resources.clear()
 
     def register(self, session: str, nodes: Sequence[Node]) -> str:
         """Compiles one partition, its nodes in execution order, all on one device of this task.
@@ -223,8 +225,10 @@ class Worker:
         """Ends all steps and drops all state."""
         self.rendezvous.close(CancelledError(message=f"Task {self.task} is shutting down"))
         with self._lock:
-            self._sessions.clear()
+            sessions = list(self._sessions)
             peers = self._peers
+        for session in sessions:
+            self.delete_session(session)
         self.resources.clear()
         peers.close()
 

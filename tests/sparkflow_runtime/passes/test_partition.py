@@ -97,8 +97,8 @@ def test_values_read_before_an_update_are_sent_before_it() -> None:
     order = list(parts[A])
     before, after = sent(parts[A])
     assert before.inputs == (Endpoint("read", 0),)
-    assert after.inputs == (Endpoint("update", 0),)
-    assert after.attrs["T"] == [dtypes.float32]  # the value travels, not the reference
+    assert after.inputs == (Endpoint("_read/b2/0", 0),)
+    assert after.attrs["T"] == [dtypes.float32]
     assert order.index(before.name) < order.index("update") < order.index(after.name)
 
 
@@ -151,6 +151,24 @@ def test_updates_run_after_reads_of_their_level() -> None:
     )
     order = list(parts[A])
     assert order.index("read") < order.index("update") < order.index("ordered")
+
+
+def test_a_variable_read_elsewhere_is_read_beside_it_in_the_reader_s_order() -> None:
+    parts = cut(
+        variable("v", device=A),
+        placeholder("x", device=A),
+        node("update", "AssignAdd", "v", "x", device=A),
+        node("far", "Neg", "v", after=["update"], device=B, _source="m.py:7"),
+        node("early", "Neg", "v", device=B),
+    )
+    order = [n.op if n.op == "_SendBundle" else n.name for n in parts[A].values()]
+    assert order.index("_read/early/1") < order.index("update") < order.index("_read/far/0")
+    read = parts[A]["_read/far/0"]
+    assert (read.op, read.control_inputs, read.source) == ("Identity", ("update",), "m.py:7")
+    assert [n.inputs for n in sent(parts[A])] == [
+        (Endpoint("_read/early/1", 0),),
+        (Endpoint("_read/far/0", 0),),
+    ]
 
 
 def test_handles_cannot_cross() -> None:

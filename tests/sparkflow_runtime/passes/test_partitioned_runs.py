@@ -68,10 +68,7 @@ def random_graph(rng: random.Random) -> tuple[list[Node], Request]:
             owner, last = variables[which]
             after = [last, *after]
             if kind == "read":
-                # Beside its variable, as clients do: a reference that crosses devices is read when
-                # it is sent.
-                read = node(name, "Identity", owner, after=after, _class=[f"loc:@{owner}"], **INT)
-                add(read)
+                add(node(name, "Identity", owner, after=after, device=device(), **INT))
             else:
                 op = rng.choice(["AssignAdd", "AssignSub"])
                 add(node(name, op, owner, a, after=after, **INT), gives=False)

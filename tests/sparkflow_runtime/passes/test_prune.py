@@ -32,7 +32,7 @@ def test_only_what_the_fetches_need_is_kept() -> None:
     fetch = pruned["_retval_0_sum_0"]
     assert fetch.attrs["index"] == 0
     assert fetch.attrs["T"] is dtypes.float32
-    assert (fetch.device, fetch.colocated_with) == ("/job:w", ("sum",))
+    assert (fetch.device, fetch.colocated_with) == ("", ("sum",))
 
 
 @pytest.mark.parametrize(
