@@ -5,7 +5,18 @@ the code is in the modules. Training from a Spark DataFrame is in `sparkflow.spa
 module does not import.
 """
 
-from sparkflow import dtypes, errors, estimator, initializers, layers, losses, nn, train
+from sparkflow import (
+    dtypes,
+    errors,
+    estimator,
+    initializers,
+    layers,
+    losses,
+    math,
+    nn,
+    random,
+    train,
+)
 from sparkflow.gradients import (
     gradients,
 )
@@ -460,6 +471,7 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "losses",
+    "math",
     "matmul",
     "maximum",
     "meshgrid",
@@ -487,6 +499,7 @@ __all__ = [
     "placeholder",
     "placeholder_with_default",
     "pow",
+    "random",
     "random_normal",
     "random_normal_initializer",
     "random_shuffle",
