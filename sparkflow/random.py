@@ -8,7 +8,6 @@ from sparkflow.ops.random import (
     truncated_normal,
 )
 from sparkflow.ops.random import (
-    multinomial as categorical,
 )
 from sparkflow.ops.random import (
     random_normal as normal,
@@ -21,7 +20,6 @@ from sparkflow.ops.random import (
 )
 
 __all__ = [
-    "categorical",
     "multinomial",
     "normal",
     "random_normal",
