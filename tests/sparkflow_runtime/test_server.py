@@ -1,0 +1,193 @@
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from sparkflow_runtime import security
+from sparkflow_runtime.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    UnavailableError,
+)
+from sparkflow_runtime.master.client import open_session
+from sparkflow_runtime.master.service import SERVICE, TENSORFLOW_SERVICE, MasterService
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.server import Server
+from sparkflow_runtime.testing.graphs import const, graph_def, node, variable
+from sparkflow_runtime.testing.local_cluster import LocalCluster
+from sparkflow_runtime.transport import rpc
+from sparkflow_runtime.transport.peers import WORKER_SERVICE
+from sparkflow_runtime.worker import service as worker_service
+from sparkflow_runtime.worker.worker import Worker
+
+
+def cluster_of(*addresses: str) -> ClusterDef:
+    cluster = ClusterDef()
+    job = cluster.job.add(name="worker")
+    for index, address in enumerate(addresses):
+        job.tasks[index] = address
+    return cluster
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server(None, "worker", 0, port=0, token="right")
+    made.start()
+    yield made
+    made.stop()
+
+
+def every_rpc() -> list[Any]:
+    worker = worker_service.methods(Worker())
+    master = MasterService(lambda config: pytest.fail("reached")).methods()
+    tables = [(WORKER_SERVICE, worker), (SERVICE, master), (TENSORFLOW_SERVICE, master)]
+    return [
+        pytest.param(service, name, method, token, id=f"{service.split('.')[0]}-{name}-{token}")
+        for (service, table), token in itertools.product(tables, (None, "wrong"))
+        for name, method in table.items()
+    ]
+
+
+@pytest.mark.parametrize(("service", "name", "method", "token"), every_rpc())
+def test_no_rpc_without_the_token(
+    server: Server, service: str, name: str, method: rpc.Method, token: str | None
+) -> None:
+    with grpc.insecure_channel(server.address) as channel:
+        path = f"/{service}/{name}"
+        call = channel.unary_stream(path) if method.streams else channel.unary_unary(path)
+        with pytest.raises(grpc.RpcError) as info:
+            list(call(b"", metadata=security.metadata(token), timeout=20))
+        assert info.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert "right" not in info.value.details()
+
+
+def test_the_right_token_opens_every_service(server: Server) -> None:
+    with grpc.insecure_channel(server.address) as channel:
+        for service, name in (
+            (WORKER_SERVICE, "GetStatus"),
+            (SERVICE, "ListDevices"),
+            (TENSORFLOW_SERVICE, "ListDevices"),
+        ):
+            call = channel.unary_unary(f"/{service}/{name}")
+            assert call(b"", metadata=security.metadata("right"), timeout=20)
+
+
+def test_a_server_others_can_reach_needs_a_token() -> None:
+    with pytest.raises(PermissionDeniedError, match="pass a token"):
+        Server(None, "worker", 0, port=0, host="0.0.0.0")
+    for options in ({"token": "t"}, {"insecure": True}):
+        made = Server(
+            None, "worker", 0, port=0, host="0.0.0.0", advertised_host="127.0.0.1", **options
+        )
+        assert made.target == f"grpc://127.0.0.1:{made.port}"
+        made.stop()
+
+
+def test_a_port_in_use_is_explained(server: Server) -> None:
+    with pytest.raises(UnavailableError, match="Is the port in use"):
+        Server(cluster_of(server.address), "worker", 0)
+
+
+def test_wrong_clusters_are_refused(server: Server) -> None:
+    with pytest.raises(InvalidArgumentError, match="Task 3 of job 'worker' is not in the cluster"):
+        Server(cluster_of("127.0.0.1:0"), "worker", 3)
+    for address in ("nowhere", "127.0.0.1:x", "127.0.0.1:99999"):
+        with pytest.raises(InvalidArgumentError, match="is not an address"):
+            Server(cluster_of(address), "worker", 0)
+    ps = ClusterDef()
+    ps.job.add(name="ps").tasks[0] = "127.0.0.1:1"
+    with pytest.raises(InvalidArgumentError, match="task:0 is not in the cluster of /job:ps"):
+        server.set_cluster(ps)
+
+
+def test_join_ends_with_stop_and_a_stopped_server_stays_stopped() -> None:
+    server = Server(None, "worker", 0, port=0)
+    server.start()
+    assert not server.join(0.01)
+    joiner = threading.Thread(target=server.join)
+    joiner.start()
+    stoppers = [threading.Thread(target=server.stop) for _ in range(4)]
+    for thread in stoppers:
+        thread.start()
+    for thread in (joiner, *stoppers):
+        thread.join(20)
+        assert not thread.is_alive()
+    with pytest.raises(FailedPreconditionError, match="cannot be started again"):
+        server.start()
+
+
+def test_a_server_that_never_started_can_be_stopped() -> None:
+    Server(None, "worker", 0, port=0).stop()
+
+
+def test_an_unreachable_task_is_named_when_a_session_opens() -> None:
+    gone = Server(None, "worker", 1, port=0)
+    gone.stop()
+    server = Server(None, "worker", 0, port=0)
+    server.set_cluster(cluster_of(server.address, gone.address))
+    server.start()
+    try:
+        name = f"^Task /job:worker/replica:0/task:1 at {gone.address} cannot be reached"
+        with pytest.raises(UnavailableError, match=name):
+            open_session(server.target)
+    finally:
+        server.stop()
+
+
+def test_ten_tasks_share_variables() -> None:
+    before = set(threading.enumerate())
+    with LocalCluster(2, 8, token="t") as cluster:
+        nodes = [
+            *(variable(f"v{ps}", (4,), device=f"/job:ps/task:{ps}") for ps in (0, 1)),
+            const("zero", [0.0] * 4),
+            node("init0", "Assign", "v0", "zero"),
+            node("init1", "Assign", "v1", "zero"),
+        ]
+        for worker in range(8):
+            one = const(f"one{worker}", [float(worker)] * 4)
+            step = node(
+                f"step{worker}",
+                "AddV2",
+                one.name,
+                f"one{worker}",
+                device=f"/job:worker/task:{worker}",
+            )
+            adds = [
+                node(f"add{worker}/{ps}", "AssignAdd", f"v{ps}", step.name, use_locking=True)
+                for ps in (0, 1)
+            ]
+            nodes += [one, step, *adds]
+        first = open_session(cluster.target("worker", 0), credentials="t")
+        first.extend(graph_def(*nodes))
+        first.run([], {}, ["init0", "init1"])
+        first.run([], {}, [f"add{worker}/{ps}" for worker in range(8) for ps in (0, 1)])
+        errors: list[BaseException] = []
+
+        def work(worker: int) -> None:
+            try:
+                session = open_session(cluster.target("worker", worker), credentials="t")
+                session.extend(graph_def(*nodes))
+                for _ in range(5):
+                    session.run([], {}, [f"add{worker}/0", f"add{worker}/1"])
+                session.close()
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        assert errors == []
+        values, _ = first.run(["v0:0", "v1:0"], {}, [])
+        np.testing.assert_array_equal(values, np.full((2, 4), 6 * 2 * sum(range(8))))
+        first.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+        assert not thread.is_alive(), thread
