@@ -3,26 +3,21 @@
 from sparkflow.ops.random import (
     multinomial,
     random_normal,
+    random_shuffle,
     random_uniform,
     set_random_seed,
     truncated_normal,
 )
-from sparkflow.ops.random import (
-)
-from sparkflow.ops.random import (
-    random_normal as normal,
-)
-from sparkflow.ops.random import (
-    random_shuffle as shuffle,
-)
-from sparkflow.ops.random import (
-    random_uniform as uniform,
-)
+
+normal = random_normal
+shuffle = random_shuffle
+uniform = random_uniform
 
 __all__ = [
     "multinomial",
     "normal",
     "random_normal",
+    "random_shuffle",
     "random_uniform",
     "set_random_seed",
     "shuffle",
