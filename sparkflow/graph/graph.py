@@ -99,7 +99,8 @@ class Graph(Collections):
         try:
             complete, output_dtypes = completed_attrs(op, given, attrs)
         except InvalidArgumentError as error:
-            raise TypeError(f"{error.message} (node {name or op_type!r} at {source})") from None
+            path = self._full_name(name or op_type)
+            raise TypeError(f"{error.message} (node {path!r} at {source})") from None
         try:
             found = op.infer(
                 Inference(

@@ -247,14 +247,14 @@ class BaseSession:
     def _extend(self, client: SessionClient) -> None:
         """Sends the nodes made since the last time."""
         with self._lock:
-            version = self._graph.version
-            if not version:
+            if not self._graph.version:
                 raise RuntimeError(
                     "The Session graph is empty. Add operations to the graph before calling run()."
                 )
-            if version > self._sent:
-                client.extend(self._graph.as_graph_def(from_version=self._sent))
-                self._sent = version
+            if self._graph.version > self._sent:
+                graph_def = self._graph.as_graph_def(from_version=self._sent)
+                client.extend(graph_def)
+                self._sent += len(graph_def.node)
 
     def _located(self, error: OpError) -> OpError:
         """The error with the operation that its text names, where it is in the graph."""
