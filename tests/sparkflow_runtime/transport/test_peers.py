@@ -1,0 +1,173 @@
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.errors import (
+    AbortedError,
+    CancelledError,
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+    UnavailableError,
+)
+from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
+from sparkflow_runtime.transport import codec, rpc
+from sparkflow_runtime.transport.peers import WORKER_SERVICE, Peers
+from sparkflow_runtime.transport.threads import DaemonThreads
+
+TASK = "/job:w/replica:0/task:1"
+WAIT_S = 20
+
+
+class Sender:
+    """A task whose bundles the test decides about; waits for those it does not know."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answers: dict[str, Any] = {}
+        self.changed = threading.Condition()
+        self.given_up = 0
+
+    def recv_tensor(self, request: RecvTensorRequest, context: Any) -> bytes:
+        def wake() -> None:
+            with self.changed:
+                self.changed.notify_all()
+
+        context.add_callback(wake)
+        with self.changed:
+            key = request.rendezvous_key
+            self.asked.append(key)
+            self.changed.notify_all()
+            self.changed.wait_for(
+                lambda: key in self.answers or not context.is_active(), timeout=WAIT_S
+            )
+            if key not in self.answers:
+                self.given_up += 1
+                self.changed.notify_all()
+                raise CancelledError(message="given up")
+        answer = self.answers[key]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def answer(self, key: str, value: Any) -> None:
+        with self.changed:
+            self.answers[key] = value
+            self.changed.notify_all()
+
+    def wait_asked(self, *keys: str) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: set(keys) <= set(self.asked), WAIT_S)
+
+
+@pytest.fixture
+def sender() -> Sender:
+    return Sender()
+
+
+@pytest.fixture
+def peers(sender: Sender) -> Iterator[Peers]:
+    table = {"RecvTensor": rpc.Method(sender.recv_tensor, RecvTensorRequest, wants_context=True)}
+    server = rpc.RpcServer(
+        [rpc.handlers(WORKER_SERVICE, table)], host="127.0.0.1", port=0, token="t"
+    )
+    server.start()
+    made = Peers({TASK: f"127.0.0.1:{server.port}"}, "t")
+    yield made
+    made.close()
+    server.stop()
+
+
+def bundle(*values: float) -> bytes:
+    return codec.encode([np.float32(value) for value in values])
+
+
+def test_bundles_of_a_loop_are_asked_for_one_turn_ahead(peers: Peers, sender: Sender) -> None:
+    receiver = peers.receiver(7)
+    for iteration in range(3):
+        sender.answer(f"k;{iteration}", bundle(iteration, 1))
+        assert receiver.receive(TASK, "k", iteration, iteration < 2) == (iteration, 1)
+    sender.wait_asked("k;0", "k;1", "k;2")
+    assert sorted(sender.asked) == ["k;0", "k;1", "k;2"]  # each once, nothing after the last
+    receiver.cancel()
+
+
+def test_the_end_of_the_sender_s_loop_is_none(peers: Peers, sender: Sender) -> None:
+    sender.answer("k;0", codec.DEAD)
+    assert peers.receiver(1).receive(TASK, "k", 0, False) is None
+
+
+def test_errors_of_the_sender_arrive_unchanged(peers: Peers, sender: Sender) -> None:
+    sender.answer("k;0", InvalidArgumentError(message="bad\n\t [[node 'x']]"))
+    sender.answer("k;1", AbortedError(message="over"))
+    sender.answer("k;2", b"\x0a\x05abc")
+    receiver = peers.receiver(1)
+    for iteration, (error, text) in enumerate(
+        [(InvalidArgumentError, "'x'"), (AbortedError, "over"), (InvalidArgumentError, "truncated")]
+    ):
+        with pytest.raises(error, match=text):
+            receiver.receive(TASK, "k", iteration, False)
+
+
+def test_cancelling_ends_the_wait_and_what_was_asked_ahead(peers: Peers, sender: Sender) -> None:
+    receiver = peers.receiver(1)
+    sender.answer("k;0", bundle(1))
+    assert receiver.receive(TASK, "k", 0, True) == (1,)
+    threads = DaemonThreads(1, "test-peers")
+    waiting = threads.submit(receiver.receive, TASK, "other", 1, True)
+    sender.wait_asked("k;1", "other;1")
+    receiver.cancel()
+    assert isinstance(waiting.exception(WAIT_S), CancelledError)
+    with sender.changed:
+        assert sender.changed.wait_for(lambda: sender.given_up == 2, WAIT_S)
+    assert set(receiver._asked) <= {("k", 1)}  # type: ignore[attr-defined]
+    # Nothing is asked for any more.
+    with pytest.raises(CancelledError):
+        receiver.receive(TASK, "late", 0, True)
+    threads.shutdown()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_cancelling_at_any_moment_never_hangs(peers: Peers, sender: Sender, seed: int) -> None:
+    receiver = peers.receiver(seed)
+    for iteration in range(50):
+        sender.answer(f"k;{iteration}", bundle(iteration))
+    reached = threading.Semaphore(0)
+
+    def loop() -> None:
+        for iteration in range(50):
+            reached.release()
+            receiver.receive(TASK, "k", iteration, True)
+        receiver.receive(TASK, "k", 50, True)  # nobody sends this one
+
+    threads = DaemonThreads(1, "test-peers")
+    running = threads.submit(loop)
+    for _ in range(seed):
+        assert reached.acquire(timeout=WAIT_S)
+    receiver.cancel()
+    assert isinstance(running.exception(WAIT_S), OpError)
+    threads.shutdown()
+
+
+def test_unknown_and_unreachable_tasks_are_named(peers: Peers) -> None:
+    with pytest.raises(NotFoundError, match="Task /job:gone is not in the cluster of /job:w"):
+        peers.receiver(1).receive("/job:gone", "k", 0, False)
+    lost = Peers({TASK: "127.0.0.1:1"}, "t")
+    with pytest.raises(UnavailableError, match=f"Task {TASK} at 127.0.0.1:1 cannot be reached"):
+        lost.receiver(1).receive(TASK, "k", 0, False)
+    lost.close()
+
+
+def test_closing_ends_waits_and_opens_nothing_new(peers: Peers, sender: Sender) -> None:
+    threads = DaemonThreads(1, "test-peers")
+    waiting = threads.submit(peers.receiver(1).receive, TASK, "k", 0, False)
+    sender.wait_asked("k;0")
+    peers.close()
+    peers.close()
+    assert isinstance(waiting.exception(WAIT_S), CancelledError)
+    with pytest.raises(CancelledError, match="were closed"):
+        peers.receiver(2).receive(TASK, "k", 0, False)
+    threads.shutdown()
