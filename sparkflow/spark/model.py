@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -91,9 +92,11 @@ class SparkTrainerModel(Model, ColumnParams, MLWritable, MLReadable["SparkTraine
         def predict(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
             return predict_batches(files.value, columns, batch_size, batches)
 
-        # pyspark reads from the type hints that it is given an iterator of arrays.
-        make_udf: Any = F.arrow_udf
-        return make_udf(predict, f"struct<{fields}>")
+        # Spark reads from the annotations that it is to give an iterator of arrays.
+        if hasattr(F, "arrow_udf"):  # Spark 4.1
+            make_udf: Any = F.arrow_udf
+            return make_udf(predict, f"struct<{fields}>")
+        return _pandas_udf(predict, f"struct<{fields}>")
 
     def _ship(self, dataset: DataFrame) -> Any:
         """A broadcast variable with the model's files, made once per application."""
@@ -139,6 +142,25 @@ class _ModelReader(MLReader[SparkTrainerModel]):
         model._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(model, metadata)
         return model
+
+
+def _pandas_udf(predict: Callable[[Iterator[pa.Array]], Iterator[pa.Array]], returns: str) -> Any:
+    """The same for Spark before 4.1, which gives pandas objects instead of Arrow's."""
+    pandas: Any = importlib.import_module("pandas")  # comes without type information
+
+    def predict_frames(batches: Iterator[Any]) -> Iterator[Any]:
+        arrays = (pa.array(batch, pa.list_(pa.float32())) for batch in batches)
+        for found in predict(arrays):
+            names = [field.name for field in found.type]
+            columns = [column.to_pandas() for column in found.flatten()]
+            yield pandas.DataFrame(dict(zip(names, columns, strict=True)))
+
+    predict_frames.__annotations__ = {
+        "batches": Iterator[pandas.Series],
+        "return": Iterator[pandas.DataFrame],
+    }
+    make_udf: Any = F.pandas_udf
+    return make_udf(predict_frames, returns)
 
 
 def _field(column: OutputColumn) -> Column:
