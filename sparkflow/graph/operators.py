@@ -151,8 +151,7 @@ class Operators(Symbolic):
         return self._unary("Neg")
 
     def __abs__(self) -> Any:
-        tensor = self._to_tensor()
-        return self._unary("ComplexAbs" if tensor.dtype.is_complex else "Abs")
+        return self._unary("Abs")
 
     def _unary(self, op_type: str) -> Any:
         tensor = self._to_tensor()

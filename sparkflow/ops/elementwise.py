@@ -237,9 +237,8 @@ def is_finite(x: Any, name: str | None = None) -> Tensor:
 
 
 def abs(x: Any, name: str | None = None) -> Tensor:
-    """The absolute value of each element; of complex numbers the modulus."""
-    tensor = convert_to_tensor(x, name="x")
-    result: Tensor = apply_op("ComplexAbs" if tensor.dtype.is_complex else "Abs", tensor, name=name)
+    """The absolute value of each element (real numbers)."""
+    result: Tensor = apply_op("Abs", x, name=name)
     return result
 
 

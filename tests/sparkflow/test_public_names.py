@@ -32,13 +32,25 @@ def test_every_op_type_the_front_end_names_is_registered():
     """A misspelt op type would fail only when somebody calls the function."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call) or not node.args:
-                continue
-            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            first = node.args[0]
-            adds = ("apply_op", "apply", "create_op", "_binary", "_unary", "_draw", "_draw_shaped")
-            if name in adds and isinstance(first, ast.Constant) and isinstance(first.value, str):
-                found.add(first.value)
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and call.args and name_of(call.func) in ADDING:
+                found.update(texts(call.args[0]))
     assert len(found) > 100
     assert [op_type for op_type in sorted(found) if not registry.contains(op_type)] == []
+
+
+ADDING = {"apply_op", "apply", "create_op", "_binary", "_unary", "_draw", "_draw_shaped"}
+"""Functions whose first argument is an op type."""
+
+
+def name_of(function: ast.expr) -> str:
+    return str(getattr(function, "id", getattr(function, "attr", "")))
+
+
+def texts(argument: ast.expr) -> set[str]:
+    """The texts an argument may be: itself, or those a condition chooses from."""
+    if isinstance(argument, ast.IfExp):
+        return texts(argument.body) | texts(argument.orelse)
+    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        return {argument.value}
+    return set()
