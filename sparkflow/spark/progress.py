@@ -29,6 +29,7 @@ class ProgressBar:
         self._bar: Any = tqdm(
             total=total_rows, unit="rows", unit_scale=True, desc="fit", disable=not shown
         )
+        self._text = ""
         self._shown = 0
         self._smooth: float | None = None
         self._next = 0.0
@@ -47,7 +48,9 @@ class ProgressBar:
 
     def say(self, text: str) -> None:
         """Shows what is being waited for before the first step."""
-        self._bar.set_postfix_str(text)
+        if text != self._text:
+            self._text = text
+            self._bar.set_postfix_str(text)
 
     def update(self) -> None:
         """Shows what has come to the history, at most some times a second."""
@@ -56,6 +59,8 @@ class ProgressBar:
 
     def _refresh(self) -> None:
         history = self._history
+        if not self._shown and history.steps:
+            self._bar.unpause()  # rows/s count from the first step on
         for loss in history.loss[self._shown :]:
             self._smooth = loss if self._smooth is None else 0.95 * self._smooth + 0.05 * loss
         rows = sum(history.rows[self._shown :])
