@@ -213,8 +213,8 @@ class _Compiler:
     def _assemble(self) -> Program:
         parameters = "".join(f", {name}" for _, name in self.parameters)
         results = "".join(f"{name}, " for _, name in self.results)
-        constants = ", ".join(f"{name}={name}" for name in self.bound)
-        header = f"def run(step{parameters}, *, {constants}):"
+        # Kernels and constants are globals: 3 us for 200 ops, 4 as default arguments (2026-11-21).
+        header = f"def run(step{parameters}):"
         source = "\n".join([header, *self.lines, f"    return ({results})"])
         namespace = dict(self.bound)
         # The source consists of register names made above and of nothing that came with the graph.

@@ -25,6 +25,8 @@ from sparkflow_runtime.worker.worker import Worker
 
 CONTROL_TIMEOUT_S = 60.0
 """Deadline of the rpcs that only register or clean up."""
+CLOSE_TIMEOUT_S = 5.0
+"""How long closing a session waits for a worker that may hang."""
 
 
 class WorkerLink(Protocol):
@@ -158,7 +160,8 @@ class RemoteLink:
     def delete_session(self, session: str) -> None:
         """See `WorkerLink`."""
         request = worker_pb2.DeleteWorkerSessionRequest(session_handle=session)
-        self._call("DeleteWorkerSession", request, worker_pb2.DeleteWorkerSessionResponse)
+        response = worker_pb2.DeleteWorkerSessionResponse
+        self._call("DeleteWorkerSession", request, response, CLOSE_TIMEOUT_S)
 
     def register(self, session: str, nodes: Sequence[Node]) -> str:
         """See `WorkerLink`."""
@@ -255,8 +258,10 @@ class RemoteLink:
         """Closes the channel; running rpcs end with an error."""
         self._channel.close()
 
-    def _call(self, name: str, request: Any, response: Any) -> Any:
-        return self._stub.call(name, request, response.FromString, CONTROL_TIMEOUT_S)
+    def _call(
+        self, name: str, request: Any, response: Any, timeout_s: float = CONTROL_TIMEOUT_S
+    ) -> Any:
+        return self._stub.call(name, request, response.FromString, timeout_s)
 
     def _post(self, name: str, request: Any, response: Any) -> None:
         """Sends a request whose answer nobody needs: a worker that is gone has forgotten it all."""
