@@ -14,6 +14,7 @@ from sparkflow_runtime.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
+from sparkflow_runtime.master import links
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.master.service import SERVICE, TENSORFLOW_SERVICE, MasterService
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
@@ -125,7 +126,34 @@ def test_a_server_that_never_started_can_be_stopped() -> None:
     Server(None, "worker", 0, port=0).stop()
 
 
-def test_an_unreachable_task_is_named_when_a_session_opens() -> None:
+def test_a_session_waits_for_tasks_that_start_later() -> None:
+    first, second = (Server(None, "worker", index, port=0) for index in (0, 1))
+    cluster = cluster_of(first.address, second.address)
+    for server in (first, second):
+        server.set_cluster(cluster)
+    opened: list[str] = []
+
+    def use() -> None:
+        session = open_session(first.target)
+        opened.extend(device.name for device in session.list_devices())
+        session.close()
+
+    # A port that is bound and not served yet takes connections and does not answer.
+    client = threading.Thread(target=use)
+    client.start()
+    first.start()
+    second.start()
+    client.join(60)
+    assert not client.is_alive()
+    assert len(opened) == 2
+    first.stop()
+    second.stop()
+
+
+def test_an_unreachable_task_is_named_when_a_session_opens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(links, "CONNECT_TIMEOUT_S", 0.5)
     gone = Server(None, "worker", 1, port=0)
     gone.stop()
     server = Server(None, "worker", 0, port=0)

@@ -23,7 +23,9 @@ from sparkflow_runtime.worker.service import describe_devices
 from sparkflow_runtime.worker.worker import Worker
 
 SCHEME: Final = "grpc://"
-CONNECT_TIMEOUT_S: Final = 30.0
+CONNECT_TIMEOUT_S: Final = 10.0
+"""How long a session waits for a master that has not started yet."""
+CREATE_TIMEOUT_S: Final = 60.0
 
 Feeds = Mapping[str, Any]
 StepCall = Callable[..., list[Any]]
@@ -145,12 +147,14 @@ class RemoteSession:
 
     def __init__(self, address: str, config: ConfigProto, token: str | None) -> None:
         self._channel = rpc.channel(address)
-        self._stub = rpc.Stub(self._channel, SERVICE, token, f"The master at {address}")
+        peer = f"The master at {address}"
+        self._stub = rpc.Stub(self._channel, SERVICE, token, peer)
         self._closed = False
         request = master_pb2.CreateSessionRequest(config=config)
         try:
+            rpc.await_ready(self._channel, peer, CONNECT_TIMEOUT_S)
             answer = self._call(
-                "CreateSession", request, master_pb2.CreateSessionResponse, CONNECT_TIMEOUT_S
+                "CreateSession", request, master_pb2.CreateSessionResponse, CREATE_TIMEOUT_S
             )
         except OpError:
             self._channel.close()

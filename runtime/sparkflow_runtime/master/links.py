@@ -25,6 +25,8 @@ from sparkflow_runtime.worker.worker import Worker
 
 CONTROL_TIMEOUT_S = 60.0
 """Deadline of the rpcs that only register or clean up."""
+CONNECT_TIMEOUT_S = 20.0
+"""How long a new session waits for a task of the cluster that is not there yet."""
 CLOSE_TIMEOUT_S = 5.0
 """How long closing a session waits for a worker that may hang."""
 
@@ -146,7 +148,8 @@ class RemoteLink:
         self._stub = rpc.Stub(self._channel, WORKER_SERVICE, token, peer)
 
     def devices(self) -> list[DeviceSpec]:
-        """See `WorkerLink`."""
+        """See `WorkerLink`; waits for a task that has not started yet."""
+        rpc.await_ready(self._channel, self._stub.peer, CONNECT_TIMEOUT_S)
         answer = self._call(
             "GetStatus", worker_pb2.GetStatusRequest(), worker_pb2.GetStatusResponse
         )

@@ -144,6 +144,22 @@ class RpcServer:
         return self._stopped.wait(timeout_s)
 
 
+def await_ready(link: grpc.Channel, peer: str, timeout_s: float) -> None:
+    """Returns once somebody answers at the other end, who may be starting just now.
+
+    Raises:
+        UnavailableError: Nobody did for `timeout_s` seconds.
+    """
+    ready = grpc.channel_ready_future(link)
+    try:
+        ready.result(timeout_s)
+    except grpc.FutureTimeoutError:
+        ready.cancel()
+        raise UnavailableError(
+            message=f"{peer} cannot be reached: nothing answered for {timeout_s:g} s"
+        ) from None
+
+
 class Stub:
     """Calls the methods of one service at one address. Safe to use from several threads."""
 

@@ -22,6 +22,7 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.master import client
 from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunOptions
 from sparkflow_runtime.testing.graphs import const, graph_def, node, placeholder, variable
@@ -305,7 +306,8 @@ def test_options_of_the_session(cluster: LocalCluster) -> None:
     session.close()
 
 
-def test_targets_that_lead_nowhere() -> None:
+def test_targets_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "CONNECT_TIMEOUT_S", 0.5)
     with pytest.raises(InvalidArgumentError, match="'http://x' is neither '' nor 'grpc://"):
         open_session("http://x")
     with LocalCluster(0, 1, token="right") as cluster:

@@ -15,6 +15,7 @@ from sparkflow_runtime.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from sparkflow_runtime.master import client
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.testing import local_cluster
 from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -29,6 +30,11 @@ def no_threads_left() -> Iterator[None]:
     for thread in set(threading.enumerate()) - before:
         thread.join(10)
         assert not thread.is_alive(), thread
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "CONNECT_TIMEOUT_S", 1.0)
 
 
 def devices(target: str, token: str | None = None) -> list[str]:
