@@ -62,7 +62,15 @@ def _serve(
     from sparkflow_runtime.server import Server
 
     host = _address_towards(config["driver"])
-    server = Server(None, name.job, name.index, port=0, host=host, token=config["token"])
+    server = Server(
+        None,
+        name.job,
+        name.index,
+        port=0,
+        host=host,
+        token=config["token"],
+        gpus=0 if name.job == "ps" else None,  # those of the machine are the workers'
+    )
     server.start()
     try:
         cluster = client.register(_describe(config, server.address))

@@ -95,8 +95,11 @@ class SparkTrainerModel(Model, ColumnParams, MLWritable, MLReadable["SparkTraine
         # Spark reads from the annotations that it is to give an iterator of arrays.
         if hasattr(F, "arrow_udf"):  # Spark 4.1
             make_udf: Any = F.arrow_udf
-            return make_udf(predict, f"struct<{fields}>")
-        return _pandas_udf(predict, f"struct<{fields}>")
+            udf = make_udf(predict, f"struct<{fields}>")
+        else:
+            udf = _pandas_udf(predict, f"struct<{fields}>")
+        # Otherwise a filter on a prediction would be pushed below it, and the model run twice.
+        return udf.asNondeterministic()
 
     def _ship(self, dataset: DataFrame) -> Any:
         """A broadcast variable with the model's files, made once per application."""

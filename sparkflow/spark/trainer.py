@@ -126,6 +126,7 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
         )
         plan = TrainingPlan(
             layout=layout,
+            rows=profile.rows,
             graph=training,
             total_steps=steps_per_epoch * self.getEpochs() if sync else None,
             fetch=inference.variables,

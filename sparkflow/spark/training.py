@@ -53,6 +53,7 @@ class TrainingPlan:
 
     Attributes:
         layout: The tasks; every worker has rows.
+        rows: All rows of an epoch.
         graph: The replicas' graph.
         total_steps: Steps of each worker in sync mode; None lets each end with its own rows.
         fetch: Names of the variables whose values are wanted.
@@ -60,6 +61,7 @@ class TrainingPlan:
     """
 
     layout: Layout
+    rows: int
     graph: TrainingGraph
     total_steps: int | None
     fetch: tuple[str, ...]
@@ -151,12 +153,20 @@ class TrainingRun:
                 )
 
     def _wait_for_rows(self) -> None:
-        missing = set(self._plan.layout.tasks)
-        while missing:
+        layout = self._plan.layout
+        shares = [0] * layout.num_ps + layout.worker_rows(self._plan.rows)
+        expected = dict(zip(layout.tasks, shares, strict=True))
+        while expected:
             self._on_progress("waiting for rows")
             event = self._next(_POLL_S)
             if isinstance(event, RowsReady):
-                missing.discard(event.task)
+                share = expected.pop(event.task)
+                if event.rows != share:
+                    raise SparkTrainingError(
+                        f"{event.task} got {event.rows} rows instead of {share}: the DataFrame "
+                        "gives other rows each time it is evaluated. Cache it or write it to a "
+                        "file first"
+                    )
 
     def _follow_loops(self) -> None:
         workers = set(range(self._plan.layout.num_workers))

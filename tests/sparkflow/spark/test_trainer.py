@@ -239,6 +239,23 @@ def test_training_repeats_itself(df: DataFrame) -> None:
     assert losses(2) != first
 
 
+def test_rows_that_come_out_of_a_shuffle(df: DataFrame) -> None:
+    """Spark may join small partitions of a shuffle differently in each query; ours must agree."""
+    joined = df.join(df.select("id", (F.col("id") + 1).alias("next")).repartition(7), "id")
+    trainer = SparkTrainer(model_fn=regression, numWorkers=3, batchSize=8, progress=False)
+    model = trainer.fit(joined.where("next % 3 > 0"))
+    rows = sum((i + 1) % 3 > 0 for i in range(ROWS))
+    assert sum(model.history.rows) == rows
+
+
+def test_a_model_runs_once_per_row(df: DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    model = SparkTrainer(
+        model_fn=classification, featuresCol=["a", "b", "c"], labelCol="class", progress=False
+    ).fit(df)
+    model.transform(df).where("prediction > 0").select("margin", "probability").explain()
+    assert capsys.readouterr().out.count("ArrowEvalPython") == 1
+
+
 def test_fewer_rows_than_workers(df: DataFrame) -> None:
     trainer = SparkTrainer(model_fn=regression, numWorkers=3, epochs=2, progress=False)
     model = trainer.fit(df.where("id < 2"))
