@@ -61,7 +61,7 @@ class MasterSession:
                     raise AlreadyExistsError(
                         message=f"Node {node.name!r} is in the session's graph already"
                     )
-            self._graph = Graph([*self._graph, *nodes])
+            self._graph.nodes.update(nodes.nodes)  # in place: clients add node by node
             # Cached steps stay right: nodes are only added, and nothing old can depend on them.
 
     def prepare(

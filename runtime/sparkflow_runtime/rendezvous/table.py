@@ -51,7 +51,7 @@ class StepRendezvous:
         self._ended_at: dict[str, int] = {}
         self._limit = _NEVER
         self._status: tuple[int, str] | None = None
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[int, tuple[int, Callable[[], None]]] = {}
         self._next_callback = 0
 
     def put(self, key: str, iteration: int, value: Any) -> None:
@@ -132,7 +132,11 @@ class StepRendezvous:
         """Ends the loop of every partition here after so many iterations."""
         with self._ready:
             self._limit = min(num_iterations, self._limit)
+            over = [n for n, (turn, _) in self._callbacks.items() if turn >= self._limit]
+            callbacks = [self._callbacks.pop(number)[1] for number in over]
             self._ready.notify_all()
+        for callback in callbacks:
+            callback()
 
     def abort(self, error: BaseException) -> None:
         """Ends every present and future wait of this step with `error`; the first one stays.
@@ -145,7 +149,7 @@ class StepRendezvous:
             self._status = to_status(error)
             self._values.clear()
             self._waiting.clear()
-            callbacks = list(self._callbacks.values())
+            callbacks = [callback for _, callback in self._callbacks.values()]
             self._callbacks.clear()
             self._ready.notify_all()
         for callback in callbacks:
@@ -162,15 +166,23 @@ class StepRendezvous:
             with self._ready:
                 self._check(iteration)
 
-    def on_abort(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` when the step is aborted, at once if it was; the result undoes this."""
+    def on_abort(self, callback: Callable[[], None], iteration: int = -1) -> Callable[[], None]:
+        """Calls `callback` once when the step is aborted, at once if it was.
+
+        Args:
+            callback: What to call; in any thread.
+            iteration: The turn it waits in: it is called, too, when the loop ends before that one.
+
+        Returns:
+            A function that takes the callback back.
+        """
         with self._ready:
             number = self._next_callback
             self._next_callback += 1
-            failed = self._status is not None
-            if not failed:
-                self._callbacks[number] = callback
-        if failed:
+            over = self._status is not None or iteration >= self._limit
+            if not over:
+                self._callbacks[number] = (iteration, callback)
+        if over:
             callback()
 
         def undo() -> None:

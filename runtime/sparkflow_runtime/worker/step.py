@@ -71,8 +71,11 @@ class Step:
         self._rendezvous.check(self.iteration)
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` once if the step is aborted; the returned function takes it back."""
-        return self._rendezvous.on_abort(callback)
+        """Calls `callback` once if the step ends, or its loop does before this iteration.
+
+        The returned function takes it back.
+        """
+        return self._rendezvous.on_abort(callback, self.iteration)
 
     def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
         """Leaves a snapshot of the values for the partition on `destination`.

@@ -185,6 +185,30 @@ def test_a_task_that_only_sends_ends_with_the_loop(
     nothing_runs(cluster)
 
 
+def test_a_task_that_waits_for_something_else_ends_with_the_loop(
+    cluster: LocalCluster, driver: DriverMaster
+) -> None:
+    kinds: dict[str, Any] = {"component_types": [dtypes.float32]}
+    feed(cluster, ArraySource([np.ones(3, np.float32)], 1))
+    queue = [
+        node("q", "FIFOQueueV2", shared_name="q", device=PS, **kinds),
+        node("item", "QueueDequeueV2", "q", device=PS, **kinds),
+        placeholder("put_this"),
+        node("put", "QueueEnqueueV2", "q", "put_this", device=PS, Tcomponents=[dtypes.float32]),
+        node("both", "AddV2", "item", "loss", device=WORKER),
+    ]
+    session = driver.create_session(
+        graph_def(*training(), *queue), device_filters=["/job:ps", "/job:worker/task:0"]
+    )
+    for number in range(3):
+        session.run([], {"put_this:0": np.float32(number)}, ["put"])
+    # In the fourth turn the ps waits for a fourth item while the worker finds no more data.
+    (values,), numbers = collect(session.start_loop(["both:0"], []))
+    assert (values.tolist(), numbers) == ([1, 2, 3], [0, 1, 2])
+    session.close()
+    nothing_runs(cluster)
+
+
 def test_loops_of_several_sessions_share_the_variables(
     cluster: LocalCluster, driver: DriverMaster
 ) -> None:

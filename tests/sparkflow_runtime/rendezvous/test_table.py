@@ -127,6 +127,20 @@ def test_the_limit_of_the_loop(step: StepRendezvous, start: Start) -> None:
     assert step.take("k", 0, WAIT_S) is None
 
 
+def test_what_waits_beyond_the_limit_is_woken(step: StepRendezvous) -> None:
+    called: list[str] = []
+    step.on_abort(lambda: called.append("always"))
+    step.on_abort(lambda: called.append("within"), 4)
+    step.on_abort(lambda: called.append("beyond"), 5)
+    step.limit(5)
+    step.limit(5)
+    assert called == ["beyond"]
+    step.on_abort(lambda: called.append("late"), 6)
+    assert called == ["beyond", "late"]
+    step.abort(CancelledError(message="stop"))
+    assert called == ["beyond", "late", "always", "within"]
+
+
 def test_an_unwanted_wait_ends_and_takes_nothing(step: StepRendezvous, start: Start) -> None:
     wanted = threading.Event()
     wanted.set()
