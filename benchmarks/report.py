@@ -49,7 +49,7 @@ class Report:
         self._name = name
         self._options = options
         self._facts = {
-            "command": shlex.join(["python", f"benchmarks/{name}.py", *sys.argv[1:]]),
+            "command": shlex.join(["python", f"benchmarks/{name}.py", *_arguments(options)]),
             **machine.describe(packages),
             "load before": machine.load(),
         }
@@ -72,6 +72,11 @@ class Report:
         if self._options.record:
             with RESULTS.open("a", encoding="utf-8") as file:
                 file.write(f"\n{text}")
+
+
+def _arguments(options: argparse.Namespace) -> list[str]:
+    """What the command line said, but for what only concerns the record."""
+    return [each for each in sys.argv[1:] if each not in ("--record", "--note", options.note)]
 
 
 def add_options(parser: argparse.ArgumentParser, rounds: int) -> None:
