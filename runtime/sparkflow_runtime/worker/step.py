@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime.compiler.program import Program
-from sparkflow_runtime.errors import OutOfRangeError
+from sparkflow_runtime.errors import OutOfRangeError, ResourceExhaustedError
 from sparkflow_runtime.rendezvous.table import EndOfLoop, StepRendezvous
-from sparkflow_runtime.transport import codec
+from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.peers import Receiver
 
 FOREVER: Final = 1 << 62
@@ -82,11 +82,18 @@ class Step:
 
         Raises:
             EndOfLoop: The loop ended before this iteration.
+            ResourceExhaustedError: They are more than a message can hold.
         """
         if _task_of(destination) == self._local_task:
             kept: Any = tuple([np.array(value) for value in values])
         else:
             kept = codec.encode(values)
+            if len(kept) > rpc.MAX_MESSAGE_BYTES:
+                raise ResourceExhaustedError(
+                    message=f"{len(values)} tensors of {len(kept)} bytes in all are to go to "
+                    f"{destination} together; a message holds {rpc.MAX_MESSAGE_BYTES}. Split the "
+                    "largest over several devices"
+                )
         start = time.perf_counter()
         self._rendezvous.put(key, self.iteration, kept)
         self.waited_s += time.perf_counter() - start

@@ -14,12 +14,13 @@ from sparkflow_runtime.errors import (
     NotFoundError,
     OpError,
     OutOfRangeError,
+    ResourceExhaustedError,
     UnimplementedError,
 )
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.resources.batch_source import ArraySource
 from sparkflow_runtime.testing.graphs import const, node, variable
-from sparkflow_runtime.transport import codec
+from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.threads import DaemonThreads
 from sparkflow_runtime.worker.step import LoopUpdate
 from sparkflow_runtime.worker.worker import Worker
@@ -135,6 +136,18 @@ def test_a_sent_bundle_is_a_snapshot(worker: Worker) -> None:
     worker.run(graph, 1, [])
     assert codec.decode(take(worker, 1, "0-1-0-0"))[0].tolist() == [1, 2]  # type: ignore[index]
     assert worker.rendezvous.find(1).take("0-2-0-0", 0, WAIT_S)[0].tolist() == [1, 2]
+
+
+def test_a_bundle_too_large_for_a_message_is_refused(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc, "MAX_MESSAGE_BYTES", 100)
+    graph = register(worker, arg("x"), send("0-1-0-0", "x", "x"))
+    worker.run(graph, 1, [np.zeros(2, np.float32)])
+    with pytest.raises(
+        ResourceExhaustedError, match=rf"2 tensors of 1\d\d bytes .* to go to {OTHER}"
+    ):
+        worker.run(graph, 2, [np.zeros(12, np.float32)])
 
 
 def test_a_failure_ends_the_step_for_peers_and_partitions(worker: Worker) -> None:
