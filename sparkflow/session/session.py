@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -270,8 +271,8 @@ class BaseSession:
 
     def __del__(self) -> None:
         # A session that nobody closed must not keep its master's threads and connection. Nobody is
-        # left to hear of a failure.
-        if getattr(self, "_client", None) is not None:
+        # left to hear of a failure. At the end of the interpreter gRPC no longer answers.
+        if getattr(self, "_client", None) is not None and not sys.is_finalizing():
             with suppress(Exception):
                 self.close()
 

@@ -1,4 +1,8 @@
 import collections
+import gc
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -280,3 +284,37 @@ def test_reset_drops_the_variables_of_a_server():
     with tf.Session(server.target, graph=w.graph) as session:
         assert session.run(tf.is_variable_initialized(w)) == np.False_
     server.stop()
+
+
+def test_a_program_that_closes_nothing_ends():
+    program = """
+import sparkflow as tf
+server = tf.train.Server.create_local_server()
+remote, local = tf.Session(server.target), tf.Session()
+print(remote.run(tf.constant(2)) + local.run(tf.constant(3)))
+"""
+    paths = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "5\n", "")
+
+
+def test_a_session_that_is_dropped_is_closed(monkeypatch):
+    closed = []
+    monkeypatch.setattr(CountingClient, "close", lambda self: closed.append(self.inner.close()))
+    monkeypatch.setattr(
+        "sparkflow.session.session.open_session",
+        lambda target, **options: CountingClient(client.open_session(target, **options)),
+    )
+    with tf.Graph().as_default():
+        session = tf.Session()
+        session.run(tf.constant(1.0))
+        del session
+    gc.collect()
+    assert len(closed) == 1
