@@ -1,8 +1,12 @@
-"""What all tests share: marks that follow from what a test asks for, and skips without a GPU."""
+"""What all tests share: marks, skips without a GPU, examples that are the same in every run."""
 
 import functools
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("same", derandomize=True, deadline=None, database=None)
+settings.load_profile("same")
 
 
 @functools.cache
