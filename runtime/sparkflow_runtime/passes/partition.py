@@ -8,7 +8,7 @@ partitions that run their nodes strictly one after another cannot wait for each 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,9 +64,8 @@ def mutates(node: Node) -> bool:
     return op.stateful and any(d.is_ref or d is dtypes.resource for d in expected)
 
 
-def schedule(graph: Graph) -> list[Node]:
+def schedule(graph: Graph, levels: Mapping[str, int]) -> list[Node]:
     """The global order: by level, within a level what changes state as late as possible."""
-    levels = _levels(graph)
     return graph.sorted(priority=lambda node: 2 * levels[node.name] + mutates(node))
 
 
@@ -77,12 +76,13 @@ def partition(graph: Graph) -> list[Partition]:
         InvalidArgumentError: A reference or resource handle would have to cross devices.
     """
     graph = _read_at_home(graph)
-    order = _constants_near_readers(schedule(graph))
+    levels = _levels(graph)
+    order = _constants_near_readers(schedule(graph, levels))
     graph = Graph(order)
     devices = dict.fromkeys(node.device for node in order)
     if len(devices) == 1:
         return [Partition(device, order) for device in devices]
-    bundles, by_edge = _bundles(graph, order)
+    bundles, by_edge = _bundles(graph, order, levels)
     return _cut(order, list(devices), bundles, by_edge)
 
 
@@ -156,11 +156,10 @@ def _constants_near_readers(order: Sequence[Node]) -> list[Node]:
 
 
 def _bundles(
-    graph: Graph, order: Sequence[Node]
+    graph: Graph, order: Sequence[Node], levels: Mapping[str, int]
 ) -> tuple[dict[str, _Bundle], dict[tuple[str, str], _Bundle]]:
     """All bundles by key, and the bundle of each (producer node, consuming device)."""
     position = {node.name: index for index, node in enumerate(order)}
-    levels = _levels(graph)
     changed: set[tuple[str, int]] = set()
     after_change: dict[str, bool] = {}
     for node in order:

@@ -48,10 +48,12 @@ def place(graph: Graph, placement: Placement, whole: Graph | None = None) -> Gra
     """
     known = _with_colocated(graph, whole or graph)
     groups = _groups(known)
+    names = {spec: spec.to_string() for spec in placement.devices}
+    fitting: dict[DeviceSpec, list[DeviceSpec]] = {}
     chosen: dict[str, str] = {}
     for leader, members in groups.items():
         nodes = [known[name] for name in members]
-        chosen[leader] = _choose(nodes, placement).to_string()
+        chosen[leader] = names[_choose(nodes, placement, fitting)]
     leader_of = {name: leader for leader, members in groups.items() for name in members}
     return Graph(
         Node(n.name, n.op, n.inputs, n.control_inputs, chosen[leader_of[n.name]], n.attrs)
@@ -103,7 +105,10 @@ def _groups(graph: Graph) -> dict[str, list[str]]:
     return groups
 
 
-def _choose(nodes: Sequence[Node], placement: Placement) -> DeviceSpec:
+def _choose(
+    nodes: Sequence[Node], placement: Placement, fitting: dict[DeviceSpec, list[DeviceSpec]]
+) -> DeviceSpec:
+    """The device of a group; `fitting` keeps the devices of requests seen before."""
     request, asking = DeviceSpec(), nodes[0]
     for node in nodes:
         if not node.device:
@@ -118,10 +123,9 @@ def _choose(nodes: Sequence[Node], placement: Placement) -> DeviceSpec:
                 f"{request.to_string()} and {node.device} are different devices"
             ).at(node.describe())
         request, asking = spec.merged_over(request), node
-    candidates = [spec for spec in placement.devices if request.matches(spec)]
-    if not candidates and placement.allow_soft and request.device_type not in (None, "CPU"):
-        softer = DeviceSpec(request.job, request.replica, request.task, "CPU", None)
-        candidates = [spec for spec in placement.devices if softer.matches(spec)]
+    candidates = fitting.get(request)
+    if candidates is None:
+        candidates = fitting[request] = _fitting(request, placement)
     if not candidates:
         raise InvalidArgumentError(
             message=f"Cannot assign a device for operation {asking.name!r}: it was explicitly "
@@ -147,6 +151,14 @@ def _choose(nodes: Sequence[Node], placement: Placement) -> DeviceSpec:
         message=f"No device has kernels for all of {', '.join(node.name for node in nodes)}, "
         "which must share one"
     ).at(asking.describe())
+
+
+def _fitting(request: DeviceSpec, placement: Placement) -> list[DeviceSpec]:
+    found = [spec for spec in placement.devices if request.matches(spec)]
+    if not found and placement.allow_soft and request.device_type not in (None, "CPU"):
+        softer = DeviceSpec(request.job, request.replica, request.task, "CPU", None)
+        found = [spec for spec in placement.devices if softer.matches(spec)]
+    return found
 
 
 def _agree(a: DeviceSpec, b: DeviceSpec) -> bool:
