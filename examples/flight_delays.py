@@ -161,8 +161,14 @@ def read_flights(spark: SparkSession, folder: Path) -> DataFrame:
 def split(flights: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Training and test data: each flight goes where a hash of its identity says."""
     identity = F.xxhash64("carrier", "flight", "origin", "dest", "day", "departure")
-    part = F.pmod(identity, F.lit(1000)) / 1000
-    return flights.where(part >= HOLD_OUT), flights.where(part < HOLD_OUT)
+    held_out = F.pmod(identity, F.lit(1000)) < HOLD_OUT * 1000
+    marked = flights.withColumn("held_out", held_out).cache()
+    # Hours without a weather report: as if it had been average.
+    average = marked.where("not held_out").agg(*(F.mean(name).alias(name) for name in WEATHER))
+    means = average.first()
+    assert means is not None
+    filled = marked.fillna(means.asDict())
+    return filled.where("not held_out"), filled.where("held_out")
 
 
 def train(flights: DataFrame, arguments: argparse.Namespace) -> PipelineModel:
@@ -266,10 +272,6 @@ def run(spark: SparkSession, folder: Path, arguments: argparse.Namespace, starte
     from sklearn.metrics import roc_auc_score
 
     training, test = split(read_flights(spark, folder))
-    # Hours without a weather report: as if it had been average.
-    means = training.agg(*(F.mean(name).alias(name) for name in WEATHER)).first()
-    assert means is not None
-    training, test = (each.fillna(means.asDict()).cache() for each in (training, test))
     print(f"{training.count():,} flights to learn from, {test.count():,} to test with")
 
     model = train(training, arguments)
