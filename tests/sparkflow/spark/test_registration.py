@@ -117,7 +117,11 @@ def test_a_broken_connection_is_noticed(driver: Driver) -> None:
     Registering(driver.client(), "worker", "127.0.0.1:2")
     driver.event()
     ps.wait()
-    ps.client.await_end(TaskName("ps", 0)).cancel()
+    waiting = ps.client.await_end(TaskName("ps", 0))
+    # Sent behind it on the same connection: once this has arrived, the call to be broken has too.
+    ps.client.data_ready(TaskName("ps", 0), rows=0, size_bytes=0)
+    assert driver.event() == RowsReady(TaskName("ps", 0), 0)
+    waiting.cancel()
     assert driver.event() == TaskGone(TaskName("ps", 0), "node7")
 
 
