@@ -1,8 +1,8 @@
 """The contract of an op: one class holds attributes, inference, kernel and gradient.
 
-Subclasses live one family per file in this package and enter the registry by `@register`. `compute`
-is written once for numpy and cupy through `xp`. Ops whose kernel keeps state between steps, or needs
-the running step, override `bind`.
+Subclasses live one family per file in this package and enter the registry by `@register`.
+`compute` is written once for numpy and cupy through `xp`. Ops whose kernel keeps state between
+steps, or needs the running step, override `bind`.
 """
 
 from __future__ import annotations
