@@ -69,7 +69,12 @@ def dtype_of(array: Any) -> DType:
 
 
 def export_tensor(value: Any) -> TensorProto:
-    """An array as TensorProto: raw bytes in `tensor_content`, texts in `string_val`."""
+    """An array as TensorProto: raw bytes in `tensor_content`, texts in `string_val`.
+
+    Raises:
+        InvalidArgumentError: An array of objects holds something that is no text.
+        TypeError: The array has a type that no tensor has.
+    """
     array = np.asarray(value)
     dtype = dtype_of(array)
     proto = TensorProto(dtype=dtype.number, tensor_shape=export_shape(array.shape))  # type: ignore[arg-type]  # the enum's numbers are ints
@@ -232,4 +237,11 @@ def _require_fillable(dtype: DType, shape: tuple[int, ...]) -> None:
 
 
 def _as_bytes(item: Any) -> bytes:
-    return item.encode() if isinstance(item, str) else bytes(item)
+    if isinstance(item, str):
+        return item.encode()
+    if isinstance(item, bytes | bytearray):
+        return bytes(item)
+    raise InvalidArgumentError(
+        message=f"A string tensor holds {str(item)[:80]!r} of type {type(item).__name__}; only str "
+        "and bytes are texts"
+    )

@@ -288,7 +288,7 @@ def _checked(op_type: str, name: str, attr: Attr, value: Any) -> Any:
 def _converted(op_type: str, name: str, attr: Attr, value: Any) -> Any:
     try:
         return convert_attr(attr.kind, value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(
             message=f"Attribute {name!r} of {op_type} takes {attr.kind}, got {value!r}"
         ) from error

@@ -94,6 +94,10 @@ def test_attributes_of_a_wrong_kind_are_refused() -> None:
     proto.attr["transpose_a"].s = b"yes"
     with pytest.raises(InvalidArgumentError, match=r"takes bool, got 'yes'\n.*'m' \(MatMul\)"):
         import_node(proto)
+    proto = export_node(node("p", "Unpack", "a", num=2))
+    proto.attr["num"].f = float("inf")
+    with pytest.raises(InvalidArgumentError, match="takes int, got inf"):
+        import_node(proto)
     proto = export_node(node("m", "MatMul", "a", "b"))
     proto.attr["T"].type = 99  # type: ignore[assignment]
     with pytest.raises(InvalidArgumentError, match="Unknown dtype number 99"):

@@ -30,6 +30,14 @@ def test_texts_survive_the_trip() -> None:
     assert import_tensor(export_tensor("text"))[()] == b"text"
 
 
+@pytest.mark.parametrize("item", [None, 10**12, 1.5, ["a"]])
+def test_what_is_no_text_is_refused(item: object) -> None:
+    array = np.empty(1, object)
+    array[0] = item
+    with pytest.raises(InvalidArgumentError, match="only str and bytes are texts"):
+        export_tensor(array)
+
+
 @pytest.mark.parametrize("shape", [None, (), (2, None), (0,)])
 def test_shapes_survive_the_trip(shape: Shape) -> None:
     assert import_shape(export_shape(shape)) == shape
