@@ -54,6 +54,9 @@ def infer_types(graph: Graph, known: Types | None = None) -> dict[Endpoint, Tens
             outputs = _node_types(graph, node, types)
         except OpError as error:
             raise error.at(node.describe()) from None
+        except (TypeError, ValueError, IndexError, ArithmeticError) as error:
+            # What an op's inference says of attributes that make no sense together.
+            raise InvalidArgumentError(message=str(error)).at(node.describe()) from error
         for index, output in enumerate(outputs):
             types[Endpoint(node.name, index)] = output
     return types

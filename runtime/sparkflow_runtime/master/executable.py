@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.dtypes import DType
-from sparkflow_runtime.errors import InvalidArgumentError, OpError
+from sparkflow_runtime.errors import InvalidArgumentError, OpError, UnimplementedError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
@@ -235,6 +235,10 @@ def _arg_dtypes(partitions: Sequence[Partition], count: int) -> list[np.dtype[An
         for node in part.nodes:
             if node.op == "_Arg":
                 dtype: DType = node.attrs["T"]
+                if not dtype.is_numpy_compatible:
+                    raise UnimplementedError(
+                        message=f"Tensors of {dtype.name} cannot be fed: numpy has no such type"
+                    ).at(node.describe())
                 found[node.attrs["index"]] = np.dtype(dtype.as_numpy_dtype)
     return found
 

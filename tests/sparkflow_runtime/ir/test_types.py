@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
@@ -42,6 +43,11 @@ def test_known_types_are_not_computed_again() -> None:
         (node("y", "AddV2", "x", "i"), InvalidArgumentError, "i:0 has type int32, expected float"),
         (node("y", "Identity", "x:1"), InvalidArgumentError, "Input x:1 does not exist"),
         (node("y", "AssignAdd", "x", "x"), InvalidArgumentError, "expected float32_ref"),
+        (
+            node("y", "Const", dtype=dtypes.bfloat16, value=np.zeros(1, np.float32)),
+            InvalidArgumentError,
+            "bfloat16",
+        ),
         (Node("y", "Nonsense"), NotFoundError, "'Nonsense' is not registered"),
         (node("y", "Pack", "x", N=0), InvalidArgumentError, "must be at least 1"),
         (node("y", "Pack", "x", N=1 << 40), InvalidArgumentError, "a list of 1099511627776"),
