@@ -150,14 +150,18 @@ def await_ready(link: grpc.Channel, peer: str, timeout_s: float) -> None:
     Raises:
         UnavailableError: Nobody did for `timeout_s` seconds.
     """
-    ready = grpc.channel_ready_future(link)
+    # Any answer will do, be it a refusal. Not grpc.channel_ready_future: its thread goes on for
+    # 0.2 s and raises, where nobody can catch it, if the channel is closed meanwhile (grpcio 1.85).
+    probe = link.unary_unary("/sparkflow_runtime.protos.Probe/Ready", bytes, bytes)
     try:
-        ready.result(timeout_s)
-    except grpc.FutureTimeoutError:
-        ready.cancel()
-        raise UnavailableError(
-            message=f"{peer} cannot be reached: nothing answered for {timeout_s:g} s"
-        ) from None
+        probe(b"", timeout=timeout_s, wait_for_ready=True)
+    except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+            raise UnavailableError(
+                message=f"{peer} cannot be reached: nothing answered for {timeout_s:g} s"
+            ) from None
+    except ValueError as error:  # grpc's way to say that the channel was closed
+        raise CancelledError(message=f"The channel to {peer} was closed: {error}") from error
 
 
 class Stub:
