@@ -89,13 +89,15 @@ def draw(path: Path, digits: Any, found: Any, history: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--master", default="local[4]", help="'' for spark-submit's")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")
     arguments = parser.parse_args()
 
     started = time.monotonic()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("digits").config("spark.sql.shuffle.partitions", 4)
+    # The end is there before Java's second compiler has paid for itself.
+    builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     if arguments.master:
         builder = builder.master(arguments.master)
     spark = builder.getOrCreate()
