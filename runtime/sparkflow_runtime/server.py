@@ -13,23 +13,9 @@ from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.transport import rpc
-from sparkflow_runtime.transport.peers import WORKER_SERVICE
+from sparkflow_runtime.transport.peers import WORKER_SERVICE, addresses, task_name
 from sparkflow_runtime.worker import service as worker_service
 from sparkflow_runtime.worker.worker import Worker
-
-
-def task_name(job: str, index: int) -> str:
-    """The full name of a task: `/job:ps/replica:0/task:1`."""
-    return f"/job:{job}/replica:0/task:{index}"
-
-
-def addresses(cluster: ClusterDef) -> dict[str, str]:
-    """Task name -> `host:port` for every task of a cluster."""
-    return {
-        task_name(job.name, index): address
-        for job in cluster.job
-        for index, address in job.tasks.items()
-    }
 
 
 class Server:

@@ -8,12 +8,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.master.links import RemoteLink
 from sparkflow_runtime.master.session import Loop, MasterSession
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.transport.peers import addresses
 from sparkflow_runtime.worker.step import LoopUpdate
 
 _POLL_S: Final = 0.05
@@ -24,11 +26,8 @@ class DriverMaster:
 
     def __init__(self, cluster: ClusterDef, token: str | None) -> None:
         self._links = {
-            f"/job:{job.name}/replica:0/task:{index}": RemoteLink(
-                f"/job:{job.name}/task:{index}", address, token
-            )
-            for job in cluster.job
-            for index, address in job.tasks.items()
+            task: RemoteLink(task.replace("/replica:0", ""), address, token)
+            for task, address in addresses(cluster).items()
         }
 
     def create_session(
@@ -59,9 +58,9 @@ class DriverMaster:
 
     def _default(self, filters: Sequence[str]) -> str:
         wanted = filters[-1] if filters else ""
-        parts = [part for part in wanted.split("/") if part]
+        spec = DeviceSpec.from_string(wanted)
         for task in self._links:
-            if all(part in task.split("/") for part in parts):
+            if spec.matches(DeviceSpec.from_string(task)):
                 return task
         raise InvalidArgumentError(
             message=f"Device filter {wanted!r} matches none of {', '.join(self._links)}"

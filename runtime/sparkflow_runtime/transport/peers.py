@@ -12,10 +12,25 @@ from typing import Any, Protocol
 import grpc
 
 from sparkflow_runtime.errors import CancelledError, NotFoundError
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
 from sparkflow_runtime.transport import codec, rpc, status
 
 WORKER_SERVICE = "sparkflow_runtime.protos.WorkerService"
+
+
+def task_name(job: str, index: int) -> str:
+    """The full name of a task: `/job:ps/replica:0/task:1`."""
+    return f"/job:{job}/replica:0/task:{index}"
+
+
+def addresses(cluster: ClusterDef) -> dict[str, str]:
+    """Task name -> `host:port` for every task of a cluster."""
+    return {
+        task_name(job.name, index): address
+        for job in cluster.job
+        for index, address in job.tasks.items()
+    }
 
 
 class Receiver(Protocol):
