@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from generate_op_golden import DIRECTORY as OPS
-from generate_op_golden import Case, Draw, Writer, answer
+from generate_op_golden import DIRECTORY as OPS, Case, Draw, Writer, answer
 
 DIRECTORY = OPS.parent / "math_ops"
 

@@ -9,8 +9,7 @@ from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.initializers import Zeros
-from sparkflow.ops import activation as functions
-from sparkflow.ops import arrays, convolution, elementwise, linalg
+from sparkflow.ops import activation as functions, arrays, convolution, elementwise, linalg
 from sparkflow.variables.variable_scope import get_variable, variable_scope
 
 Activation = Callable[[Tensor], Tensor]

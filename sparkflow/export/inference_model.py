@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
-from safetensors import SafetensorError
-from safetensors import numpy as safetensors_numpy
+from safetensors import SafetensorError, numpy as safetensors_numpy
 
 from sparkflow.export.freeze import freeze_graph, prune_graph, variable_names
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError

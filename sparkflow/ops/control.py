@@ -8,8 +8,7 @@ from typing import Any
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
-from sparkflow.graph.scopes import apply_op, control_dependencies, graph_of
-from sparkflow.graph.scopes import device as on_device
+from sparkflow.graph.scopes import apply_op, control_dependencies, device as on_device, graph_of
 from sparkflow.graph.tensor import Tensor
 
 

@@ -17,8 +17,7 @@ from pyspark.ml.util import (
     MLWritable,
     MLWriter,
 )
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from sparkflow.export import InferenceModel
 from sparkflow.export.inference_model import FILES

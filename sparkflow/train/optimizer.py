@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sparkflow.gradients import gradients
+from sparkflow.backward import gradients
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation

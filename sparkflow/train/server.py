@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.train.cluster_spec import ClusterSpec
-from sparkflow_runtime import security
-from sparkflow_runtime import server as runtime
+from sparkflow_runtime import security, server as runtime
 from sparkflow_runtime.protos import cluster_pb2, config_pb2, tensorflow_server_pb2
 
 

@@ -11,8 +11,10 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ir.graph_def import export_graph
 from sparkflow_runtime.ir.node import Node, parse_endpoint
-from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (registers every op)
-from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops import (
+    all as _all_ops,  # noqa: F401  (registers every op)
+    registry,
+)
 from sparkflow_runtime.ops.signature import REQUIRED
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.shapes import Shape

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from sparkflow.spark.layout import Layout
 from sparkflow.spark.placement import NUMBER, hash_keys, place_rows

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer, SparkTrainingError

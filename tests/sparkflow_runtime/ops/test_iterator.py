@@ -10,8 +10,7 @@ from sparkflow_runtime.errors import (
     InvalidArgumentError,
     OutOfRangeError,
 )
-from sparkflow_runtime.ops import iterator as iterator_ops
-from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops import iterator as iterator_ops, registry
 from sparkflow_runtime.resources.batch_source import ArraySource
 from sparkflow_runtime.testing.eager import EagerBuilder
 from sparkflow_runtime.testing.step import FakeStep

@@ -1,0 +1,1 @@
+"""The lines of Python that TensorFlow and sparkflow must answer alike, a module per family."""

@@ -1,0 +1,314 @@
+"""What `import sparkflow as tf` offers, by module; `__init__.py` loads each on first use.
+
+One block per module. A name must not be that of a module in this folder, unless it is that module.
+"""
+
+from . import (
+    dtypes as dtypes,
+    errors as errors,
+    estimator as estimator,
+    initializers as initializers,
+    layers as layers,
+    losses as losses,
+    math as math,
+    nn as nn,
+    random as random,
+    train as train,
+)
+from .backward import (
+    gradients as gradients,
+)
+from .dtypes import (
+    DType as DType,
+    as_dtype as as_dtype,
+    bfloat16 as bfloat16,
+    bool as bool,
+    complex64 as complex64,
+    complex128 as complex128,
+    double as double,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    half as half,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    resource as resource,
+    string as string,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
+    variant as variant,
+)
+from .errors import (
+    OpError as OpError,
+)
+from .graph.collections import (
+    GraphKeys as GraphKeys,
+)
+from .graph.dimension import (
+    Dimension as Dimension,
+    dimension_value as dimension_value,
+)
+from .graph.graph import (
+    Graph as Graph,
+)
+from .graph.importing import (
+    import_graph_def as import_graph_def,
+)
+from .graph.indexed_slices import (
+    IndexedSlices as IndexedSlices,
+    IndexedSlicesValue as IndexedSlicesValue,
+)
+from .graph.operation import (
+    Operation as Operation,
+)
+from .graph.scopes import (
+    add_to_collection as add_to_collection,
+    add_to_collections as add_to_collections,
+    colocate_with as colocate_with,
+    container as container,
+    control_dependencies as control_dependencies,
+    convert_to_tensor as convert_to_tensor,
+    device as device,
+    get_collection as get_collection,
+    get_collection_ref as get_collection_ref,
+    get_default_graph as get_default_graph,
+    get_default_session as get_default_session,
+    init_scope as init_scope,
+    name_scope as name_scope,
+    reset_default_graph as reset_default_graph,
+)
+from .graph.slicing import (
+    newaxis as newaxis,
+)
+from .graph.tensor import (
+    Tensor as Tensor,
+)
+from .graph.tensor_shape import (
+    TensorShape as TensorShape,
+)
+from .initializers import (
+    constant_initializer as constant_initializer,
+    glorot_normal_initializer as glorot_normal_initializer,
+    glorot_uniform_initializer as glorot_uniform_initializer,
+    ones_initializer as ones_initializer,
+    random_normal_initializer as random_normal_initializer,
+    random_uniform_initializer as random_uniform_initializer,
+    truncated_normal_initializer as truncated_normal_initializer,
+    variance_scaling_initializer as variance_scaling_initializer,
+    zeros_initializer as zeros_initializer,
+)
+from .ops.aliases import (
+    mul as mul,
+    neg as neg,
+    pack as pack,
+    sub as sub,
+    tuple as tuple,
+    unpack as unpack,
+)
+from .ops.arrays import (
+    boolean_mask as boolean_mask,
+    broadcast_to as broadcast_to,
+    concat as concat,
+    expand_dims as expand_dims,
+    gather as gather,
+    gather_nd as gather_nd,
+    meshgrid as meshgrid,
+    one_hot as one_hot,
+    pad as pad,
+    rank as rank,
+    reshape as reshape,
+    reverse as reverse,
+    segment_sum as segment_sum,
+    shape as shape,
+    size as size,
+    slice as slice,
+    split as split,
+    squeeze as squeeze,
+    stack as stack,
+    strided_slice as strided_slice,
+    tile as tile,
+    transpose as transpose,
+    unique as unique,
+    unsorted_segment_sum as unsorted_segment_sum,
+    unstack as unstack,
+)
+from .ops.clip import (
+    clip_by_global_norm as clip_by_global_norm,
+    clip_by_norm as clip_by_norm,
+    clip_by_value as clip_by_value,
+    global_norm as global_norm,
+)
+from .ops.comparison import (
+    equal as equal,
+    greater as greater,
+    greater_equal as greater_equal,
+    less as less,
+    less_equal as less_equal,
+    logical_and as logical_and,
+    logical_not as logical_not,
+    logical_or as logical_or,
+    logical_xor as logical_xor,
+    not_equal as not_equal,
+    where as where,
+    where_v2 as where_v2,
+)
+from .ops.constants import (
+    constant as constant,
+    fill as fill,
+    get_static_value as get_static_value,
+    lin_space as lin_space,
+    linspace as linspace,
+    ones as ones,
+    ones_like as ones_like,
+    placeholder as placeholder,
+    placeholder_with_default as placeholder_with_default,
+    range as range,
+    zeros as zeros,
+    zeros_like as zeros_like,
+)
+from .ops.control import (
+    group as group,
+    identity as identity,
+    no_op as no_op,
+    stop_gradient as stop_gradient,
+)
+from .ops.elementwise import (
+    abs as abs,
+    acos as acos,
+    add as add,
+    add_n as add_n,
+    asin as asin,
+    atan as atan,
+    atan2 as atan2,
+    cast as cast,
+    ceil as ceil,
+    cos as cos,
+    cosh as cosh,
+    div as div,
+    div_no_nan as div_no_nan,
+    divide as divide,
+    erf as erf,
+    exp as exp,
+    expm1 as expm1,
+    floor as floor,
+    floordiv as floordiv,
+    floormod as floormod,
+    is_finite as is_finite,
+    is_inf as is_inf,
+    is_nan as is_nan,
+    log as log,
+    log1p as log1p,
+    maximum as maximum,
+    minimum as minimum,
+    mod as mod,
+    multiply as multiply,
+    negative as negative,
+    pow as pow,
+    reciprocal as reciprocal,
+    rint as rint,
+    round as round,
+    rsqrt as rsqrt,
+    saturate_cast as saturate_cast,
+    scalar_mul as scalar_mul,
+    sigmoid as sigmoid,
+    sign as sign,
+    sin as sin,
+    sinh as sinh,
+    sqrt as sqrt,
+    square as square,
+    squared_difference as squared_difference,
+    subtract as subtract,
+    tan as tan,
+    tanh as tanh,
+    to_double as to_double,
+    to_float as to_float,
+    to_int32 as to_int32,
+    to_int64 as to_int64,
+    truediv as truediv,
+)
+from .ops.linalg import (
+    eye as eye,
+    matmul as matmul,
+    norm as norm,
+    tensordot as tensordot,
+)
+from .ops.random import (
+    multinomial as multinomial,
+    random_normal as random_normal,
+    random_shuffle as random_shuffle,
+    random_uniform as random_uniform,
+    set_random_seed as set_random_seed,
+    truncated_normal as truncated_normal,
+)
+from .ops.reduction import (
+    argmax as argmax,
+    argmin as argmin,
+    count_nonzero as count_nonzero,
+    cumsum as cumsum,
+    reduce_all as reduce_all,
+    reduce_any as reduce_any,
+    reduce_logsumexp as reduce_logsumexp,
+    reduce_max as reduce_max,
+    reduce_mean as reduce_mean,
+    reduce_min as reduce_min,
+    reduce_prod as reduce_prod,
+    reduce_sum as reduce_sum,
+)
+from .ops.state import (
+    assign as assign,
+    assign_add as assign_add,
+    assign_sub as assign_sub,
+    count_up_to as count_up_to,
+    is_variable_initialized as is_variable_initialized,
+    scatter_add as scatter_add,
+    scatter_div as scatter_div,
+    scatter_mul as scatter_mul,
+    scatter_sub as scatter_sub,
+    scatter_update as scatter_update,
+)
+from .protos import (
+    AttrValue as AttrValue,
+    ConfigProto as ConfigProto,
+    GPUOptions as GPUOptions,
+    GraphDef as GraphDef,
+    GraphOptions as GraphOptions,
+    NodeDef as NodeDef,
+    OptimizerOptions as OptimizerOptions,
+    RunMetadata as RunMetadata,
+    RunOptions as RunOptions,
+)
+from .session.session import (
+    InteractiveSession as InteractiveSession,
+    Session as Session,
+)
+from .variables.initialization import (
+    all_variables as all_variables,
+    global_variables as global_variables,
+    global_variables_initializer as global_variables_initializer,
+    initialize_all_variables as initialize_all_variables,
+    initialize_local_variables as initialize_local_variables,
+    initialize_variables as initialize_variables,
+    local_variables as local_variables,
+    local_variables_initializer as local_variables_initializer,
+    model_variables as model_variables,
+    report_uninitialized_variables as report_uninitialized_variables,
+    trainable_variables as trainable_variables,
+    variables_initializer as variables_initializer,
+)
+from .variables.variable import (
+    Variable as Variable,
+)
+from .variables.variable_scope import (
+    AUTO_REUSE as AUTO_REUSE,
+    VariableScope as VariableScope,
+    get_variable as get_variable,
+    get_variable_scope as get_variable_scope,
+    no_regularizer as no_regularizer,
+    variable_scope as variable_scope,
+)
+
+__version__: str
