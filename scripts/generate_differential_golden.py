@@ -17,8 +17,6 @@ Initialisers run before the value. An expression that raises is recorded by the 
 exception and when it raised: while the graph was built, or while it ran.
 """
 
-# ruff: noqa: S102, S307  (what is run are the repository's own cases)
-
 import importlib
 import json
 import os
