@@ -2,6 +2,7 @@
 
 from sparkflow.ops.elementwise import cast, saturate_cast
 from sparkflow_runtime.dtypes import (
+    QUANTIZED,
     DType,
     as_dtype,
     bfloat16,
@@ -15,6 +16,11 @@ from sparkflow_runtime.dtypes import (
     int16,
     int32,
     int64,
+    qint8,
+    qint16,
+    qint32,
+    quint8,
+    quint16,
     resource,
     string,
     uint8,
@@ -27,8 +33,10 @@ from sparkflow_runtime.dtypes import (
 bool = bool_
 double = float64
 half = float16
+QUANTIZED_DTYPES = QUANTIZED | {dtype.ref for dtype in QUANTIZED}
 
 __all__ = [
+    "QUANTIZED_DTYPES",
     "DType",
     "as_dtype",
     "bfloat16",
@@ -45,6 +53,11 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "qint8",
+    "qint16",
+    "qint32",
+    "quint8",
+    "quint16",
     "resource",
     "saturate_cast",
     "string",

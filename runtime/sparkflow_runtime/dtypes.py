@@ -1,7 +1,7 @@
 """Element types: one `DType` per TensorFlow DataType, with its number and its numpy type.
 
-A `_ref` type is the type of a variable's mutable output. Quantised and bfloat16 types have numbers
-here so that foreign graphs can be named in errors, but no numpy type yet.
+A `_ref` type is the type of a variable's mutable output. bfloat16 comes from ml_dtypes. A quantised
+type is a numpy record with one integer field, as in TensorFlow.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 _REF_OFFSET = 100
@@ -22,12 +23,12 @@ class DType:
     Attributes:
         name: TensorFlow's name, e.g. `float32` or `float32_ref`.
         number: TensorFlow's DataType number.
-        numpy: The numpy scalar type, None where numpy has none.
+        numpy: The numpy scalar type; of quantised types a dtype of one integer field.
     """
 
     name: str
     number: int
-    numpy: type[Any] | None
+    numpy: Any
 
     @property
     def is_ref(self) -> bool:
@@ -50,14 +51,8 @@ class DType:
     _is_ref_dtype = is_ref
 
     @property
-    def as_numpy_dtype(self) -> type[Any]:
-        """The numpy scalar type; `object` for strings.
-
-        Raises:
-            TypeError: numpy has no such type.
-        """
-        if self.numpy is None:
-            raise TypeError(f"{self.name} has no numpy type")
+    def as_numpy_dtype(self) -> Any:
+        """The numpy scalar type; `object` for strings, a dtype of one field where quantised."""
         return self.numpy
 
     @property
@@ -86,14 +81,34 @@ class DType:
         return self.base is bool_
 
     @property
+    def is_quantized(self) -> bool:
+        """Whether values stand for real numbers in a range given beside them."""
+        return self.base in QUANTIZED
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether values are integers that are never negative."""
+        return self.base in UNSIGNED
+
+    @property
     def is_numpy_compatible(self) -> bool:
         """Whether numpy arrays of this type exist."""
-        return self.numpy is not None
+        return self.base not in (resource, variant)
+
+    @property
+    def real_dtype(self) -> DType:
+        """The type of the real part; itself unless complex."""
+        return {complex64: float32, complex128: float64}.get(self.base, self)
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """What images of this type range over: [0, 1] for floating point, else min and max."""
+        return (0, 1) if self.is_floating else (self.min, self.max)
 
     @property
     def size(self) -> int:
         """Bytes per element; 1 for strings and handles, as in TensorFlow."""
-        if self.numpy is None or self.numpy is np.object_:
+        if self.numpy is np.object_:
             return 1
         return int(np.dtype(self.numpy).itemsize)
 
@@ -141,7 +156,7 @@ _BY_NUMBER: dict[int, DType] = {}
 _BY_NAME: dict[str, DType] = {}
 
 
-def _define(name: str, number: int, numpy: type[Any] | None) -> DType:
+def _define(name: str, number: int, numpy: Any) -> DType:
     dtype = DType(name, number, numpy)
     reference = DType(name + "_ref", number + _REF_OFFSET, numpy)
     for each in (dtype, reference):
@@ -160,12 +175,12 @@ string = _define("string", 7, np.object_)
 complex64 = _define("complex64", 8, np.complex64)
 int64 = _define("int64", 9, np.int64)
 bool_ = _define("bool", 10, np.bool_)
-qint8 = _define("qint8", 11, None)
-quint8 = _define("quint8", 12, None)
-qint32 = _define("qint32", 13, None)
-bfloat16 = _define("bfloat16", 14, None)
-qint16 = _define("qint16", 15, None)
-quint16 = _define("quint16", 16, None)
+qint8 = _define("qint8", 11, np.dtype([("qint8", np.int8)]))
+quint8 = _define("quint8", 12, np.dtype([("quint8", np.uint8)]))
+qint32 = _define("qint32", 13, np.dtype([("qint32", np.int32)]))
+bfloat16 = _define("bfloat16", 14, ml_dtypes.bfloat16)
+qint16 = _define("qint16", 15, np.dtype([("qint16", np.int16)]))
+quint16 = _define("quint16", 16, np.dtype([("quint16", np.uint16)]))
 uint16 = _define("uint16", 17, np.uint16)
 complex128 = _define("complex128", 18, np.complex128)
 float16 = _define("float16", 19, np.float16)
@@ -174,7 +189,7 @@ variant = _define("variant", 21, np.object_)
 uint32 = _define("uint32", 22, np.uint32)
 uint64 = _define("uint64", 23, np.uint64)
 
-FLOATING: frozenset[DType] = frozenset({float16, float32, float64})
+FLOATING: frozenset[DType] = frozenset({float16, float32, float64, bfloat16})
 COMPLEX: frozenset[DType] = frozenset({complex64, complex128})
 SIGNED: frozenset[DType] = frozenset({int8, int16, int32, int64})
 UNSIGNED: frozenset[DType] = frozenset({uint8, uint16, uint32, uint64})
@@ -184,14 +199,15 @@ NUMERIC: frozenset[DType] = REAL | COMPLEX
 INDEX: frozenset[DType] = frozenset({int32, int64})
 PLAIN: frozenset[DType] = NUMERIC | {bool_}
 """Every type whose values are bytes in an array."""
-ALL: frozenset[DType] = PLAIN | {string}
+QUANTIZED: frozenset[DType] = frozenset({qint8, quint8, qint16, quint16, qint32})
+ALL: frozenset[DType] = PLAIN | QUANTIZED | {string}
 
 _BY_NAME["double"] = float64
 _BY_NAME["float"] = float32
 _BY_NAME["half"] = float16
 
 _BY_NUMPY: dict[np.dtype[Any], DType] = {
-    np.dtype(dtype.numpy): dtype for dtype in (*sorted(PLAIN, key=int),) if dtype.numpy is not None
+    np.dtype(dtype.numpy): dtype for dtype in sorted(PLAIN | QUANTIZED, key=int)
 }
 
 _BY_PYTHON: dict[type[Any], DType] = {
@@ -206,8 +222,10 @@ _BY_PYTHON: dict[type[Any], DType] = {
 
 
 def _limits(dtype: DType) -> Any:
-    kind = dtype.as_numpy_dtype
-    return np.iinfo(kind) if dtype.is_integer else np.finfo(kind)
+    kind = np.dtype(dtype.as_numpy_dtype)
+    if dtype.is_quantized:
+        kind = kind[0]
+    return np.iinfo(kind) if kind.kind in "iu" else ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
 
 
 def as_dtype(value: Any) -> DType:

@@ -15,8 +15,9 @@ from sparkflow_runtime.dtypes import DType
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_ACCEPTED_KINDS = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
-"""Kinds of Python values that each kind of numpy dtype takes without loss of meaning."""
+_ACCEPTED_KINDS = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "V": "biuf"}
+"""Kinds of Python values that each kind of numpy dtype takes without loss of meaning; V is bfloat16
+and the quantised types."""
 
 
 def constant_array(value: Any, dtype: DType | None = None) -> Array:

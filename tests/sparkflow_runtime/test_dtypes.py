@@ -72,7 +72,14 @@ def test_what_is_no_dtype_is_refused(value: object) -> None:
         as_dtype(value)
 
 
-def test_types_without_numpy_say_so() -> None:
-    with pytest.raises(TypeError, match="bfloat16 has no numpy type"):
-        _ = dtypes.bfloat16.as_numpy_dtype
+def test_bfloat16_and_quantized_types_have_arrays() -> None:
+    for dtype in (dtypes.bfloat16, *dtypes.QUANTIZED):
+        assert as_dtype(np.zeros(2, dtype.as_numpy_dtype).dtype) is dtype
+    assert float(dtypes.bfloat16.max) > 3e38
+    assert (dtypes.quint8.min, dtypes.quint8.max, dtypes.qint32.size) == (0, 255, 4)
+    assert dtypes.qint8.is_quantized
+    assert not dtypes.qint8.is_integer
+
+
+def test_names_are_in_the_order_of_numbers() -> None:
     assert dtypes.names({dtypes.int64, dtypes.float32}) == "float32, int64"

@@ -26,6 +26,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Op
 
@@ -142,7 +143,7 @@ class _Compiler:
     def _emit(self, index: int, node: Node) -> None:
         op = registry.lookup(node.op)
         registry.require_kernel(op, self.context.device_type, node.attrs)
-        kernel = op.bind(node, self.context)
+        kernel = bind_kernel(op, node, self.context)
         outputs = self._define_outputs(index, node, op)
         if node.op == "Const":
             self.bound[outputs[0]] = kernel()

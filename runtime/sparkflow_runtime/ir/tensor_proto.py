@@ -162,8 +162,10 @@ def _import_values(
     if dtype in (dtypes.complex64, dtypes.complex128):
         parts = proto.scomplex_val if dtype is dtypes.complex64 else proto.dcomplex_val
         values = np.asarray(parts, np.float64).view(np.complex128).astype(numpy_dtype)
-    elif dtype is dtypes.float16:
-        values = np.asarray(proto.half_val, np.uint16).view(np.float16)
+    elif dtype in (dtypes.float16, dtypes.bfloat16):
+        values = np.asarray(proto.half_val, np.uint16).view(dtype.as_numpy_dtype)
+    elif dtype.is_quantized:
+        values = np.asarray(proto.int_val, numpy_dtype[0]).view(numpy_dtype)
     else:
         values = np.asarray(getattr(proto, _VALUE_FIELDS[dtype])).astype(numpy_dtype)
     if len(values) > count:
@@ -174,7 +176,7 @@ def _import_values(
         return values.reshape(shape)
     _require_fillable(dtype, shape)
     # TensorFlow's compression: the last value stands for all that follow, zero when there is none.
-    last = values[-1] if len(values) else numpy_dtype.type(0)
+    last = values[-1] if len(values) else np.zeros((), numpy_dtype)
     full = np.full(count, last, numpy_dtype)
     full[: len(values)] = values
     return full.reshape(shape)

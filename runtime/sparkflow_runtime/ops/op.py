@@ -83,6 +83,8 @@ class Op:
         attrs: Attributes by name, in TensorFlow's order.
         stateful: Runs whenever fetched: never folded, merged or moved across steps.
         takes_step: The bound kernel's first argument is the running `StepContext`.
+        widens_bfloat16: Whether `bind_kernel` computes in float32 what is bfloat16; where not,
+            the kernel itself must take arrays of it.
         kernels: Device types with a kernel, each with the dtypes it takes (None: all allowed).
         gradient: Builds the gradient; None where no gradient is defined. `not_differentiable`
             where gradients stop.
@@ -94,6 +96,7 @@ class Op:
     attrs: ClassVar[Mapping[str, Attr]] = {}
     stateful: ClassVar[bool] = False
     takes_step: ClassVar[bool] = False
+    widens_bfloat16: ClassVar[bool] = True
     kernels: ClassVar[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": None}
     gradient: ClassVar[Callable[..., Any] | None] = None
 

@@ -61,6 +61,8 @@ def has_kernel(op: Op, device_type: str, attrs: Mapping[str, Any]) -> bool:
     if device_type not in op.kernels:
         return False
     accepted = op.kernels[device_type]
+    if device_type != "CPU" and dtypes.bfloat16 in _types(attrs):
+        return False  # cupy has no arrays of bfloat16
     return accepted is None or all(dtype in accepted for dtype in _types(attrs))
 
 

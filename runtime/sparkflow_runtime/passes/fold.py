@@ -11,6 +11,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.container import Resources
 
@@ -74,7 +75,7 @@ def _compute(
     inputs = [_value(constants, endpoint) for endpoint in node.inputs]
     try:
         with np.errstate(all="ignore"):
-            result = op.bind(node, context)(*inputs)
+            result = bind_kernel(op, node, context)(*inputs)
         values = tuple(result) if isinstance(result, tuple | list) else (result,)
         arrays = tuple(
             np.asarray(value, dtype.as_numpy_dtype)

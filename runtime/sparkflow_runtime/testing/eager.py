@@ -17,6 +17,7 @@ from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Inference, Op
 from sparkflow_runtime.ops.signature import Arg
@@ -314,7 +315,7 @@ class EagerBuilder:
             tensor.value if dtype.is_ref else tensor.read()
             for tensor, dtype in zip(operation.inputs, expected, strict=True)
         ]
-        kernel = op.bind(operation, self.context)
+        kernel = bind_kernel(op, operation, self.context)
         with np.errstate(all="ignore"):
             result = kernel(self.step, *arrays) if op.takes_step else kernel(*arrays)
         if not op.signature.outputs:

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.resources.variable import Variable
 
@@ -50,7 +51,7 @@ def interpret(
         ]
         if node.op == "NoOp":
             continue
-        kernel = op.bind(node, context)
+        kernel = bind_kernel(op, node, context)
         if node.op == "_Arg":
             inputs = [args[node.attrs["index"]]]
         with np.errstate(all="ignore"):

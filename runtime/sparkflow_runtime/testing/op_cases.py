@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from sparkflow_runtime import dtypes
@@ -38,6 +39,7 @@ UNKNOWN = "unknown"
 KNOWLEDGE = (KNOWN, RANKS, UNKNOWN)
 
 _RTOL = {dtypes.float16: 4e-3, dtypes.float32: 1e-6, dtypes.float64: 1e-12}
+_RTOL[dtypes.bfloat16] = 8e-3
 _RTOL[dtypes.complex64] = 2e-6
 _RTOL[dtypes.complex128] = 1e-12
 
@@ -401,7 +403,7 @@ def _compare(
         found.astype(wide),
         expected.astype(wide),
         rtol=case.rtol * scale,
-        atol=max(case.atol * scale, float(np.finfo(dtype.as_numpy_dtype).tiny)),
+        atol=max(case.atol * scale, float(ml_dtypes.finfo(dtype.as_numpy_dtype).tiny)),
         err_msg=where,
     )
 
@@ -448,7 +450,7 @@ def _with_inputs(case: OpCase, inputs: Sequence[Any]) -> OpCase:
 def _widened(value: Any) -> Any:
     if isinstance(value, list):
         return [_widened(each) for each in value]
-    if value.dtype in (np.float16, np.float32):
+    if value.dtype in (np.float16, np.float32, ml_dtypes.bfloat16):
         return value.astype(np.float64)
     return value.astype(np.complex128) if value.dtype == np.complex64 else value
 

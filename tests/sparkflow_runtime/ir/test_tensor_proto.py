@@ -77,7 +77,7 @@ def test_values_in_fields(proto: TensorProto, expected: np.ndarray) -> None:
         (_tensor(99), "unknown dtype 99"),
         (_tensor(101), "dtype float32_ref cannot be read"),
         (_tensor(20), "dtype resource cannot be read"),
-        (_tensor(14), "dtype bfloat16 cannot be read"),
+        (_tensor(21), "dtype variant cannot be read"),
         (_tensor(1, (2,), tensor_content=b"123"), "needs 8 bytes, the message carries 3"),
         (_tensor(1, (-1,)), "must have a complete shape"),
         (_tensor(1, (-2,)), "negative sizes"),
