@@ -71,8 +71,43 @@ DENSE: dict[str, tuple[dict[str, float], dict[str, float], dict[str, bool]]] = {
         {"lr": 0.5, "l1": 0.2, "l2": 0.1, "l2_shrinkage": 0.3, "lr_power": -0.5},
         {},
     ),
+    "ApplyProximalGradientDescent": ({}, {"alpha": 0.1, "l1": 0.3, "l2": 0.2}, {}),
+    "ApplyProximalGradientDescent ridge": ({}, {"alpha": 0.1, "l1": 0.0, "l2": 0.2}, {}),
+    "ApplyProximalAdagrad": ({"accum": 0.1}, {"lr": 0.5, "l1": 0.3, "l2": 0.2}, {}),
+    "ApplyProximalAdagrad ridge": ({"accum": 0.1}, {"lr": 0.5, "l1": 0.0, "l2": 0.2}, {}),
+    "ApplyAdagradDA": (
+        {"gradient_accumulator": 0.0, "gradient_squared_accumulator": 0.1},
+        {"lr": 0.5, "l1": 0.1, "l2": 0.2},
+        {},
+    ),
+    "ApplyAdagradDA ridge": (
+        {"gradient_accumulator": 0.0, "gradient_squared_accumulator": 0.1},
+        {"lr": 0.5, "l1": 0.0, "l2": 0.2},
+        {},
+    ),
+    "ApplyAdaMax": (
+        {"m": 0.0, "v": 0.0},
+        {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7},
+        {},
+    ),
+    "ApplyAddSign": (
+        {"m": 0.0},
+        {"lr": 0.1, "alpha": 1.1, "sign_decay": 0.9, "beta": 0.8},
+        {},
+    ),
+    "ApplyPowerSign": (
+        {"m": 0.0},
+        {"lr": 0.1, "logbase": 1.2, "sign_decay": 0.9, "beta": 0.8},
+        {},
+    ),
 }
-NOT_SPARSE = ("ApplyGradientDescent", "ApplyAdam")
+NOT_SPARSE = (
+    "ApplyGradientDescent",
+    "ApplyAdam",
+    "ApplyAdaMax",
+    "ApplyAddSign",
+    "ApplyPowerSign",
+)
 
 
 def main() -> None:
@@ -118,13 +153,18 @@ def run_case(
         session.run(v1.global_variables_initializer())
         for number, step in enumerate(steps, 1):
             values = dict(scalars)
-            if op == "ApplyAdam":
+            if op in ("ApplyAdam", "ApplyAdaMax"):
                 values["beta1_power"] = float(np.float32(scalars["beta1"]) ** number)
+            if op == "ApplyAdam":
                 values["beta2_power"] = float(np.float32(scalars["beta2"]) ** number)
             step["scalars"] = values
             inputs = {name: v._variable for name, v in variables.items()}
             inputs |= {name: tf.constant(value, tf.float32) for name, value in values.items()}
-            grad = "delta" if op == "ApplyGradientDescent" else "grad"
+            if op.endswith("AdagradDA"):
+                step["global_step"] = number
+                inputs["global_step"] = tf.constant(number, tf.int64)
+            grad = "delta" if "alpha" in scalars and "Descent" in op else "grad"
+            grad = "grad" if op.startswith("Sparse") else grad
             inputs[grad] = tf.constant(step["grad"])
             if "indices" in step:
                 inputs["indices"] = tf.constant(step["indices"])

@@ -30,6 +30,8 @@ from sparkflow_runtime.ops import (
     state,
     step,
     training,
+    training_proximal,
+    training_sign,
     transfer,
 )
 
@@ -63,5 +65,7 @@ __all__ = [
     "state",
     "step",
     "training",
+    "training_proximal",
+    "training_sign",
     "transfer",
 ]

@@ -1,8 +1,9 @@
 """The ops that apply a gradient to a variable and its slots: `ApplyX` and `SparseApplyX`.
 
-Here are their signatures, checks and critical sections; the formulas are in `update_rules`. An
-update runs in place with the variable and all its slots locked (whatever `use_locking` says), so
-concurrent replicas apply one after the other; the kernels keep no state of their own.
+Here are their signatures, checks and critical sections; the formulas are in `update_rules`. Those
+with a proximal step or by signs are in `training_proximal` and `training_sign`. An update runs in
+place with the variable and all its slots locked (whatever `use_locking` says), so concurrent
+replicas apply one after the other; the kernels keep no state of their own.
 
 Rows that appear several times in `indices` are summed first and applied once, which is what
 TensorFlow's optimizers do before they call these ops.
@@ -34,13 +35,19 @@ from sparkflow_runtime.shapes import Shape
 _COMPLEX_TOO = dtypes.FLOATING | dtypes.COMPLEX
 
 
-def _attrs(*flags: str, sparse: bool = False, types: Any = dtypes.FLOATING) -> dict[str, Attr]:
+def update_attrs(
+    *flags: str, sparse: bool = False, types: Any = dtypes.FLOATING
+) -> dict[str, Attr]:
+    """The attributes of an update: `T`, `Tindices` where it is one of rows, `use_locking`, flags.
+
+    Flags are false by default, except `update_slots`.
+    """
     indices = {"Tindices": type_attr(dtypes.INDEX)} if sparse else {}
     names = {name: bool_attr(name == "update_slots") for name in ("use_locking", *flags)}
     return {"T": type_attr(types), **indices, **names}
 
 
-class _Apply(Op):
+class DenseUpdate(Op):
     """A dense update of a variable and its slots.
 
     Attributes:
@@ -120,7 +127,7 @@ class _Apply(Op):
         in_blocks(xp, apply, grad, arrays)
 
 
-class _SparseApply(_Apply):
+class RowUpdate(DenseUpdate):
     """An update of the rows `indices`: of shape [n], for a gradient `[n] + var.shape[1:]`."""
 
     def _gradient_shape(self, node: Inference, shape: Shape) -> Shape:
@@ -156,187 +163,187 @@ class _SparseApply(_Apply):
 
 
 @register
-class ApplyGradientDescent(_Apply):
+class ApplyGradientDescent(DenseUpdate):
     """`var -= alpha * delta`."""
 
     inputs = "var: Ref(T), alpha: T, delta: T"
-    attrs = _attrs(types=_COMPLEX_TOO)
+    attrs = update_attrs(types=_COMPLEX_TOO)
     rule = update_rules.gradient_descent
     grad = "delta"
 
 
 @register
-class ApplyMomentum(_Apply):
+class ApplyMomentum(DenseUpdate):
     """Gradient descent with momentum, see `update_rules.momentum`."""
 
     inputs = "var: Ref(T), accum: Ref(T), lr: T, grad: T, momentum: T"
-    attrs = _attrs("use_nesterov", types=_COMPLEX_TOO)
+    attrs = update_attrs("use_nesterov", types=_COMPLEX_TOO)
     rule = update_rules.momentum
 
 
 @register
-class SparseApplyMomentum(_SparseApply):
+class SparseApplyMomentum(RowUpdate):
     """Momentum on rows; rows without a gradient keep their momentum and do not move."""
 
     inputs = "var: Ref(T), accum: Ref(T), lr: T, grad: T, indices: Tindices, momentum: T"
-    attrs = _attrs("use_nesterov", sparse=True, types=_COMPLEX_TOO)
+    attrs = update_attrs("use_nesterov", sparse=True, types=_COMPLEX_TOO)
     rule = update_rules.momentum
 
 
 @register
-class ApplyAdagrad(_Apply):
+class ApplyAdagrad(DenseUpdate):
     """Adagrad, see `update_rules.adagrad`."""
 
     inputs = "var: Ref(T), accum: Ref(T), lr: T, grad: T"
-    attrs = _attrs("update_slots")
+    attrs = update_attrs("update_slots")
     rule = update_rules.adagrad
 
 
 @register
-class SparseApplyAdagrad(_SparseApply):
+class SparseApplyAdagrad(RowUpdate):
     """Adagrad on rows."""
 
     inputs = "var: Ref(T), accum: Ref(T), lr: T, grad: T, indices: Tindices"
-    attrs = _attrs("update_slots", sparse=True)
+    attrs = update_attrs("update_slots", sparse=True)
     rule = update_rules.adagrad
 
 
 @register
-class ApplyAdagradV2(_Apply):
+class ApplyAdagradV2(DenseUpdate):
     """Adagrad with epsilon, see `update_rules.adagrad_v2`."""
 
     inputs = "var: Ref(T), accum: Ref(T), lr: T, epsilon: T, grad: T"
-    attrs = _attrs("update_slots")
+    attrs = update_attrs("update_slots")
     rule = update_rules.adagrad_v2
 
 
 @register
-class SparseApplyAdagradV2(_SparseApply):
+class SparseApplyAdagradV2(RowUpdate):
     """Adagrad with epsilon, on rows."""
 
     inputs = "var: Ref(T), accum: Ref(T), lr: T, epsilon: T, grad: T, indices: Tindices"
-    attrs = _attrs("update_slots", sparse=True)
+    attrs = update_attrs("update_slots", sparse=True)
     rule = update_rules.adagrad_v2
 
 
 @register
-class ApplyAdadelta(_Apply):
+class ApplyAdadelta(DenseUpdate):
     """Adadelta, see `update_rules.adadelta`."""
 
     inputs = "var: Ref(T), accum: Ref(T), accum_update: Ref(T), lr: T, rho: T, epsilon: T, grad: T"
-    attrs = _attrs()
+    attrs = update_attrs()
     rule = update_rules.adadelta
 
 
 @register
-class SparseApplyAdadelta(_SparseApply):
+class SparseApplyAdadelta(RowUpdate):
     """Adadelta on rows."""
 
     inputs = (
         "var: Ref(T), accum: Ref(T), accum_update: Ref(T), lr: T, rho: T, epsilon: T, grad: T, "
         "indices: Tindices"
     )
-    attrs = _attrs(sparse=True)
+    attrs = update_attrs(sparse=True)
     rule = update_rules.adadelta
 
 
 @register
-class ApplyAdam(_Apply):
+class ApplyAdam(DenseUpdate):
     """Adam, see `update_rules.adam`."""
 
     inputs = (
         "var: Ref(T), m: Ref(T), v: Ref(T), beta1_power: T, beta2_power: T, lr: T, beta1: T, "
         "beta2: T, epsilon: T, grad: T"
     )
-    attrs = _attrs("use_nesterov")
+    attrs = update_attrs("use_nesterov")
     rule = update_rules.adam
 
 
 @register
-class ApplyRMSProp(_Apply):
+class ApplyRMSProp(DenseUpdate):
     """RMSProp, see `update_rules.rms_prop`."""
 
     inputs = "var: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, epsilon: T, grad: T"
-    attrs = _attrs()
+    attrs = update_attrs()
     rule = update_rules.rms_prop
 
 
 @register
-class SparseApplyRMSProp(_SparseApply):
+class SparseApplyRMSProp(RowUpdate):
     """RMSProp on rows; the averages of rows without a gradient do not decay."""
 
     inputs = (
         "var: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, epsilon: T, grad: T, "
         "indices: Tindices"
     )
-    attrs = _attrs(sparse=True)
+    attrs = update_attrs(sparse=True)
     rule = update_rules.rms_prop
 
 
 @register
-class ApplyCenteredRMSProp(_Apply):
+class ApplyCenteredRMSProp(DenseUpdate):
     """RMSProp by standard deviation, see `update_rules.centered_rms_prop`."""
 
     inputs = (
         "var: Ref(T), mg: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, "
         "epsilon: T, grad: T"
     )
-    attrs = _attrs()
+    attrs = update_attrs()
     rule = update_rules.centered_rms_prop
 
 
 @register
-class SparseApplyCenteredRMSProp(_SparseApply):
+class SparseApplyCenteredRMSProp(RowUpdate):
     """RMSProp by standard deviation, on rows."""
 
     inputs = (
         "var: Ref(T), mg: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, "
         "epsilon: T, grad: T, indices: Tindices"
     )
-    attrs = _attrs(sparse=True)
+    attrs = update_attrs(sparse=True)
     rule = update_rules.centered_rms_prop
 
 
 @register
-class ApplyFtrl(_Apply):
+class ApplyFtrl(DenseUpdate):
     """FTRL-proximal, see `update_rules.ftrl`."""
 
     inputs = "var: Ref(T), accum: Ref(T), linear: Ref(T), grad: T, lr: T, l1: T, l2: T, lr_power: T"
-    attrs = _attrs("multiply_linear_by_lr")
+    attrs = update_attrs("multiply_linear_by_lr")
     rule = update_rules.ftrl
 
 
 @register
-class SparseApplyFtrl(_SparseApply):
+class SparseApplyFtrl(RowUpdate):
     """FTRL-proximal on rows."""
 
     inputs = (
         "var: Ref(T), accum: Ref(T), linear: Ref(T), grad: T, indices: Tindices, lr: T, l1: T, "
         "l2: T, lr_power: T"
     )
-    attrs = _attrs("multiply_linear_by_lr", sparse=True)
+    attrs = update_attrs("multiply_linear_by_lr", sparse=True)
     rule = update_rules.ftrl
 
 
 @register
-class ApplyFtrlV2(_Apply):
+class ApplyFtrlV2(DenseUpdate):
     """FTRL-proximal with shrinkage, see `update_rules.ftrl`."""
 
     inputs = (
         "var: Ref(T), accum: Ref(T), linear: Ref(T), grad: T, lr: T, l1: T, l2: T, "
         "l2_shrinkage: T, lr_power: T"
     )
-    attrs = _attrs("multiply_linear_by_lr")
+    attrs = update_attrs("multiply_linear_by_lr")
     rule = update_rules.ftrl
 
 
 @register
-class SparseApplyFtrlV2(_SparseApply):
+class SparseApplyFtrlV2(RowUpdate):
     """FTRL-proximal with shrinkage, on rows."""
 
     inputs = (
         "var: Ref(T), accum: Ref(T), linear: Ref(T), grad: T, indices: Tindices, lr: T, l1: T, "
         "l2: T, l2_shrinkage: T, lr_power: T"
     )
-    attrs = _attrs("multiply_linear_by_lr", sparse=True)
+    attrs = update_attrs("multiply_linear_by_lr", sparse=True)
     rule = update_rules.ftrl

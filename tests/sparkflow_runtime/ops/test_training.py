@@ -10,12 +10,18 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError
-from sparkflow_runtime.ops import registry, training, update
+from sparkflow_runtime.ops import (
+    registry,
+    training,
+    training_proximal,  # noqa: F401 - fills the registry
+    training_sign,  # noqa: F401
+    update,
+)
 from sparkflow_runtime.testing.eager import EagerBuilder, EagerTensor
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "optimizers" / "apply.json"
 CASES = json.loads(GOLDEN.read_text())
-APPLY_OPS = [op.op_type for op in registry.all_ops() if isinstance(op, training._Apply)]
+APPLY_OPS = [op.op_type for op in registry.all_ops() if isinstance(op, training.DenseUpdate)]
 DEADLINE_S = 60
 
 
@@ -48,6 +54,8 @@ def inputs_of(g, op_type, shape=(4, 2), rows=2, dtype=np.float32):
         elif arg.name in ("grad", "delta"):
             sparse = op_type.startswith("Sparse")
             values[arg.name] = np.ones((rows, *shape[1:]) if sparse else shape, dtype)
+        elif arg.name == "global_step":
+            values[arg.name] = np.int64(1)
         else:
             values[arg.name] = dtype(-0.5 if arg.name == "lr_power" else 0.5)
     return values
@@ -58,11 +66,13 @@ def test_five_steps_are_those_of_tensorflow(case):
     g = EagerBuilder()
     variables = {name: g.variable(float32(value)) for name, value in case["start"].items()}
     for step in case["steps"]:
-        grad = "delta" if case["op"] == "ApplyGradientDescent" else "grad"
+        grad = registry.lookup(case["op"]).grad
         values = {**variables, grad: float32(step["grad"])}
         values |= {name: np.float32(value) for name, value in step["scalars"].items()}
         if "indices" in step:
             values["indices"] = np.array(step["indices"], np.int32)
+        if "global_step" in step:
+            values["global_step"] = np.int64(step["global_step"])
         apply(g, case["op"], values, **case["flags"])
     for name, expected in case["after"].items():
         np.testing.assert_allclose(
