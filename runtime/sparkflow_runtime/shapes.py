@@ -25,6 +25,13 @@ def text(shape: Shape) -> str:
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
 
+def bracketed(shape: Sequence[Dim] | None) -> str:
+    """A shape or vector as TensorFlow's kernels print it: `[2,?]`."""
+    if shape is None:
+        return "<unknown>"
+    return f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
+
+
 def is_fully_defined(shape: Shape) -> bool:
     """Whether rank and every size are known."""
     return shape is not None and None not in shape

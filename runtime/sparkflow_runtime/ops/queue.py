@@ -1,10 +1,14 @@
-"""Queues as ops. The handle of a queue is, at run time, the `resources.queue.Queue` itself."""
+"""Queues as ops. The handle of a queue is, at run time, the `resources.queue.Queue` itself.
+
+Each op exists twice: with a resource handle (`QueueSizeV2`), which our front end makes, and with
+the reference of TensorFlow's first releases (`QueueSize`).
+"""
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +19,7 @@ from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, string_attr
-from sparkflow_runtime.resources.queue import Queue, QueueState
+from sparkflow_runtime.resources.queue import AnyOrder, LeastFirst, Queue, QueueState
 from sparkflow_runtime.shapes import Shape
 
 _numbers = itertools.count()
@@ -34,6 +38,7 @@ class _MakesQueue(_QueueOp):
     """A queue: of the task where it has a shared_name, else of its node in its session."""
 
     outputs = "handle: resource"
+    pads: ClassVar = False
 
     def infer(self, node: Inference) -> list[Shape]:
         """A scalar.
@@ -53,7 +58,7 @@ class _MakesQueue(_QueueOp):
         """Finds or makes the queue; the kernel returns it.
 
         Raises:
-            InvalidArgumentError: A queue of this name has other components.
+            InvalidArgumentError: A queue of this name is of another kind.
         """
         attrs = node.attrs
         shared: str = attrs["shared_name"]
@@ -61,27 +66,66 @@ class _MakesQueue(_QueueOp):
 
         def make() -> Queue:
             name = shared or f"_{next(_numbers)}_{node.name}"
-            state = self.make_state(name, attrs["capacity"], node)
-            return Queue(state, attrs["component_types"], attrs["shapes"])
+            types, given = self.components(attrs)
+            seeds = (attrs["seed"], attrs["seed2"]) if "seed" in attrs else None
+            return Queue(self.make_state(name, node), types, given, self.pads, seeds)
 
         queue = scope.get_or_create(attrs["container"], shared or node.name, Queue, make)
-        asked = (tuple(attrs["component_types"]), tuple(attrs["shapes"]))
-        if asked != (queue.component_types, queue.component_shapes):
-            raise InvalidArgumentError(
-                message=f"Queue {shared or node.name!r} exists on {context.device_name} with "
-                f"{_components(queue.component_types, queue.component_shapes)}, but was asked for "
-                f"with {_components(*asked)}"
-            )
+        self._check_same(queue, node, shared or node.name)
         return lambda: queue
 
-    def make_state(self, name: str, capacity: int, node: NodeView) -> QueueState:
+    def _check_same(self, queue: Queue, node: NodeView, name: str) -> None:
+        """Passes when `queue`, found under `name`, is what `node` would have made."""
+        label = f"Shared queue {name!r}"
+        asked = self.make_state(name, node)
+        if queue.kind != asked.kind:
+            raise InvalidArgumentError(
+                message=f"{label} has type '{queue.kind}' that does not match type of Node "
+                f"{node.name!r}: {asked.kind}"
+            )
+        capacity = -1 if asked.capacity is None else asked.capacity
+        if queue.limits[0] != capacity:
+            raise InvalidArgumentError(
+                message=f"{label} has capacity {queue.limits[0]} but requested capacity was "
+                f"{capacity}."
+            )
+        if queue.limits[1] != asked.min_after_dequeue:
+            raise InvalidArgumentError(
+                message=f"{label} has min_after_dequeue {queue.limits[1]} but requested "
+                f"min_after_dequeue was {asked.min_after_dequeue}."
+            )
+        types, given = self.components(node.attrs)
+        if queue.component_types != tuple(types):
+            raise InvalidArgumentError(
+                message=f"{label} has component types {_types(queue.component_types)} but "
+                f"requested component types were {_types(types)}"
+            )
+        if queue.component_shapes != tuple(given):
+            raise InvalidArgumentError(
+                message=f"{label} has component shapes {_shapes(queue.component_shapes)} but "
+                f"requested component shapes were {_shapes(given)}"
+            )
+
+    def components(self, attrs: Mapping[str, Any]) -> tuple[list[dtypes.DType], list[Shape]]:
+        """The dtypes and shapes of an element's components."""
+        return attrs["component_types"], attrs["shapes"]
+
+    def make_state(self, name: str, node: NodeView) -> QueueState:
         """The rules of a new queue."""
-        raise NotImplementedError(self.op_type)
+        return QueueState(name, self.op_type.removesuffix("V2"), _capacity(node.attrs))
 
 
-def _components(types: Sequence[dtypes.DType], component_shapes: Sequence[Shape]) -> str:
-    texts = [shapes.text(shape) for shape in component_shapes] or ["<unknown>"] * len(types)
-    return ", ".join(f"{t.name} {s}" for t, s in zip(types, texts, strict=True))
+def _capacity(attrs: Mapping[str, Any]) -> int | None:
+    capacity: int = attrs["capacity"]
+    return None if capacity < 0 else capacity
+
+
+def _types(types: Sequence[dtypes.DType]) -> str:
+    return f"[{', '.join(dtype.name for dtype in types)}]"
+
+
+def _shapes(component_shapes: Sequence[Shape]) -> str:
+    return f"[{','.join(map(shapes.bracketed, component_shapes))}]"
 
 
 _MAKES_ATTRS = {
@@ -97,10 +141,6 @@ class FIFOQueueV2(_MakesQueue):
     """A queue that gives its elements in the order in which they came; capacity -1: no limit."""
 
     attrs = {**_MAKES_ATTRS, **_NAME_ATTRS}
-
-    def make_state(self, name: str, capacity: int, node: NodeView) -> QueueState:
-        """First in, first out."""
-        return QueueState(name, capacity=None if capacity < 0 else capacity)
 
 
 @register
@@ -118,16 +158,59 @@ class RandomShuffleQueueV2(_MakesQueue):
         **_NAME_ATTRS,
     }
 
-    def make_state(self, name: str, capacity: int, node: NodeView) -> QueueState:
+    def make_state(self, name: str, node: NodeView) -> QueueState:
         """Any of those inside."""
-        seeds = (node.attrs["seed"], node.attrs["seed2"])
+        attrs = node.attrs
+        seeds = (attrs["seed"], attrs["seed2"])
+        chooser = random.Random(repr(seeds)) if any(seeds) else random.Random()
         return QueueState(
             name,
             "RandomShuffleQueue",
-            None if capacity < 0 else capacity,
-            node.attrs["min_after_dequeue"],
-            random.Random(repr(seeds)) if any(seeds) else random.Random(),
+            _capacity(attrs),
+            attrs["min_after_dequeue"],
+            AnyOrder(chooser),
         )
+
+    def _check_same(self, queue: Queue, node: NodeView, name: str) -> None:
+        super()._check_same(queue, node, name)
+        asked = (node.attrs["seed"], node.attrs["seed2"])
+        if any(asked) and queue.seeds not in (None, asked):
+            raise InvalidArgumentError(
+                message=f"Shared queue {name!r} has random seeds {queue.seeds} but requested "
+                f"seeds are {asked}."
+            )
+
+
+@register
+class PaddingFIFOQueueV2(_MakesQueue):
+    """A FIFOQueue whose components may vary in size: what is taken together is padded with zeros.
+
+    The rank of each component is fixed; sizes that vary are unknown in `shapes`.
+    """
+
+    attrs = {**_MAKES_ATTRS, **_NAME_ATTRS}
+    pads: ClassVar = True
+
+
+@register
+class PriorityQueueV2(_MakesQueue):
+    """A queue that gives the element of least priority, an int64 scalar before the components."""
+
+    attrs = {
+        "component_types": list_attr("type", []),
+        "shapes": list_attr("shape"),
+        "capacity": int_attr(-1),
+        **_NAME_ATTRS,
+    }
+
+    def components(self, attrs: Mapping[str, Any]) -> tuple[list[dtypes.DType], list[Shape]]:
+        """The priority and what the attributes say."""
+        types, given = super().components(attrs)
+        return [dtypes.int64, *types], [(), *given]
+
+    def make_state(self, name: str, node: NodeView) -> QueueState:
+        """Least first."""
+        return QueueState(name, "PriorityQueue", _capacity(node.attrs), 0, LeastFirst())
 
 
 class _Waits(_QueueOp):
@@ -305,3 +388,33 @@ class QueueIsClosedV2(_QueueOp):
     def compute(self, xp: Any, handle: Queue) -> Array:
         """True even while elements are left in it."""
         return np.bool_(handle.is_closed)
+
+
+def _by_reference(op: type[Op]) -> None:
+    """Registers the op of TensorFlow's first releases, whose handle is a reference to a string."""
+    old = "handle: Ref(string)"
+    changed = {
+        "type": op.__name__.removesuffix("V2"),
+        "inputs": op.inputs.replace("handle: resource", old),
+        "outputs": op.outputs.replace("handle: resource", old),
+        "__doc__": op.__doc__,
+        "__module__": __name__,
+    }
+    register(type(f"{op.__name__}WithReference", (op,), changed))
+
+
+for _op in (
+    FIFOQueueV2,
+    RandomShuffleQueueV2,
+    PaddingFIFOQueueV2,
+    PriorityQueueV2,
+    QueueEnqueueV2,
+    QueueEnqueueManyV2,
+    QueueDequeueV2,
+    QueueDequeueManyV2,
+    QueueDequeueUpToV2,
+    QueueCloseV2,
+    QueueSizeV2,
+    QueueIsClosedV2,
+):
+    _by_reference(_op)

@@ -16,7 +16,7 @@ from sparkflow_runtime.dtypes import PLAIN, DType, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference
-from sparkflow_runtime.shapes import Dim, Shape
+from sparkflow_runtime.shapes import Shape
 
 STRINGS_ON_HOST: Final[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": PLAIN}
 """The kernels of ops that take every dtype: there are no strings on a GPU."""
@@ -121,11 +121,7 @@ def check_indices(xp: Any, indices: Array, bound: int) -> None:
     )
 
 
-def bracketed(shape: Sequence[Dim] | None) -> str:
-    """A shape or vector as TensorFlow's kernels print it: `[2,?]`."""
-    if shape is None:
-        return "<unknown>"
-    return f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
+bracketed = shapes.bracketed
 
 
 def static_rank(g: GraphBuilder, tensor: Tensor) -> int | None:

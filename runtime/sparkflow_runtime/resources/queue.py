@@ -7,17 +7,19 @@ enqueue operations already waiting.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import random
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import DType, string
+from sparkflow_runtime.dtypes import DType, as_dtype, string
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
 from sparkflow_runtime.resources.waiting import Cancellation, wait_for
 from sparkflow_runtime.shapes import Shape
@@ -51,15 +53,106 @@ class Operation:
         self.error = error
 
 
+class Store(Protocol):
+    """Where the elements of a queue lie, and in which order they leave."""
+
+    def __len__(self) -> int: ...
+
+    def add(self, element: Element) -> None:
+        """Takes an element in."""
+
+    def take(self) -> Element:
+        """Gives the next element; there is one."""
+
+    def restore(self, elements: Iterable[Element]) -> None:
+        """Takes back elements that were taken, in that order, as if they had not been."""
+
+
+class OldestFirst:
+    """First in, first out."""
+
+    def __init__(self) -> None:
+        self._items: deque[Element] = deque()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, element: Element) -> None:
+        """See `Store`."""
+        self._items.append(element)
+
+    def take(self) -> Element:
+        """See `Store`."""
+        return self._items.popleft()
+
+    def restore(self, elements: Iterable[Element]) -> None:
+        """See `Store`."""
+        self._items.extendleft(reversed(list(elements)))
+
+
+class AnyOrder:
+    """Each element is equally likely to be the next.
+
+    Args:
+        chooser: Draws the numbers.
+    """
+
+    def __init__(self, chooser: random.Random) -> None:
+        self._items: list[Element] = []
+        self._chooser = chooser
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, element: Element) -> None:
+        """See `Store`."""
+        self._items.append(element)
+
+    def take(self) -> Element:
+        """See `Store`."""
+        items = self._items
+        index = self._chooser.randrange(len(items))
+        items[index], items[-1] = items[-1], items[index]
+        return items.pop()
+
+    def restore(self, elements: Iterable[Element]) -> None:
+        """See `Store`."""
+        self._items.extend(elements)
+
+
+class LeastFirst:
+    """The element whose first component, a number, is least; of equal ones the oldest."""
+
+    def __init__(self) -> None:
+        self._items: list[tuple[int, int, Element]] = []
+        self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, element: Element) -> None:
+        """See `Store`."""
+        heapq.heappush(self._items, (int(element[0]), next(self._numbers), element))
+
+    def take(self) -> Element:
+        """See `Store`."""
+        return heapq.heappop(self._items)[2]
+
+    def restore(self, elements: Iterable[Element]) -> None:
+        """See `Store`."""
+        for element in elements:
+            self.add(element)
+
+
 class QueueState:
     """What a queue holds and who waits, without threads: calls change `Operation.done`.
 
     Args:
         name: As error texts show it.
-        kind: `FIFOQueue` or `RandomShuffleQueue`, for error texts.
+        kind: `FIFOQueue` or the like, for error texts.
         capacity: The most elements it holds; None for no limit.
         min_after_dequeue: How many elements stay behind while it is open, to shuffle among.
-        chooser: Picks the element that leaves next; None for the oldest.
+        store: Holds the elements; None for the oldest first.
     """
 
     def __init__(
@@ -68,16 +161,15 @@ class QueueState:
         kind: str = "FIFOQueue",
         capacity: int | None = None,
         min_after_dequeue: int = 0,
-        chooser: random.Random | None = None,
+        store: Store | None = None,
     ) -> None:
         self.kind = kind
         self.closed = False
+        self.capacity = capacity
+        self.min_after_dequeue = min_after_dequeue
         self._label = f"{kind} '{name}'"
         self._name = name
-        self._capacity = capacity
-        self._min_after_dequeue = min_after_dequeue
-        self._chooser = chooser
-        self._items: deque[Element] = deque()
+        self._items: Store = OldestFirst() if store is None else store
         self._enqueues: deque[Operation] = deque()
         self._dequeues: deque[Operation] = deque()
 
@@ -109,7 +201,7 @@ class QueueState:
             if operation in line:
                 line.remove(operation)
                 if line is self._dequeues:
-                    self._items.extendleft(reversed(operation.elements))
+                    self._items.restore(operation.elements)
         self._advance()
 
     def _submit(self, line: deque[Operation], operation: Operation) -> Operation:
@@ -146,8 +238,8 @@ class QueueState:
             operation.fail(CancelledError(message=f"{self._label} is closed."))
             return True
         moved = False
-        while operation.elements and (self._capacity is None or len(self._items) < self._capacity):
-            self._items.append(operation.elements.popleft())
+        while operation.elements and (self.capacity is None or len(self._items) < self.capacity):
+            self._items.add(operation.elements.popleft())
             moved = True
         operation.done = not operation.elements
         return moved
@@ -163,22 +255,17 @@ class QueueState:
                         f"(requested {operation.wanted}, current size {size})"
                     )
                 )
-                self._items.extendleft(reversed(operation.elements))
+                self._items.restore(operation.elements)
                 return True
             operation.wanted = size
         moved = False
-        reserve = 0 if self.closed else self._min_after_dequeue
+        reserve = 0 if self.closed else self.min_after_dequeue
         while operation.wanted and len(self._items) > reserve:
-            operation.elements.append(self._pick())
+            operation.elements.append(self._items.take())
             operation.wanted -= 1
             moved = True
         operation.done = not operation.wanted
         return moved
-
-    def _pick(self) -> Element:
-        if self._chooser is not None:
-            self._items.rotate(-self._chooser.randrange(len(self._items)))
-        return self._items.popleft()
 
 
 class Queue:
@@ -191,6 +278,8 @@ class Queue:
         state: The rules, empty and open.
         component_types: The dtype of each component.
         component_shapes: The shape of each; empty where elements may differ in shape.
+        pads: Whether elements that are stacked are filled with zeros to one shape.
+        seeds: The seeds it was asked for with, None where it needs none.
     """
 
     def __init__(
@@ -198,10 +287,14 @@ class Queue:
         state: QueueState,
         component_types: Sequence[DType],
         component_shapes: Sequence[Shape],
+        pads: bool = False,
+        seeds: tuple[int, int] | None = None,
     ) -> None:
         self.component_types = tuple(component_types)
         self.component_shapes = tuple(component_shapes)
         self._state = state
+        self.seeds = seeds
+        self._pads = pads
         self._changed = threading.Condition()
 
     def enqueue(self, components: Sequence[Any], step: Cancellation) -> None:
@@ -247,7 +340,7 @@ class Queue:
             OutOfRangeError: The queue is closed and has too few elements.
         """
         known = self.component_shapes
-        if not known or not all(map(shapes.is_fully_defined, known)):
+        if not known or not (self._pads or all(map(shapes.is_fully_defined, known))):
             raise InvalidArgumentError(
                 message=f"{self._state.kind}'s DequeueMany and DequeueUpTo require the components "
                 "to have specified shapes."
@@ -284,6 +377,17 @@ class Queue:
     def __len__(self) -> int:
         with self._changed:
             return len(self._state)
+
+    @property
+    def kind(self) -> str:
+        """`FIFOQueue` or the like."""
+        return self._state.kind
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Its capacity, -1 for none, and how many elements stay behind to shuffle among."""
+        capacity = self._state.capacity
+        return -1 if capacity is None else capacity, self._state.min_after_dequeue
 
     @property
     def is_closed(self) -> bool:
@@ -331,22 +435,31 @@ class Queue:
             if array.dtype != dtype.as_numpy_dtype:
                 raise InvalidArgumentError(
                     message=f"Type mismatch in tuple component {index}. "
-                    f"Expected {dtype.name}, got {array.dtype}"
+                    f"Expected {dtype.name}, got {as_dtype(array.dtype).name}"
                 )
             expected = shape if rows is None else shapes.concatenate((rows,), shape)
             fits = rows is None or array.shape[:1] == (rows,)
             if not (fits and shapes.is_compatible(expected, array.shape)):
                 raise InvalidArgumentError(
                     message=f"Shape mismatch in tuple component {index}. "
-                    f"Expected {shapes.text(expected)}, got {shapes.text(array.shape)}"
+                    f"Expected {shapes.bracketed(expected)}, got {shapes.bracketed(array.shape)}"
                 )
             arrays.append(array)
         return arrays
 
 
 def _stack(values: Sequence[Any], dtype: DType, shape: Shape) -> Any:
+    """The arrays along a new first axis; where `shape` has no size, filled up to the largest."""
     assert shape is not None
-    row = tuple(dim for dim in shape if dim is not None)  # all of them: the caller has checked
+    row = [
+        max((np.shape(value)[axis] for value in values), default=0) if size is None else size
+        for axis, size in enumerate(shape)
+    ]
+    if None in shape:
+        stacked = np.full((len(values), *row), b"" if dtype is string else 0, dtype.as_numpy_dtype)
+        for index, value in enumerate(values):
+            stacked[(index, *map(slice, np.shape(value)))] = value
+        return stacked
     stacked = np.empty((len(values), *row), dtype.as_numpy_dtype)
     for index, value in enumerate(values):
         stacked[index] = value

@@ -341,7 +341,8 @@ def _checked(op: Op, index: int, value: Any, dtype: DType, shape: Shape) -> Any:
     """The output, after comparing it with what the op promised."""
     where = f"Output {index} of {op.op_type}"
     if dtype.is_ref:
-        if not isinstance(value, Variable):
+        # References to strings are also the handles of TensorFlow's first queues and accumulators.
+        if not isinstance(value, Variable) and dtype.base is not dtypes.string:
             raise InternalError(message=f"{where} is a {type(value).__name__}, not a Variable")
         return value
     if dtype not in dtypes.ALL:

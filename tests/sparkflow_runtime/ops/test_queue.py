@@ -75,11 +75,74 @@ def test_a_queue_is_its_session_s_unless_its_name_is_shared(g):
         g.QueueDequeueV2(shared, component_types=TYPES)
 
 
-def test_another_kind_of_elements_under_one_name_is_refused(g):
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"shapes": ((3,), (2,))}, r"component shapes \[\[\],\[2\]\] but .* \[\[3\],\[2\]\]"),
+        ({"capacity": 4}, r"has capacity -1 but requested capacity was 4\."),
+        ({"op": "PaddingFIFOQueueV2"}, r"has type 'FIFOQueue' that does not match type of Node"),
+        (
+            {"component_types": [dtypes.float32, dtypes.int64]},
+            r"component types \[float32, int32\] but .* \[float32, int64\]",
+        ),
+    ],
+)
+def test_another_queue_under_one_name_is_refused(g, other, text):
     new_queue(g)
-    text = r"'q' exists on /job:localhost.* with float32 \(\), int32 \(2,\), but .* float32 \(3,\)"
-    with pytest.raises(InvalidArgumentError, match=text):
-        new_queue(g, shapes=((3,), (2,)))
+    with pytest.raises(InvalidArgumentError, match=f"Shared queue 'q' (has )?{text}"):
+        new_queue(g, **other)
+
+
+def test_shuffling_queues_of_one_name_agree_on_what_they_keep_and_draw(g):
+    new_queue(g, "RandomShuffleQueueV2", min_after_dequeue=1, seed=1, seed2=2)
+    new_queue(g, "RandomShuffleQueueV2", min_after_dequeue=1)
+    with pytest.raises(InvalidArgumentError, match="random seeds"):
+        new_queue(g, "RandomShuffleQueueV2", min_after_dequeue=1, seed=1, seed2=3)
+    with pytest.raises(InvalidArgumentError, match="min_after_dequeue 1"):
+        new_queue(g, "RandomShuffleQueueV2", min_after_dequeue=2)
+
+
+def test_what_is_taken_together_is_padded(g):
+    handle = g.PaddingFIFOQueueV2(
+        component_types=[dtypes.int32, dtypes.string], shapes=[(None, 2), (None,)]
+    )
+    for rows in (1, 3):
+        texts = np.array([b"x"] * rows, np.object_)
+        g.QueueEnqueueV2(handle, [np.ones((rows, 2), np.int32), texts])
+    numbers, texts = g.QueueDequeueManyV2(handle, 2, component_types=[dtypes.int32, dtypes.string])
+    np.testing.assert_array_equal(numbers.value[:, :, 0], [[1, 0, 0], [1, 1, 1]])
+    assert texts.value.tolist() == [[b"x", b"", b""], [b"x", b"x", b"x"]]
+
+
+def test_the_least_leaves_first(g):
+    handle = g.PriorityQueueV2(component_types=[dtypes.string], shapes=[()])
+    for priority, text in ((3, b"c"), (1, b"a"), (2, b"b"), (1, b"aa")):
+        g.QueueEnqueueV2(handle, [np.int64(priority), np.array(text, np.object_)])
+    types = [dtypes.int64, dtypes.string]
+    priorities, texts = g.QueueDequeueManyV2(handle, 4, component_types=types)
+    assert priorities.value.tolist() == [1, 1, 2, 3]
+    assert texts.value.tolist() == [b"a", b"aa", b"b", b"c"]
+
+
+@pytest.mark.parametrize(
+    "op", ["FIFOQueue", "RandomShuffleQueue", "PaddingFIFOQueue", "PriorityQueue"]
+)
+def test_queues_by_reference(g, op):
+    """The ops of TensorFlow's first releases."""
+    priority = op == "PriorityQueue"
+    given = [] if priority else [dtypes.int64]
+    handle = getattr(g, op)(component_types=given, shapes=[()] * len(given))
+    assert handle.dtype is dtypes.string.ref
+    g.QueueEnqueue(handle, [np.int64(3)])
+    g.QueueEnqueueMany(handle, [np.int64([4, 5, 6])])
+    assert g.QueueSize(handle).value == 4
+    types = {"component_types": [dtypes.int64]}
+    found = [*g.QueueDequeue(handle, **types)]
+    found += g.QueueDequeueMany(handle, 1, **types)
+    g.QueueClose(handle)
+    found += g.QueueDequeueUpTo(handle, 5, **types)
+    assert sorted(np.concatenate([np.ravel(each.value) for each in found])) == [3, 4, 5, 6]
+    assert g.QueueIsClosed(handle).value
 
 
 def test_a_giver_waits_until_there_is_room(g):
@@ -141,5 +204,5 @@ def test_what_only_the_queue_knows_is_checked_at_run_time(g):
 
 def test_queues_are_stateful_and_live_on_the_cpu():
     ops = [op for op in registry.all_ops() if type(op).__module__ == queue.__name__]
-    assert len(ops) == 10
+    assert len(ops) == 24
     assert all(op.stateful and set(op.kernels) == {"CPU"} for op in ops)

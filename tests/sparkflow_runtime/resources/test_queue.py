@@ -10,7 +10,7 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OutOfRangeError
-from sparkflow_runtime.resources.queue import Queue, QueueState
+from sparkflow_runtime.resources.queue import AnyOrder, Queue, QueueState
 from sparkflow_runtime.testing.step import FakeStep
 
 DEADLINE_S = 60
@@ -132,7 +132,7 @@ class TestQueueState:
         assert queue.close(True).error is None
 
     def test_shuffling_keeps_some_behind_until_it_is_closed(self):
-        queue = QueueState("q", "RandomShuffleQueue", None, 3, random.Random(1))
+        queue = QueueState("q", "RandomShuffleQueue", None, 3, AnyOrder(random.Random(1)))
         taken = queue.dequeue(2)
         queue.enqueue(elements(*range(4)))
         assert len(taken.elements) == 1
@@ -148,7 +148,7 @@ class TestQueueState:
 
     def test_shuffling_gives_every_element_once_in_random_order(self):
         def shuffled(seed):
-            queue = QueueState("q", chooser=random.Random(seed))
+            queue = QueueState("q", store=AnyOrder(random.Random(seed)))
             queue.enqueue(elements(*range(50)))
             return names(queue.dequeue(50))
 
@@ -181,7 +181,7 @@ class TestQueueState:
                 left = len(put.elements)
                 inside += wanted[: len(wanted) - left]
             given = [name for take in takes if not take.error for name in names(take)]
-            held = [name for (name,) in queue._items]
+            held = [queue._items.take()[0] for _ in range(len(queue))]
             assert given + held == inside, sequence
             assert all(take.done for take in takes) or not (held or queue.closed), sequence
 
@@ -264,7 +264,7 @@ class TestQueue:
         with pytest.raises(InvalidArgumentError) as caught:
             pairs().enqueue_many((np.float32([1, 2]), np.int32([[1, 2]])), FakeStep())
         assert str(caught.value) == (
-            "Shape mismatch in tuple component 1. Expected (2, 2), got (1, 2)"
+            "Shape mismatch in tuple component 1. Expected [2,2], got [1,2]"
         )
         with pytest.raises(InvalidArgumentError, match="Shape mismatch in tuple component 0"):
             pairs().enqueue_many((np.float32(1), np.int32([[1, 2]])), FakeStep())
