@@ -1,0 +1,55 @@
+"""Histograms of summaries: TensorFlow's buckets, and the counts of an array in them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.protos.summary_pb2 import HistogramProto
+
+LARGEST: Final = float(np.finfo(np.float64).max)
+_FIRST: Final = 1e-12
+_LAST: Final = 1e20
+_RATIO: Final = 1.1
+
+
+@cache
+def bucket_limits() -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The upper limits of the buckets, [buckets] float64, increasing.
+
+    They grow by a tenth from 1e-12 to 1e20, end with the largest number, and are mirrored at 0.
+    """
+    positive = []
+    limit = _FIRST
+    while limit < _LAST:
+        positive.append(limit)
+        limit *= _RATIO
+    positive.append(LARGEST)
+    return np.array([-limit for limit in reversed(positive)] + [0.0] + positive)
+
+
+def histogram(values: np.ndarray[Any, Any]) -> HistogramProto:
+    """The histogram of all elements of `values`, which are finite numbers of any shape.
+
+    A bucket counts the values from the limit before it up to, and without, its own. Empty buckets
+    beside each other are written as one.
+    """
+    numbers = values.astype(np.float64).ravel()
+    if not numbers.size:
+        return HistogramProto(min=LARGEST, max=-LARGEST, bucket_limit=[LARGEST], bucket=[0.0])
+    limits = bucket_limits()
+    index = np.minimum(np.searchsorted(limits, numbers, side="right"), len(limits) - 1)
+    counts = np.bincount(index, minlength=len(limits))
+    # An empty bucket is kept where a counted one, or nothing, follows it.
+    kept = (counts > 0) | np.append(counts[1:] > 0, True)
+    return HistogramProto(
+        min=numbers.min(),
+        max=numbers.max(),
+        num=numbers.size,
+        sum=numbers.sum(),
+        sum_squares=np.dot(numbers, numbers),
+        bucket_limit=limits[kept],
+        bucket=counts[kept],
+    )

@@ -1,0 +1,52 @@
+"""Images of summaries: pixels of any range as 8 bits, 8 bits as PNG."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Final
+
+import numpy as np
+from PIL import Image
+
+Pixels = np.ndarray[Any, Any]
+
+_DARKEST: Final = 1e-6
+"""An image whose largest value is smaller stays black, instead of showing its rounding errors."""
+
+
+def as_bytes(image: Pixels, bad_color: Pixels) -> Pixels:
+    """Pixels of any floating-point range as uint8.
+
+    Images without negative values are scaled so that their largest value becomes 255; those with
+    negative ones so that 0 becomes 128 and the value that is furthest from it 1 or 255.
+
+    Args:
+        image: [height, width, channels] of a floating-point type.
+        bad_color: [channels or more] uint8, for pixels that are not finite in some channel.
+    """
+    good = np.isfinite(image).all(axis=2)
+    finite = image[good]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    offset = 0.0
+    if low < 0:
+        largest = max(abs(low), abs(high))
+        scale = 0.0 if largest < _DARKEST else 127.0 / largest
+        offset = 128.0
+    else:
+        scale = 0.0 if high < _DARKEST else 255.0 / high
+    result = np.empty(image.shape, np.uint8)
+    result[...] = bad_color[: image.shape[2]]
+    # TensorFlow keeps the scale in float32 and computes in the type of the image.
+    kind = image.dtype.type
+    result[good] = (finite * kind(np.float32(scale)) + kind(offset)).astype(np.uint8)
+    return result
+
+
+def encode_png(pixels: Pixels) -> bytes:
+    """A PNG file of `pixels`, [height, width, 1, 2, 3 or 4] uint8: grey or RGB, with alpha or not."""
+    mode = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[pixels.shape[2]]
+    plane = np.ascontiguousarray(pixels[:, :, 0] if mode == "L" else pixels)
+    stream = io.BytesIO()
+    size = (pixels.shape[1], pixels.shape[0])
+    Image.frombytes(mode, size, plane.tobytes()).save(stream, "png")
+    return stream.getvalue()
