@@ -278,7 +278,7 @@ class GatherNd(Op):
             raise InvalidArgumentError(message="indices must be at least a vector")
         depth = indices.shape[-1]
         _check_depth(depth, params.ndim, "params")
-        rows = _linear(xp, indices, params.shape, "param ")
+        rows = linear_rows(xp, indices, params.shape, "param ")
         flat = params.reshape(int(np.prod(params.shape[:depth])), *params.shape[depth:])
         return flat[rows].reshape(indices.shape[:-1] + params.shape[depth:])
 
@@ -302,7 +302,7 @@ def _check_depth(depth: int, rank: int, name: str) -> None:
         )
 
 
-def _linear(xp: Any, indices: Array, shape: Sequence[int], name: str) -> Array:
+def linear_rows(xp: Any, indices: Array, shape: Sequence[int], name: str) -> Array:
     """The row number of each index vector among all slices of its depth.
 
     Raises:
@@ -369,7 +369,7 @@ class ScatterNd(Op):
         expected = indices.shape[:-1] + dims[depth:]
         if updates.shape != expected:
             raise InvalidArgumentError(message=_updates_text(updates.shape, expected))
-        rows = _linear(xp, indices, dims, "")
+        rows = linear_rows(xp, indices, dims, "")
         data = updates.reshape(rows.size, *dims[depth:])
         return sum_by_segment(xp, data, rows, int(np.prod(dims[:depth]))).reshape(dims)
 
