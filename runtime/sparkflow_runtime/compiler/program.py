@@ -9,10 +9,10 @@ source text; names and attributes from graphs never do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType, TracebackType
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from sparkflow_runtime.errors import (
     ResourceExhaustedError,
     UnknownError,
 )
+from sparkflow_runtime.ir.function import Function, called, find
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
@@ -31,6 +32,7 @@ from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Op
 
 _FILE = "<sparkflow partition>"
+_NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Program:
     needs_step: bool
 
     def run(self, step: StepContext | None, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Runs every node once.
+        """Runs every node once, without numpy's warnings.
 
         Args:
             step: The running step; may be None when no kernel takes it.
@@ -64,9 +66,13 @@ class Program:
         Raises:
             OpError: A kernel failed; the text names node, op, device and the user's file:line.
         """
+        with np.errstate(all="ignore"):
+            return self.call(step, *args)
+
+    def call(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
+        """The same with numpy's warnings as they are; see `run`."""
         try:
-            with np.errstate(all="ignore"):
-                return self.function(step, *args)
+            return self.function(step, *args)
         except Exception as error:
             node = self._node_of(error.__traceback__)
             if node is None or (isinstance(error, OpError) and error.located):
@@ -101,24 +107,84 @@ def located(error: Exception, node: Node) -> OpError:
     return made.at(node.describe())
 
 
-def compile_partition(nodes: Sequence[Node], context: KernelContext) -> Program:
+def compile_partition(
+    nodes: Sequence[Node],
+    context: KernelContext,
+    functions: Mapping[str, Function] = _NO_FUNCTIONS,
+) -> Program:
     """Compiles nodes that run in the order given.
 
     Args:
         nodes: One partition in execution order; inputs come before their users.
         context: Device and resources the kernels are bound to.
+        functions: What nodes may call, bodies in execution order.
 
     Raises:
         UnimplementedError: An op without a kernel for this device and its dtypes.
         InternalError: A node reads a value that no node before it makes.
+        NotFoundError: A node calls a function that is not there.
     """
+    if functions:
+        context = replace(context, functions=_Functions(functions, context))
     return _Compiler(nodes, context).compile()
 
 
+@dataclass(frozen=True, slots=True)
+class _BoundFunction:
+    """A compiled function, see `ops.kernel.BoundFunction`."""
+
+    program: Program
+    taped: tuple[str, ...] | None
+
+    @property
+    def needs_step(self) -> bool:
+        return self.program.needs_step
+
+    def __call__(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
+        return self.program.call(step, *args)
+
+
+class _Functions:
+    """Compiles the functions of one partition when they are first asked for."""
+
+    def __init__(self, library: Mapping[str, Function], context: KernelContext) -> None:
+        self._library = library
+        self._context = replace(context, functions=self)
+        self._bound: dict[str, _BoundFunction | None] = {}
+
+    def get(self, name: str) -> _BoundFunction:
+        """See `ops.kernel.FunctionTable`."""
+        if name in self._bound:
+            bound = self._bound[name]
+            if bound is None:
+                raise InvalidArgumentError(message=f"Function {name!r} calls itself")
+            return bound
+        function = find(self._library, name)
+        self._bound[name] = None
+        program = _Compiler(list(function.body), self._context, is_function=True).compile()
+        self._bound[name] = bound = _BoundFunction(program, function.taped)
+        return bound
+
+    def taped(self, name: str) -> tuple[str, ...]:
+        """See `ops.kernel.FunctionTable`."""
+        return find(self._library, name).taped or ()
+
+
+def _needs_step(node: Node, context: KernelContext) -> bool:
+    op = registry.lookup(node.op)
+    functions = list(called(node))
+    if functions:
+        return any(context.function(name).needs_step for name in functions)
+    return op.takes_step
+
+
 class _Compiler:
-    def __init__(self, nodes: Sequence[Node], context: KernelContext) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], context: KernelContext, is_function: bool = False
+    ) -> None:
         self.nodes = nodes
         self.context = context
+        self.is_function = is_function
         self.registers: dict[Endpoint, str] = {}
         self.references: set[Endpoint] = set()
         self.bound: dict[str, Any] = {"one": _only}
@@ -153,6 +219,9 @@ class _Compiler:
         if node.op == "_Arg":
             parameter = f"a{index}"
             self.parameters.append((node.attrs["index"], parameter))
+            if self.is_function:
+                self._line(node, f"{outputs[0]} = {parameter}")
+                return
             self.bound[f"k{index}"] = kernel
             self._line(node, f"{outputs[0]} = k{index}({parameter})")
             return
@@ -161,6 +230,10 @@ class _Compiler:
         if node.op == "_Retval":
             register = f"r{index}"
             self.results.append((node.attrs["index"], register))
+            if self.is_function:
+                (argument,) = self._arguments(node, op)
+                self._line(node, f"{register} = {argument}", self._dead_after(index, node))
+                return
             self._line(node, f"{register} = {call}", self._dead_after(index, node))
             return
         several = len(op.signature.outputs) > 1 or any(a.is_list for a in op.signature.outputs)
@@ -192,7 +265,11 @@ class _Compiler:
             if register is None:
                 raise InternalError(message=f"{endpoint} is read before it is made")
             if endpoint in self.references and not dtype.is_ref:
-                copied = (node.name, len(arguments) - op.takes_step) in self.copied_reads
+                # A function's reads may outlive the updates of later calls and of its caller.
+                copied = (
+                    self.is_function
+                    or (node.name, len(arguments) - op.takes_step) in self.copied_reads
+                )
                 register += ".read().copy()" if copied else ".read()"
             arguments.append(register)
         return arguments
@@ -212,6 +289,9 @@ class _Compiler:
         self.line_nodes.append(node)
 
     def _assemble(self) -> Program:
+        if self.is_function:  # called by position
+            self.parameters.sort()
+            self.results.sort()
         parameters = "".join(f", {name}" for _, name in self.parameters)
         results = "".join(f"{name}, " for _, name in self.results)
         # Kernels and constants are globals: 3 us for 200 ops, 4 as default arguments (2026-11-21).
@@ -225,7 +305,7 @@ class _Compiler:
             tuple(index for index, _ in self.parameters),
             tuple(index for index, _ in self.results),
             (*self.line_nodes, None),
-            any(registry.lookup(node.op).takes_step for node in self.nodes),
+            any(_needs_step(node, self.context) for node in self.nodes),
         )
 
 

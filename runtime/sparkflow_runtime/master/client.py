@@ -99,7 +99,7 @@ class LocalSession:
 
     def extend(self, graph_def: GraphDef) -> None:
         """See `SessionClient`."""
-        self._session.extend(import_graph(graph_def))
+        self._session.extend(import_graph(graph_def), graph_def.library.function)
 
     def run(
         self,

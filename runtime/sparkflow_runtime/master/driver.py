@@ -48,7 +48,7 @@ class DriverMaster:
         """
         default = default_task or self._default(device_filters)
         session = MasterSession(self._links, default_task=default, device_filters=device_filters)
-        session.extend(import_graph(graph_def))
+        session.extend(import_graph(graph_def), graph_def.library.function)
         return DriverSession(session)
 
     def close(self) -> None:

@@ -12,12 +12,14 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OpError, UnimplementedError
+from sparkflow_runtime.ir.function import Function, no_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.master.links import LocalLink, WorkerLink
 from sparkflow_runtime.master.running import RunningSteps
 from sparkflow_runtime.passes.fold import fold
+from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
 from sparkflow_runtime.passes.merge import merge
 from sparkflow_runtime.passes.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
@@ -35,8 +37,19 @@ class Request:
     targets: tuple[str, ...]
 
 
-def optimise(graph: Graph, request: Request, placement: Placement) -> list[Partition]:
+def optimise(
+    graph: Graph,
+    request: Request,
+    placement: Placement,
+    load: Callable[[str], Function] = no_function,
+) -> list[Partition]:
     """Runs the master's passes: prune, check, drop what is unread, fold, merge, place, partition.
+
+    Args:
+        graph: The session's graph.
+        request: What is asked for.
+        placement: Where nodes may go.
+        load: Gives the functions that nodes call.
 
     Raises:
         OpError: See the passes and `infer_types`.
@@ -44,7 +57,13 @@ def optimise(graph: Graph, request: Request, placement: Placement) -> list[Parti
     pruned = prune(graph, request.feeds, request.fetches, request.targets)
     infer_types(pruned)
     needed = drop_unread(pruned, request.targets)
-    return partition(place(merge(fold(needed)), placement, graph))
+    functions = ready_functions(needed, load)
+    placed = place(merge(fold(needed)), placement, graph, bodies(needed, functions))
+    partitions = partition(placed)
+    if functions:
+        for part in partitions:
+            part.functions = reachable(part.nodes, functions.__getitem__)
+    return partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +242,7 @@ class Executable:
 
 def _register(session: str, part: Partition, link_of: Callable[[str], WorkerLink]) -> Part:
     link = link_of(part.device)
-    handle = link.register(session, part.nodes)
+    handle = link.register(session, part.nodes, part.functions)
     args = tuple(node.attrs["index"] for node in part.nodes if node.op == "_Arg")
     results = tuple(node.attrs["index"] for node in part.nodes if node.op == "_Retval")
     return Part(link, handle, args, results, part.device)

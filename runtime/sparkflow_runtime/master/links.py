@@ -12,6 +12,8 @@ import grpc
 
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import CancelledError, InternalError, OpError
+from sparkflow_runtime.ir.function import Function
+from sparkflow_runtime.ir.function_def import export_function
 from sparkflow_runtime.ir.graph_def import export_graph
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
@@ -43,8 +45,10 @@ class WorkerLink(Protocol):
     def delete_session(self, session: str) -> None:
         """Closes it; errors of an unreachable worker are raised."""
 
-    def register(self, session: str, nodes: Sequence[Node]) -> str:
-        """Registers a partition and returns its handle."""
+    def register(
+        self, session: str, nodes: Sequence[Node], functions: Mapping[str, Function]
+    ) -> str:
+        """Registers a partition and what it calls; returns its handle."""
 
     def run(
         self, session: str, handle: str, step_id: int, args: Mapping[int, Any]
@@ -91,9 +95,11 @@ class LocalLink:
         """See `WorkerLink`."""
         self.worker.delete_session(session)
 
-    def register(self, session: str, nodes: Sequence[Node]) -> str:
+    def register(
+        self, session: str, nodes: Sequence[Node], functions: Mapping[str, Function]
+    ) -> str:
         """See `WorkerLink`."""
-        return self.worker.register(session, nodes)
+        return self.worker.register(session, nodes, functions)
 
     def run(
         self, session: str, handle: str, step_id: int, args: Mapping[int, Any]
@@ -166,11 +172,15 @@ class RemoteLink:
         response = worker_pb2.DeleteWorkerSessionResponse
         self._call("DeleteWorkerSession", request, response, CLOSE_TIMEOUT_S)
 
-    def register(self, session: str, nodes: Sequence[Node]) -> str:
+    def register(
+        self, session: str, nodes: Sequence[Node], functions: Mapping[str, Function]
+    ) -> str:
         """See `WorkerLink`."""
         request = worker_pb2.RegisterGraphRequest(
             session_handle=session, graph_def=export_graph(nodes)
         )
+        for function in functions.values():
+            request.graph_def.library.function.append(export_function(function))
         answer = self._call("RegisterGraph", request, worker_pb2.RegisterGraphResponse)
         return str(answer.graph_handle)
 

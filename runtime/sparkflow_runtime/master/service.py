@@ -60,7 +60,7 @@ class MasterService:
         """Opens a session on a first graph, which may be empty."""
         session = self._make_session(request.config)
         try:
-            session.extend(import_graph(request.graph_def))
+            session.extend(import_graph(request.graph_def), request.graph_def.library.function)
         except Exception:
             session.close()
             raise
@@ -71,7 +71,7 @@ class MasterService:
     def extend_session(self, request: Any) -> master_pb2.ExtendSessionResponse:
         """Adds nodes to a session's graph."""
         session, versions = self._find(request.session_handle)
-        session.extend(import_graph(request.graph_def))
+        session.extend(import_graph(request.graph_def), request.graph_def.library.function)
         return master_pb2.ExtendSessionResponse(new_graph_version=next(versions))
 
     def partial_run_setup(self, request: Any) -> master_pb2.PartialRunSetupResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import (
@@ -13,11 +13,14 @@ from sparkflow_runtime.errors import (
     FailedPreconditionError,
     OpError,
 )
+from sparkflow_runtime.ir.function import Function, no_function
+from sparkflow_runtime.ir.function_def import import_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import parse_endpoint
 from sparkflow_runtime.master.executable import Executable, Request, optimise
 from sparkflow_runtime.master.links import WorkerLink
 from sparkflow_runtime.passes.place import Placement
+from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.worker.step import LoopUpdate
 
 
@@ -42,14 +45,19 @@ class MasterSession:
         self._lock = threading.RLock()
         self._graph = Graph()
         self._executables: dict[Request, Executable] = {}
+        self._library: dict[str, FunctionDef] = {}
+        self._functions: dict[str, Function] = {}
         self._closed = False
         self.devices = _best_first(self._links, default_task)
         self._placement = Placement(self.devices, allow_soft_placement)
         for link in self._links.values():
             link.create_session(self.handle)
 
-    def extend(self, nodes: Graph) -> None:
-        """Adds nodes to the session's graph.
+    def extend(self, nodes: Graph, functions: Iterable[FunctionDef] = ()) -> None:
+        """Adds nodes to the session's graph, and functions to its library.
+
+        Functions that are there already are ignored. They are read when a step calls them: a
+        client may send some whose ops are not known here.
 
         Raises:
             AlreadyExistsError: A node of that name is there already.
@@ -62,6 +70,8 @@ class MasterSession:
                         message=f"Node {node.name!r} is in the session's graph already"
                     )
             self._graph.nodes.update(nodes.nodes)  # in place: clients add node by node
+            for proto in functions:
+                self._library.setdefault(proto.signature.name, proto)
             # Cached steps stay right: nodes are only added, and nothing old can depend on them.
 
     def prepare(
@@ -81,7 +91,7 @@ class MasterSession:
             self._require_open()
             found = self._executables.get(request)
             if found is None:
-                partitions = optimise(self._graph, request, self._placement)
+                partitions = optimise(self._graph, request, self._placement, self._load)
                 found = Executable(self.handle, request, partitions, self._link_of)
                 self._executables[request] = found
             return found
@@ -117,6 +127,15 @@ class MasterSession:
         """Drops the resources of these containers on every worker."""
         for link in self._links.values():
             link.clear(tuple(containers))
+
+    def _load(self, name: str) -> Function:
+        """A function of the library."""
+        if name not in self._functions:
+            proto = self._library.get(name)
+            if proto is None:
+                return no_function(name)
+            self._functions[name] = import_function(proto)
+        return self._functions[name]
 
     def _link_of(self, device: str) -> WorkerLink:
         return self._links[DeviceSpec.from_string(device).task_name]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.resources.container import Resources
 
 
@@ -37,6 +38,35 @@ class StepContext(Protocol):
         """Waits for the tensors sent under `key` by the device `source`."""
 
 
+class BoundFunction(Protocol):
+    """A compiled function of the graph's library, bound to a device."""
+
+    @property
+    def needs_step(self) -> bool:
+        """Whether a kernel in it takes the running step."""
+
+    @property
+    def taped(self) -> tuple[str, ...] | None:
+        """Which tensors of its body the results end with, see `ir.function.Function`."""
+
+    def __call__(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
+        """Runs it: arrays (or variables) in, results out."""
+
+
+class FunctionTable(Protocol):
+    """The functions that nodes of a partition may call."""
+
+    def get(self, name: str) -> BoundFunction:
+        """The function of that name, compiled on first use.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+
+    def taped(self, name: str) -> tuple[str, ...]:
+        """What the function of that name records for gradients."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelContext:
     """Where a kernel is bound.
@@ -47,6 +77,7 @@ class KernelContext:
         device_name: The full device name, for messages.
         resources: What outlives a step on this task: variables, queues, batch sources.
         session: What outlives a step of one session only: random generators by node name.
+        functions: The graph's functions; None where nodes cannot call any.
     """
 
     xp: Any
@@ -54,3 +85,14 @@ class KernelContext:
     device_name: str
     resources: Resources
     session: Resources
+    functions: FunctionTable | None = None
+
+    def function(self, name: str) -> BoundFunction:
+        """The function of that name.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        if self.functions is None:
+            raise NotFoundError(message=f"No function can be called here, {name!r} neither")
+        return self.functions.get(name)

@@ -207,6 +207,13 @@ class Signature:
         """The dtype of every input, lists flattened; `_ref` where a variable is asked for."""
         return self._flat(self.inputs, attrs)
 
+    def output_names(self, attrs: Mapping[str, Any]) -> list[tuple[str, int]]:
+        """Per output its argument's name and its place in that argument's list."""
+        names: list[tuple[str, int]] = []
+        for arg in self.outputs:
+            names += [(arg.name, place) for place in range(len(self._flat((arg,), attrs)))]
+        return names
+
     def _flat(self, args: Sequence[Arg], attrs: Mapping[str, Any]) -> tuple[DType, ...]:
         flat: list[DType] = []
         for arg in args:
@@ -233,7 +240,10 @@ class Signature:
                 )
             found = [dtype.base for dtype in given]
             if arg.list_attr is not None:
-                self._agree(arg, arg.list_attr, found, attrs)
+                known = attrs.get(arg.list_attr)
+                # Functions take variables where their types say so; elsewhere values are read.
+                if known is None or [dtypes.as_dtype(each).base for each in known] != found:
+                    self._agree(arg, arg.list_attr, found, attrs)
                 return
             assert arg.number_attr is not None
             self._agree(arg, arg.number_attr, len(found), attrs)

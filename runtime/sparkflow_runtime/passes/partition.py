@@ -15,6 +15,7 @@ from typing import Final
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
@@ -30,10 +31,12 @@ class Partition:
     Attributes:
         device: The complete device name.
         nodes: In execution order.
+        functions: What the nodes call, bodies in execution order.
     """
 
     device: str
     nodes: list[Node] = field(default_factory=list)
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -6,8 +6,10 @@ colocation) form a group; a group goes where the requests of its members allow a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.device.names import DeviceSpec
@@ -15,6 +17,8 @@ from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import registry
+
+_NO_BODIES: Final[Mapping[str, Sequence[Node]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,12 @@ class Placement:
     allow_soft: bool = False
 
 
-def place(graph: Graph, placement: Placement, whole: Graph | None = None) -> Graph:
+def place(
+    graph: Graph,
+    placement: Placement,
+    whole: Graph | None = None,
+    bodies: Mapping[str, Sequence[Node]] = _NO_BODIES,
+) -> Graph:
     """The graph with complete device names.
 
     Args:
@@ -40,6 +49,7 @@ def place(graph: Graph, placement: Placement, whole: Graph | None = None) -> Gra
         whole: The session's graph: a node follows those it is colocated with also in steps that
             do not need them, or the same variable would be on one device when it is initialised
             and on another when it is trained.
+        bodies: Per node that calls functions their nodes, which run where it does.
 
     Raises:
         InvalidArgumentError: A requested device does not exist, or members of a colocation group
@@ -53,6 +63,7 @@ def place(graph: Graph, placement: Placement, whole: Graph | None = None) -> Gra
     chosen: dict[str, str] = {}
     for leader, members in groups.items():
         nodes = [known[name] for name in members]
+        nodes += [inner for name in members for inner in bodies.get(name, ())]
         chosen[leader] = names[_choose(nodes, placement, fitting)]
     leader_of = {name: leader for leader, members in groups.items() for name in members}
     return Graph(

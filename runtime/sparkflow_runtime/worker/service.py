@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError
+from sparkflow_runtime.ir.function_def import import_function
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.protos import device_attributes_pb2, run_loop_pb2, worker_pb2
@@ -73,7 +74,9 @@ class _Service:
 
     def register_graph(self, request: Any) -> worker_pb2.RegisterGraphResponse:
         nodes = list(import_graph(request.graph_def))
-        handle = self._worker.register(request.session_handle, nodes)
+        library = map(import_function, request.graph_def.library.function)
+        functions = {function.name: function for function in library}
+        handle = self._worker.register(request.session_handle, nodes, functions)
         return worker_pb2.RegisterGraphResponse(graph_handle=handle)
 
     def deregister_graph(self, request: Any) -> worker_pb2.DeregisterGraphResponse:

@@ -8,7 +8,8 @@ import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.device.device import Device, task_devices
@@ -19,6 +20,7 @@ from sparkflow_runtime.errors import (
     NotFoundError,
     OpError,
 )
+from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (registers every op)
 from sparkflow_runtime.ops.kernel import KernelContext
@@ -27,6 +29,8 @@ from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.transport import codec
 from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.worker.step import FOREVER, LoopUpdate, Step, run_loop
+
+_NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,12 @@ class Worker:
         if session is not None:
             session.resources.clear()
 
-    def register(self, session: str, nodes: Sequence[Node]) -> str:
+    def register(
+        self,
+        session: str,
+        nodes: Sequence[Node],
+        functions: Mapping[str, Function] = _NO_FUNCTIONS,
+    ) -> str:
         """Compiles one partition, its nodes in execution order, all on one device of this task.
 
         Raises:
@@ -112,7 +121,7 @@ class Worker:
         context = KernelContext(
             device.xp, device.type, device.name, self.resources, found.resources
         )
-        program = compile_partition(nodes, context)
+        program = compile_partition(nodes, context, functions)
         sends = [node.attrs["key"] for node in nodes if node.op == "_SendBundle"]
         number = sends[0].partition("-")[0] if sends else ""
         graph = RegisteredGraph(program, program.needs_step, number)

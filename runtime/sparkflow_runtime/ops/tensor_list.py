@@ -1,0 +1,608 @@
+"""Lists of tensors as values: what a `TensorArray` is made of.
+
+The ops have TensorFlow's names. A list is never changed: setting an element makes a new list, whose
+other elements are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
+from sparkflow_runtime.shapes import Shape
+
+SHAPE_TYPE = type_attr(frozenset({dtypes.int32, dtypes.int64}))
+
+
+class TensorList:
+    """The value of a list.
+
+    Attributes:
+        items: The elements; None where nothing was set.
+        dtype: The numpy dtype of the elements.
+    """
+
+    __slots__ = ("dtype", "items")
+
+    def __init__(self, items: list[Any], dtype: Any) -> None:
+        self.items = items
+        self.dtype = dtype
+
+
+def _element_shape(given: Any) -> Shape:
+    """An element shape as the graph carries it: -1 for what is unknown."""
+    if np.ndim(given) == 0:
+        return None
+    return tuple(None if size < 0 else int(size) for size in np.asarray(given).tolist())
+
+
+def _complete(items: Sequence[Any], element_shape: Any) -> Shape:
+    """The shape of the elements, from those that are set and what the node says."""
+    shape = _element_shape(element_shape)
+    for item in items:
+        if item is not None:
+            return tuple(item.shape)
+    return shape
+
+
+def _filled(xp: Any, value: TensorList, element_shape: Any, what: str) -> list[Any]:
+    """The elements, zeros where nothing was set.
+
+    Raises:
+        InvalidArgumentError: Something is not set and the shape of the elements is not known.
+    """
+    if all(item is not None for item in value.items):
+        return value.items
+    shape = _complete(value.items, element_shape)
+    if not shapes.is_fully_defined(shape):
+        raise InvalidArgumentError(
+            message=f"{what}: an element was never written, and the shape of the elements, "
+            f"{shapes.text(shape)}, is not fully defined"
+        )
+    zeros = xp.zeros(shape, value.dtype)
+    return [zeros if item is None else item for item in value.items]
+
+
+class _ListOp(Op):
+    """What the ops below share: handles have no shape."""
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """A scalar handle."""
+        return [shapes.SCALAR]
+
+
+@register
+class EmptyTensorList(_ListOp):
+    """A list without elements."""
+
+    inputs = "element_shape: shape_type, max_num_elements: int32"
+    outputs = "handle: variant"
+    attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
+    gradient = not_differentiable
+
+    def compute(self, xp: Any, element_shape: Any, limit: Any, *, element_dtype: Any) -> Any:
+        """An empty list."""
+        return TensorList([], element_dtype.as_numpy_dtype)
+
+
+@register
+class TensorListReserve(_ListOp):
+    """A list of so many elements that are not set."""
+
+    inputs = "element_shape: shape_type, num_elements: int32"
+    outputs = "handle: variant"
+    attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
+    gradient = not_differentiable
+
+    def compute(self, xp: Any, element_shape: Any, size: Any, *, element_dtype: Any) -> Any:
+        """A list of Nones."""
+        if int(size) < 0:
+            raise InvalidArgumentError(
+                message=f"The num_elements to reserve must be a non negative number, but got {size}"
+            )
+        return TensorList([None] * int(size), element_dtype.as_numpy_dtype)
+
+
+@register
+class TensorListLength(_ListOp):
+    """How many elements a list has."""
+
+    inputs = "input_handle: variant"
+    outputs = "length: int32"
+    gradient = not_differentiable
+
+    def compute(self, xp: Any, value: TensorList) -> Any:
+        """The length."""
+        return xp.asarray(len(value.items), np.int32)
+
+
+@register
+class TensorListSetItem(_ListOp):
+    """The list with one element exchanged.
+
+    `growing` and `write_once` are ours, for `TensorArray`: an index past the end makes the list
+    longer, and an element that is set cannot be set again.
+    """
+
+    inputs = "input_handle: variant, index: int32, item: element_dtype"
+    outputs = "output_handle: variant"
+    attrs = {
+        "element_dtype": type_attr(),
+        "resize_if_index_out_of_bounds": bool_attr(False),
+        "_write_once": bool_attr(False),
+    }
+
+    def compute(
+        self,
+        xp: Any,
+        value: TensorList,
+        index: Any,
+        item: Any,
+        *,
+        resize_if_index_out_of_bounds: bool,
+        _write_once: bool,
+    ) -> Any:
+        """A copy of the list of references."""
+        place = int(index)
+        items = list(value.items)
+        if place >= len(items) and resize_if_index_out_of_bounds:
+            items += [None] * (place + 1 - len(items))
+        if not 0 <= place < len(items):
+            raise InvalidArgumentError(
+                message=f"Tried to write to index {place} but array is not resizeable and size "
+                f"is: {len(items)}"
+            )
+        if _write_once and items[place] is not None:
+            raise InvalidArgumentError(
+                message=f"Could not write to TensorArray index {place} because it has already "
+                "been written to."
+            )
+        items[place] = item
+        return TensorList(items, value.dtype)
+
+    def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None, Any]:
+        """The element's gradient is the list's at its place, which gets none from before."""
+        _, index, item = op.inputs
+        dtype = op.get_attr("element_dtype")
+        ditem = g.TensorListGetItem(dlist, index, g.Shape(item), element_dtype=dtype)
+        return g._TensorListUnset(dlist, index, element_dtype=dtype), None, ditem
+
+
+@register
+class TensorListUnset(_ListOp):
+    """The list with one element not set; ours, for the gradient of setting it."""
+
+    type = "_TensorListUnset"
+    inputs = "input_handle: variant, index: int32"
+    outputs = "output_handle: variant"
+    attrs = {"element_dtype": type_attr()}
+
+    def compute(self, xp: Any, value: TensorList, index: Any) -> Any:
+        """A copy with a hole."""
+        items = list(value.items)
+        if int(index) < len(items):
+            items[int(index)] = None
+        return TensorList(items, value.dtype)
+
+    def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None]:
+        """The same hole."""
+        dtype = op.get_attr("element_dtype")
+        return g._TensorListUnset(dlist, op.inputs[1], element_dtype=dtype), None
+
+
+@register
+class TensorListGetItem(_ListOp):
+    """One element; zeros where nothing was set and the shape is known."""
+
+    inputs = "input_handle: variant, index: int32, element_shape: int32"
+    outputs = "item: element_dtype"
+    attrs = {"element_dtype": type_attr()}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape the node says."""
+        given = node.value(2)
+        return [None if given is None else _element_shape(given)]
+
+    def compute(self, xp: Any, value: TensorList, index: Any, element_shape: Any) -> Any:
+        """Looks it up."""
+        place = int(index)
+        if not 0 <= place < len(value.items):
+            raise InvalidArgumentError(
+                message=f"Tried to read from index {place} but array size is: {len(value.items)}"
+            )
+        item = value.items[place]
+        if item is None:
+            single = TensorList([None], value.dtype)
+            shape = _complete(value.items, element_shape)
+            known = (
+                element_shape
+                if shape is None
+                else np.array([-1 if n is None else n for n in shape])
+            )
+            return _filled(xp, single, known, f"Could not read index {place} of a TensorArray")[0]
+        return item
+
+    def gradient(self, g: Any, op: Any, ditem: Any) -> tuple[Any, None, None]:
+        """A list in which only this element is set."""
+        value, index, _ = op.inputs
+        dtype = op.get_attr("element_dtype")
+        empty = g.TensorListReserve(g.Shape(ditem), g.TensorListLength(value), element_dtype=dtype)
+        return g.TensorListSetItem(empty, index, ditem, element_dtype=dtype), None, None
+
+
+@register
+class TensorListStack(_ListOp):
+    """All elements as one tensor with a new first dimension."""
+
+    inputs = "input_handle: variant, element_shape: int32"
+    outputs = "tensor: element_dtype"
+    attrs = {"element_dtype": type_attr(), "num_elements": int_attr(-1)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The number of elements before their shape."""
+        given = node.value(1)
+        shape = None if given is None else _element_shape(given)
+        count = node.attrs["num_elements"]
+        return [None if shape is None else (None if count < 0 else count, *shape)]
+
+    def compute(self, xp: Any, value: TensorList, element_shape: Any) -> Any:
+        """Stacks."""
+        items = _filled(xp, value, element_shape, "TensorArray.stack")
+        if not items:
+            shape = _element_shape(element_shape)
+            if not shapes.is_fully_defined(shape):
+                raise InvalidArgumentError(
+                    message="TensorArray has size zero, but element shape "
+                    f"{shapes.text(shape)} is not fully defined. Currently only static shapes "
+                    "are supported when packing zero-size TensorArrays."
+                )
+            assert shape is not None
+            return xp.empty((0, *shape), value.dtype)
+        first = items[0].shape
+        for index, item in enumerate(items):
+            if item.shape != first:
+                raise InvalidArgumentError(
+                    message="TensorArray has inconsistent shapes. Index 0 has shape: "
+                    f"{list(first)} but index {index} has shape: {list(item.shape)}"
+                )
+        return xp.stack(items)
+
+    def gradient(self, g: Any, op: Any, dtensor: Any) -> tuple[Any, None]:
+        """The rows as a list."""
+        dtype = op.get_attr("element_dtype")
+        return g.TensorListFromTensor(dtensor, op.inputs[1], element_dtype=dtype), None
+
+
+@register
+class TensorListFromTensor(_ListOp):
+    """The rows of a tensor as a list."""
+
+    inputs = "tensor: element_dtype, element_shape: shape_type"
+    outputs = "output_handle: variant"
+    attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
+
+    def compute(self, xp: Any, tensor: Any, element_shape: Any) -> Any:
+        """Views of the rows."""
+        if tensor.ndim == 0:
+            raise InvalidArgumentError(
+                message="TensorListFromTensor requires a tensor of rank at least 1, got a scalar"
+            )
+        return TensorList([xp.asarray(row) for row in tensor], tensor.dtype)
+
+    def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None]:
+        """The list's elements stacked again."""
+        tensor = op.inputs[0]
+        dtype = op.get_attr("element_dtype")
+        shape = g.StridedSlice(g.Shape(tensor), [1], [0], [1], end_mask=1)
+        return g.TensorListStack(dlist, shape, element_dtype=dtype), None
+
+
+@register
+class TensorListGather(_ListOp):
+    """Some elements as one tensor with a new first dimension."""
+
+    inputs = "input_handle: variant, indices: int32, element_shape: int32"
+    outputs = "values: element_dtype"
+    attrs = {"element_dtype": type_attr()}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The number of indices before the shape of the elements."""
+        given = node.value(2)
+        shape = None if given is None else _element_shape(given)
+        if shape is None:
+            return [None]
+        indices = node.shapes[1]
+        return [(None if indices is None else indices[0], *shape)]
+
+    def compute(self, xp: Any, value: TensorList, indices: Any, element_shape: Any) -> Any:
+        """Stacks what is chosen."""
+        places = np.asarray(indices).tolist()
+        for place in places:
+            if not 0 <= place < len(value.items):
+                raise InvalidArgumentError(
+                    message=f"Tried to read from index {place} but array size is: "
+                    f"{len(value.items)}"
+                )
+        chosen = TensorList([value.items[place] for place in places], value.dtype)
+        items = _filled(xp, chosen, element_shape, "TensorArray.gather")
+        if not items:
+            shape = _element_shape(element_shape) or ()
+            return xp.empty((0, *(size or 0 for size in shape)), value.dtype)
+        return xp.stack(items)
+
+    def gradient(self, g: Any, op: Any, dvalues: Any) -> tuple[Any, None, None]:
+        """The rows put back at their places."""
+        value, indices, shape = op.inputs
+        dtype = op.get_attr("element_dtype")
+        dlist = g.TensorListScatterV2(
+            dvalues, indices, shape, g.TensorListLength(value), element_dtype=dtype
+        )
+        return dlist, None, None
+
+
+@register
+class TensorListScatterV2(_ListOp):
+    """A list whose elements at `indices` are the rows of a tensor; repeated ones add up."""
+
+    inputs = "tensor: element_dtype, indices: int32, element_shape: shape_type, num_elements: int32"
+    outputs = "output_handle: variant"
+    attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
+
+    def compute(
+        self, xp: Any, tensor: Any, indices: Any, element_shape: Any, num_elements: Any
+    ) -> Any:
+        """Puts rows at their places."""
+        places = np.asarray(indices).tolist()
+        size = max(int(num_elements), max(places, default=-1) + 1)
+        items: list[Any] = [None] * size
+        for place, row in zip(places, tensor, strict=True):
+            items[place] = row if items[place] is None else items[place] + row
+        return TensorList(items, tensor.dtype)
+
+    def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None, None, None]:
+        """The elements read back."""
+        _, indices, shape, _ = op.inputs
+        dtype = op.get_attr("element_dtype")
+        return g.TensorListGather(dlist, indices, shape, element_dtype=dtype), None, None, None
+
+
+@register
+class TensorListScatterIntoExistingList(_ListOp):
+    """The list with the elements at `indices` exchanged for the rows of a tensor."""
+
+    inputs = "input_handle: variant, tensor: element_dtype, indices: int32"
+    outputs = "output_handle: variant"
+    attrs = {"element_dtype": type_attr(), "_write_once": bool_attr(False)}
+
+    def compute(
+        self, xp: Any, value: TensorList, tensor: Any, indices: Any, *, _write_once: bool
+    ) -> Any:
+        """A copy of the list of references."""
+        places = np.asarray(indices).tolist()
+        items = list(value.items)
+        items += [None] * (max(places, default=-1) + 1 - len(items))
+        for place, row in zip(places, tensor, strict=True):
+            if _write_once and items[place] is not None:
+                raise InvalidArgumentError(
+                    message=f"Could not write to TensorArray index {place} because it has already "
+                    "been written to."
+                )
+            items[place] = row
+        return TensorList(items, value.dtype)
+
+    def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, Any, None]:
+        """The rows read back; the list before gets none for those."""
+        _, tensor, indices = op.inputs
+        dtype = op.get_attr("element_dtype")
+        shape = g.StridedSlice(g.Shape(tensor), [1], [0], [1], end_mask=1)
+        dtensor = g.TensorListGather(dlist, indices, shape, element_dtype=dtype)
+        # What was there before lost its place: its gradient is that of the other elements.
+        return g._TensorListUnsetMany(dlist, indices, element_dtype=dtype), dtensor, None
+
+
+@register
+class TensorListUnsetMany(_ListOp):
+    """The list with some elements not set; ours, for the gradient of setting them."""
+
+    type = "_TensorListUnsetMany"
+    inputs = "input_handle: variant, indices: int32"
+    outputs = "output_handle: variant"
+    attrs = {"element_dtype": type_attr()}
+    gradient = not_differentiable
+
+    def compute(self, xp: Any, value: TensorList, indices: Any) -> Any:
+        """A copy with holes."""
+        items = list(value.items)
+        for place in np.asarray(indices).tolist():
+            items[place] = None
+        return TensorList(items, value.dtype)
+
+
+@register
+class TensorListConcatV2(_ListOp):
+    """All elements joined along their first dimension, and how long each was."""
+
+    inputs = "input_handle: variant, element_shape: shape_type, leading_dims: int64"
+    outputs = "tensor: element_dtype, lengths: int64"
+    attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The first dimension is not known."""
+        given = node.value(1)
+        shape = None if given is None else _element_shape(given)
+        return [None if not shape else (None, *shape[1:]), (None,)]
+
+    def compute(
+        self, xp: Any, value: TensorList, element_shape: Any, leading_dims: Any
+    ) -> tuple[Any, Any]:
+        """Joins."""
+        items = [item for item in value.items if item is not None]
+        for item in items:
+            if item.ndim == 0:
+                raise InvalidArgumentError(
+                    message="Concat saw a scalar shape at index 0 but requires at least vectors."
+                )
+            if item.shape[1:] != items[0].shape[1:]:
+                raise InvalidArgumentError(
+                    message=f"TensorArray has inconsistent shapes. Index 0 has (excepting "
+                    f"dimension 0) shape: {list(items[0].shape[1:])} but another has "
+                    f"{list(item.shape[1:])}"
+                )
+        lengths = xp.asarray([item.shape[0] for item in items], np.int64)
+        if not items:
+            shape = _element_shape(element_shape) or (0,)
+            return xp.empty((0, *(size or 0 for size in shape[1:])), value.dtype), lengths
+        return xp.concatenate(items), lengths
+
+    def gradient(self, g: Any, op: Any, dtensor: Any, _: Any) -> tuple[Any, None, None]:
+        """Cut at the same places."""
+        dtype = op.get_attr("element_dtype")
+        cut = g.TensorListSplit(dtensor, op.inputs[1], op.outputs[1], element_dtype=dtype)
+        return cut, None, None
+
+
+@register
+class TensorListSplit(_ListOp):
+    """A list of pieces of a tensor along its first dimension."""
+
+    inputs = "tensor: element_dtype, element_shape: shape_type, lengths: int64"
+    outputs = "output_handle: variant"
+    attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
+
+    def compute(self, xp: Any, tensor: Any, element_shape: Any, lengths: Any) -> Any:
+        """Cuts."""
+        sizes = np.asarray(lengths).tolist()
+        if np.ndim(lengths) != 1:
+            raise InvalidArgumentError(
+                message=f"Expected lengths to be a vector, received shape: {np.shape(lengths)}"
+            )
+        if sum(sizes) != tensor.shape[0]:
+            raise InvalidArgumentError(
+                message="Expected sum of lengths to be equal to values.shape[0], but sum of "
+                f"lengths is {sum(sizes)} and value's shape is: {list(tensor.shape)}"
+            )
+        ends = np.cumsum(sizes).tolist()
+        items = [tensor[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+        return TensorList(items, tensor.dtype)
+
+    def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None, None]:
+        """Joined again."""
+        _, shape, lengths = op.inputs
+        dtype = op.get_attr("element_dtype")
+        joined, _ = g.TensorListConcatV2(dlist, shape, lengths, element_dtype=dtype)
+        return joined, None, None
+
+
+@register
+class TensorListPushBack(_ListOp):
+    """The list with one element more."""
+
+    inputs = "input_handle: variant, tensor: element_dtype"
+    outputs = "output_handle: variant"
+    attrs = {"element_dtype": type_attr()}
+
+    def compute(self, xp: Any, value: TensorList, tensor: Any) -> Any:
+        """A longer copy."""
+        return TensorList([*value.items, tensor], value.dtype)
+
+    def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, Any]:
+        """The last element and the rest."""
+        dtype = op.get_attr("element_dtype")
+        rest, last = g.TensorListPopBack(dlist, g.Shape(op.inputs[1]), element_dtype=dtype)
+        return rest, last
+
+
+@register
+class TensorListPopBack(_ListOp):
+    """The list without its last element, and that element."""
+
+    inputs = "input_handle: variant, element_shape: int32"
+    outputs = "output_handle: variant, tensor: element_dtype"
+    attrs = {"element_dtype": type_attr()}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The element's shape as the node says."""
+        given = node.value(1)
+        return [shapes.SCALAR, None if given is None else _element_shape(given)]
+
+    def compute(self, xp: Any, value: TensorList, element_shape: Any) -> tuple[Any, Any]:
+        """A shorter copy."""
+        if not value.items:
+            raise InvalidArgumentError(message="Trying to pop from an empty list.")
+        last = TensorList(value.items[-1:], value.dtype)
+        item = _filled(xp, last, element_shape, "TensorListPopBack")[0]
+        return TensorList(value.items[:-1], value.dtype), item
+
+    def gradient(self, g: Any, op: Any, dlist: Any, ditem: Any) -> tuple[Any, None]:
+        """The element put back."""
+        dtype = op.get_attr("element_dtype")
+        if dlist is None:
+            count = g.Sub(g.TensorListLength(op.inputs[0]), 1)
+            dlist = g.TensorListReserve(op.inputs[1], count, element_dtype=dtype)
+        if ditem is None:
+            ditem = g.ZerosLike(op.outputs[1])
+        return g.TensorListPushBack(dlist, ditem, element_dtype=dtype), None
+
+
+@register
+class AddVariants(_ListOp):
+    """The sum of gradients that are lists or tapes: element by element, unset ones left out."""
+
+    type = "_AddVariants"
+    inputs = "inputs: N * variant"
+    outputs = "sum: variant"
+    attrs = {"N": int_attr(minimum=1)}
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Adds by kind."""
+
+        def add(*values: Any) -> Any:
+            total = values[0]
+            for value in values[1:]:
+                total = _added(total, value)
+            return total
+
+        return add
+
+    def gradient(self, g: Any, op: Any, dsum: Any) -> tuple[Any, ...]:
+        """Each gets the whole."""
+        return (dsum,) * len(op.inputs)
+
+
+def _added(a: Any, b: Any) -> Any:
+    if isinstance(a, TensorList) and isinstance(b, TensorList):
+        size = max(len(a.items), len(b.items))
+        left = a.items + [None] * (size - len(a.items))
+        right = b.items + [None] * (size - len(b.items))
+        items = [
+            y if x is None else (x if y is None else x + y)
+            for x, y in zip(left, right, strict=True)
+        ]
+        return TensorList(items, a.dtype)
+    if isinstance(a, TensorList) or isinstance(b, TensorList):
+        return a if isinstance(a, TensorList) else b  # the other is a list nobody wrote to
+    return {**a, **{key: a[key] + value if key in a else value for key, value in b.items()}}
+
+
+@register
+class UnsetLike(_ListOp):
+    """A list as long as the given one with nothing set: the zero among gradients of lists."""
+
+    type = "_UnsetLike"
+    inputs = "value: variant"
+    outputs = "unset: variant"
+    gradient = not_differentiable
+
+    def compute(self, xp: Any, value: Any) -> Any:
+        """Nones, or an empty table for a tape."""
+        if isinstance(value, TensorList):
+            return TensorList([None] * len(value.items), value.dtype)
+        return {}

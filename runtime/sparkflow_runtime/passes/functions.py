@@ -1,0 +1,109 @@
+"""The functions a step calls, made ready: pruned, with tapes, folded, merged, in execution order.
+
+A gradient reads tensors of a function's earlier calls from a tape (`ops.tape`). What a function has
+to record is found here, from the `_TapeRead` nodes of the step: it becomes further results. A step
+that takes no gradient records nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ir.function import RETVAL, Function, called
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import Node, parse_endpoint
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.fold import fold
+from sparkflow_runtime.passes.merge import merge
+from sparkflow_runtime.passes.partition import schedule
+from sparkflow_runtime.passes.unread import drop_unread
+
+_READERS = ("_TapeRead", "_TapeLength")
+
+
+def reachable(nodes: Iterable[Node], load: Callable[[str], Function]) -> dict[str, Function]:
+    """Every function that `nodes` call, directly or through others.
+
+    Args:
+        nodes: The nodes of a step.
+        load: Gives the function of a name; raises NotFoundError where there is none.
+    """
+    found: dict[str, Function] = {}
+    stack = [name for node in nodes for name in called(node)]
+    while stack:
+        name = stack.pop()
+        if name not in found:
+            found[name] = load(name)
+            stack += [each for node in found[name].body for each in called(node)]
+    return found
+
+
+def ready_functions(graph: Graph, load: Callable[[str], Function]) -> dict[str, Function]:
+    """The functions that a pruned graph calls, ready to be compiled.
+
+    Raises:
+        NotFoundError: One does not exist.
+        InvalidArgumentError: A tape is to hold a tensor its function does not have.
+    """
+    functions = reachable(graph, load)
+    if not functions:
+        return {}
+    taped = _taped(graph, functions)
+    return {
+        name: _ready(_recording(function, taped.get(name))) for name, function in functions.items()
+    }
+
+
+def _taped(graph: Graph, functions: Mapping[str, Function]) -> dict[str, dict[str, None]]:
+    """Per function whose tape is read, the tensors that are."""
+    found: dict[str, dict[str, None]] = {}
+    for body in (graph, *(function.body for function in functions.values())):
+        for node in body:
+            if node.op in _READERS:
+                names = found.setdefault(node.attrs["function"], {})
+                names.update(dict.fromkeys(node.attrs.get("names", ())))
+    return found
+
+
+def _recording(function: Function, names: Mapping[str, None] | None) -> Function:
+    """The function with the tensors of these names as its last results."""
+    if names is None:
+        return function
+    added = []
+    for place, name in enumerate(names, len(function.results)):
+        endpoint = parse_endpoint(name)
+        outputs: tuple[object, ...] = ()
+        if endpoint.node in function.body:
+            producer = function.body[endpoint.node]
+            outputs = registry.lookup(producer.op).signature.output_dtypes(producer.attrs)
+        if endpoint.slot >= len(outputs):
+            raise InvalidArgumentError(message=f"Function {function.name!r} has no tensor {name!r}")
+        attrs = {"T": outputs[endpoint.slot], "index": place}
+        added.append(Node(f"_tape_{place}", RETVAL, (endpoint,), (), "", attrs))
+    return Function(function.name, Graph([*function.body, *added]), function.targets, tuple(names))
+
+
+def _ready(function: Function) -> Function:
+    roots = [node.name for node in function.body if node.op == RETVAL]
+    args = [node.name for node in function.args]
+    kept = function.body.ancestors([*roots, *function.targets]) | set(args)
+    body = Graph(
+        Node(node.name, node.op, node.inputs, node.control_inputs, "", node.attrs)
+        for node in function.body
+        if node.name in kept
+    )
+    body = merge(fold(drop_unread(body, function.targets)))
+    levels = dict.fromkeys(body.nodes, 0)
+    return Function(function.name, Graph(schedule(body, levels)), function.targets, function.taped)
+
+
+def bodies(graph: Graph, functions: Mapping[str, Function]) -> dict[str, list[Node]]:
+    """Per calling node of `graph` the nodes that run on its device because of it."""
+    return {
+        node.name: [
+            each for f in reachable([node], functions.__getitem__).values() for each in f.body
+        ]
+        for node in graph
+        if any(True for _ in called(node))
+    }
