@@ -13,6 +13,8 @@ from . import (
     math as math,
     nn as nn,
     random as random,
+    summary as summary,
+    test as test,
     train as train,
 )
 from .backward import (
@@ -279,17 +281,31 @@ from .ops.state import (
 from .protos import (
     AttrValue as AttrValue,
     ConfigProto as ConfigProto,
+    Event as Event,
     GPUOptions as GPUOptions,
     GraphDef as GraphDef,
     GraphOptions as GraphOptions,
+    HistogramProto as HistogramProto,
+    LogMessage as LogMessage,
     NodeDef as NodeDef,
     OptimizerOptions as OptimizerOptions,
     RunMetadata as RunMetadata,
     RunOptions as RunOptions,
+    SessionLog as SessionLog,
+    Summary as Summary,
+    SummaryMetadata as SummaryMetadata,
 )
 from .session.session import (
     InteractiveSession as InteractiveSession,
     Session as Session,
+)
+from .summary.early import (
+    audio_summary as audio_summary,
+    histogram_summary as histogram_summary,
+    image_summary as image_summary,
+    merge_all_summaries as merge_all_summaries,
+    merge_summary as merge_summary,
+    scalar_summary as scalar_summary,
 )
 from .variables.initialization import (
     all_variables as all_variables,

@@ -7,7 +7,7 @@ import sparkflow
 from sparkflow_runtime.ops import registry
 
 PACKAGE = Path(sparkflow.__file__).parent
-NAMESPACES = ["", "dtypes", "errors", "estimator", "math", "nn", "random", "train"]
+NAMESPACES = ["", "dtypes", "errors", "estimator", "math", "nn", "random", "test", "train"]
 
 
 @pytest.mark.parametrize("name", NAMESPACES)
