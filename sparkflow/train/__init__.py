@@ -1,5 +1,6 @@
 """`tf.train`: optimizers, the step counter, clusters and servers."""
 
+from sparkflow.summary.writer import SummaryWriter
 from sparkflow.train.adagrad import AdagradOptimizer
 from sparkflow.train.adam import AdamOptimizer
 from sparkflow.train.cluster_spec import ClusterSpec
@@ -14,6 +15,7 @@ from sparkflow.train.gradient_descent import GradientDescentOptimizer
 from sparkflow.train.momentum import MomentumOptimizer
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.server import Server
+from sparkflow_runtime.events.event_file import read_events as summary_iterator
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef, JobDef
 from sparkflow_runtime.protos.tensorflow_server_pb2 import ServerDef
 
@@ -28,9 +30,11 @@ __all__ = [
     "Optimizer",
     "Server",
     "ServerDef",
+    "SummaryWriter",
     "assert_global_step",
     "create_global_step",
     "get_global_step",
     "get_or_create_global_step",
     "replica_device_setter",
+    "summary_iterator",
 ]

@@ -43,7 +43,7 @@ def as_bytes(image: Pixels, bad_color: Pixels) -> Pixels:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """A PNG file of `pixels`, [height, width, 1, 2, 3 or 4] uint8: grey or RGB, with alpha or not."""
+    """A PNG file of [height, width, channels] uint8: 1 grey, 2 with alpha, 3 RGB, 4 RGBA."""
     mode = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[pixels.shape[2]]
     plane = np.ascontiguousarray(pixels[:, :, 0] if mode == "L" else pixels)
     stream = io.BytesIO()
