@@ -84,6 +84,76 @@ class VariableV1(VariableV2):
 
 
 @register
+class TemporaryVariable(Op):
+    """A variable of zeros that lives for one step."""
+
+    outputs = "ref: Ref(dtype)"
+    attrs = {"shape": shape_attr(), "dtype": type_attr(dtypes.ALL), "var_name": string_attr("")}
+    stateful = True
+    kernels: ClassVar = _KERNELS
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """The shape in the attribute."""
+        return [node.attrs["shape"]]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The kernel makes a new variable each time.
+
+        Raises:
+            InvalidArgumentError: The shape is not fully known.
+        """
+        name = node.attrs["var_name"] or node.name
+        dtype: DType = node.attrs["dtype"]
+        shape, xp = node.attrs["shape"], context.xp
+        if not shapes.is_fully_defined(shape):
+            raise InvalidArgumentError(
+                message=f"TemporaryVariable {name!r} needs a complete shape, got "
+                f"{shapes.text(shape)}"
+            )
+
+        def make() -> Variable:
+            variable = Variable(name, dtype, shape)
+            variable.array = xp.zeros(shape, dtype.as_numpy_dtype)
+            if dtype is dtypes.string:
+                variable.array[...] = b""
+            return variable
+
+        return make
+
+
+@register
+class DestroyTemporaryVariable(Op):
+    """The last value of a variable that lives for one step."""
+
+    inputs = "ref: Ref(T)"
+    outputs = "value: T"
+    attrs = {"T": type_attr(dtypes.ALL), "var_name": string_attr()}
+    stateful = True
+    kernels: ClassVar = _KERNELS
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """The shape of the variable."""
+        return [node.shapes[0]]
+
+    def compute(self, xp: Any, ref: Variable, *, var_name: str) -> Array:
+        """Takes the array out of the variable.
+
+        Raises:
+            InvalidArgumentError: The variable has another name.
+        """
+        if ref.name != var_name:
+            raise InvalidArgumentError(
+                message=f"Tried to destroy the temporary variable {var_name!r}, but was given "
+                f"{ref.name!r}"
+            )
+        array = ref.read()
+        ref.array = None
+        return array
+
+
+@register
 class IsVariableInitialized(Op):
     """Whether a value was assigned to the variable yet."""
 

@@ -312,7 +312,7 @@ class EagerBuilder:
     def _compute(self, op: Op, operation: EagerOperation) -> tuple[Any, ...]:
         expected = op.signature.input_dtypes(operation.attrs)
         arrays = [
-            tensor.value if dtype.is_ref else tensor.read()
+            tensor.value if dtype.is_ref or dtype is dtypes.resource else tensor.read()
             for tensor, dtype in zip(operation.inputs, expected, strict=True)
         ]
         kernel = bind_kernel(op, operation, self.context)

@@ -204,5 +204,22 @@ class TestCountUpTo:
 
 def test_ops_that_write_are_never_folded_or_merged():
     ops = [op for op in registry.all_ops() if type(op).__module__ == state.__name__]
-    assert len(ops) == 7
+    assert len(ops) == 9
     assert all(op.stateful for op in ops)
+
+
+class TestTemporaryVariable:
+    def test_it_lives_for_one_step(self, g):
+        attrs = {"shape": (2,), "dtype": dtypes.float32, "var_name": "t"}
+        ref = g.TemporaryVariable(**attrs)
+        g.AssignAdd(ref, np.float32([1, 2]))
+        value = g.DestroyTemporaryVariable(ref, var_name="t")
+        assert value.value.tolist() == [1, 2]
+        assert g.TemporaryVariable(**attrs).value.read().tolist() == [0, 0]
+
+    def test_what_cannot_be(self, g):
+        with pytest.raises(InvalidArgumentError, match="'v' needs a complete shape"):
+            g.TemporaryVariable(shape=(None,), dtype=dtypes.float32, var_name="v")
+        ref = g.TemporaryVariable(shape=(), dtype=dtypes.float32, var_name="v")
+        with pytest.raises(InvalidArgumentError, match="destroy the temporary variable 'w'"):
+            g.DestroyTemporaryVariable(ref, var_name="w")
