@@ -11,9 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.dtypes import COMPLEX, FLOATING, NUMERIC, REAL, SIGNED, int32, int64, uint8
+from sparkflow_runtime.dtypes import (
+    COMPLEX,
+    FLOATING,
+    NUMERIC,
+    REAL,
+    SIGNED,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint8,
+)
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.elementwise_table import binary
+from sparkflow_runtime.ops.elementwise_table import REAL_KERNELS_ON_GPU, binary
 from sparkflow_runtime.ops.op import Array
 
 _FIELD = FLOATING | COMPLEX
@@ -61,6 +72,25 @@ def _squared_difference(xp: Any, x: Array, y: Array) -> Array:
 def _div_no_nan(xp: Any, x: Array, y: Array) -> Array:
     zero = y.dtype.type(0)
     return xp.where(y == zero, zero, x / y)
+
+
+def _zero_where_x_is(kernel: Callable[..., Array]) -> Callable[..., Array]:
+    """0 where the first operand is, whatever the second."""
+
+    def guarded(xp: Any, x: Array, y: Array) -> Array:
+        zero = x.dtype.type(0)
+        return xp.where(x == zero, zero, kernel(xp, x, y))
+
+    return guarded
+
+
+def _mul_no_nan(xp: Any, x: Array, y: Array) -> Array:
+    zero = y.dtype.type(0)
+    return xp.where(y == zero, zero, x * y)
+
+
+def _is_not_zero(g: Any, x: Any) -> Any:
+    return g.Cast(g.NotEqual(x, 0.0), DstT=x.dtype.base)
 
 
 def _div_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
@@ -159,3 +189,50 @@ binary(
     _squared_difference_gradient,
 )
 binary("Atan2", FLOATING, "arctan2", "arctan2(y, x)", _atan2_gradient, inputs="y: T, x: T")
+binary(
+    "MulNoNan",
+    _FIELD,
+    _mul_no_nan,
+    "where(y == 0, 0.0, x * y)",
+    lambda g, x, y, z, dz: (g.MulNoNan(dz, y), g.MulNoNan(x, dz)),
+)
+binary(
+    "Xdivy",
+    _FIELD,
+    _zero_where_x_is(lambda xp, x, y: x / y),
+    "where(x == 0, 0.0, x / y)",
+    lambda g, x, y, z, dz: (
+        g.Mul(g.Xdivy(_is_not_zero(g, x), y), dz),
+        g.Mul(g.Xdivy(g.Neg(x), g.Square(y)), dz),
+    ),
+)
+binary(
+    "Xlogy",
+    _FIELD,
+    _zero_where_x_is(lambda xp, x, y: x * xp.log(y)),
+    "where(x == 0, 0.0, x * log(y))",
+    lambda g, x, y, z, dz: (
+        g.Mul(g.Xlogy(_is_not_zero(g, x), y), dz),
+        g.Mul(g.Xdivy(x, y), dz),
+    ),
+)
+binary(
+    "Xlog1py",
+    _FIELD,
+    _zero_where_x_is(lambda xp, x, y: x * xp.log1p(y)),
+    "where(x == 0, 0.0, x * log1p(y))",
+    lambda g, x, y, z, dz: (
+        g.Mul(g.Xlog1py(_is_not_zero(g, x), y), dz),
+        g.Mul(g.Xdivy(x, g.Add(y, 1.0)), dz),
+    ),
+    kernels=REAL_KERNELS_ON_GPU,
+)
+_STEPPED = frozenset({float32, float64})
+binary(
+    "NextAfter",
+    _STEPPED,
+    "nextafter",
+    "nextafter(x1, x2)",
+    lambda g, x, y, z, dz: (dz, g.ZerosLike(dz)),
+    inputs="x1: T, x2: T",
+)

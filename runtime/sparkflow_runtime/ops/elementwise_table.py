@@ -43,7 +43,8 @@ class ElementwiseOp(Op):
     Attributes:
         kernel: What runs.
         integer_kernel: What runs for integers, where that differs.
-        expression: The same as a scalar expression over the names of the inputs.
+        expression: The same as a scalar expression over the names of the inputs; "" where it takes
+            more than the functions that expressions have.
     """
 
     kernel: ClassVar[Kernel]

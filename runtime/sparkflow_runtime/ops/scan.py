@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import (
     COMPLEX,
+    FLOATING,
     INDEX,
     NUMERIC,
     PLAIN,
@@ -100,6 +103,46 @@ class Cumprod(_CumulativeOp):
         products = g.Mul(conjugated(g, op.outputs[0]), dy)
         sums = g.Cumsum(products, axis, exclusive=exclusive, reverse=not reverse)
         return g.RealDiv(sums, conjugated(g, x)), None
+
+
+@register
+class CumulativeLogsumexp(_CumulativeOp):
+    """The logarithm of the cumulative sum of exponentials; of nothing the least finite number."""
+
+    attrs = {**_CumulativeOp.attrs, "T": type_attr(FLOATING)}
+
+    def compute(self, xp: Any, x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> Array:
+        """A new array of the input's shape and dtype."""
+        position = _checked_axis(self.op_type, scalar(axis, "axis"), x.shape)
+        x = xp.moveaxis(x, position, 0)
+        if reverse:
+            x = x[::-1]
+        result = xp.empty_like(x)
+        running = xp.full_like(x[:1].sum(axis=0), np.finfo(x.dtype).min)
+        for index in range(len(x)):
+            if exclusive:
+                result[index] = running
+            running = xp.logaddexp(running, x[index])
+            if not exclusive:
+                result[index] = running
+        return xp.moveaxis(result[::-1] if reverse else result, 0, position)
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """The sum of what arrives weighted by exp(x - y), positive and negative parts apart."""
+        x, axis = op.inputs
+        exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
+        least = g.const(dy.dtype.min, dy.dtype)
+
+        def part(chosen: Tensor, size: Tensor) -> Tensor:
+            safe = g.SelectV2(chosen, size, g.OnesLike(size))
+            log = g.SelectV2(chosen, g.Log(safe), least)
+            terms = g.Sub(log, op.outputs[0])
+            sums = g.CumulativeLogsumexp(terms, axis, exclusive=exclusive, reverse=not reverse)
+            return g.Exp(g.Add(sums, x))
+
+        zero = g.const(0, dy.dtype)
+        positive = part(g.Greater(dy, zero), dy)
+        return g.Sub(positive, part(g.Less(dy, zero), g.Neg(dy))), None
 
 
 class _ArgOp(Op):

@@ -171,6 +171,30 @@ unary(
 )
 unary("Sinh", _FIELD, "sinh", "sinh(x)", lambda g, x, y, dy: g.Mul(dy, g.Cosh(x)))
 unary("Cosh", _FIELD, "cosh", "cosh(x)", lambda g, x, y, dy: g.Mul(dy, g.Sinh(x)))
+unary(
+    "Asinh",
+    _FIELD,
+    "arcsinh",
+    "arcsinh(x)",
+    lambda g, x, y, dy: g.RealDiv(dy, g.Cosh(y)),
+    kernels=REAL_KERNELS_ON_GPU,
+)
+unary(
+    "Acosh",
+    _FIELD,
+    "arccosh",
+    "arccosh(x)",
+    lambda g, x, y, dy: g.RealDiv(dy, g.Sinh(y)),
+    kernels=REAL_KERNELS_ON_GPU,
+)
+unary(
+    "Atanh",
+    _FIELD,
+    "arctanh",
+    "arctanh(x)",
+    lambda g, x, y, dy: g.Mul(dy, g.Reciprocal(_one_minus_square(g, x))),
+    kernels=REAL_KERNELS_ON_GPU,
+)
 unary("Floor", FLOATING, "floor", "floor(x)")
 unary("Ceil", FLOATING, "ceil", "ceil(x)")
 unary("Round", _SIGNED, "rint", "rint(x)", integer_kernel="positive")
