@@ -20,6 +20,10 @@ from . import (
 from .backward import (
     gradients as gradients,
 )
+from .derivatives import (
+    AggregationMethod as AggregationMethod,
+    hessians as hessians,
+)
 from .dtypes import (
     QUANTIZED_DTYPES as QUANTIZED_DTYPES,
     DType as DType,
@@ -145,6 +149,7 @@ from .ops.arrays import (
     unstack as unstack,
 )
 from .ops.clip import (
+    clip_by_average_norm as clip_by_average_norm,
     clip_by_global_norm as clip_by_global_norm,
     clip_by_norm as clip_by_norm,
     clip_by_value as clip_by_value,

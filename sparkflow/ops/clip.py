@@ -8,19 +8,30 @@ from typing import Any
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.arrays import size
+from sparkflow.ops.constants import ones_like
 from sparkflow.ops.control import identity
-from sparkflow.ops.elementwise import maximum, minimum, sqrt
+from sparkflow.ops.elementwise import cast, maximum, minimum, rsqrt, sqrt
 from sparkflow.ops.reduction import reduce_sum
 
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
-    """Elements below the minimum become the minimum, above the maximum the maximum."""
+    """Elements below the minimum become the minimum, above the maximum the maximum.
+
+    Raises:
+        ValueError: The bounds would broadcast `t` to another shape.
+    """
     if isinstance(t, IndexedSlices):
         clipped = clip_by_value(t.values, clip_value_min, clip_value_max, name)
         return IndexedSlices(clipped, t.indices, t.dense_shape)
     graph = graph_of((t, clip_value_min, clip_value_max))
     with graph.as_default(), graph.name_scope(name or "clip_by_value") as scope:
-        return maximum(minimum(t, clip_value_max), clip_value_min, name=scope)
+        values = convert_to_tensor(t, name="t")
+        lowered = minimum(values, clip_value_max)
+        values.shape.assert_is_compatible_with(lowered.shape)
+        clipped = maximum(lowered, clip_value_min, name=scope)
+        values.shape.assert_is_compatible_with(clipped.shape)
+        return clipped
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
@@ -38,6 +49,18 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         root = apply_op("Select", positive, squared, one)
         length = apply_op("Select", positive, sqrt(root), squared)
         return identity(values * clip_norm / maximum(length, clip_norm), scope)
+
+
+def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Tensor:
+    """`t` scaled down so that its euclidean norm per element is at most `clip_norm`."""
+    graph = graph_of((t, clip_norm))
+    with graph.as_default(), graph.name_scope(name or "clip_by_average_norm") as scope:
+        values = convert_to_tensor(t, name="t")
+        count = cast(size(values), values.dtype.base)
+        inverse = rsqrt(reduce_sum(values * values))
+        factor = clip_norm * minimum(inverse * count, ones_like(inverse) / clip_norm)
+        clipped: Tensor = identity(values * factor, scope)
+        return clipped
 
 
 def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None:

@@ -7,9 +7,7 @@ from typing import Any
 
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import elementwise
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.variables.variable import Variable
 
@@ -18,7 +16,7 @@ class AdagradOptimizer(Optimizer):
     """a += gradient²; w -= learning_rate * gradient / √a.
 
     Args:
-        learning_rate: A number or scalar tensor.
+        learning_rate: A number, scalar tensor, or function giving one.
         initial_accumulator_value: What a starts from; positive.
         use_locking: Keep concurrent updates of a variable apart.
         name: Name of the train op and of the slots.
@@ -47,27 +45,18 @@ class AdagradOptimizer(Optimizer):
             self._slots.filled(var, "accumulator", self._name, self._initial_accumulator_value)
 
     def _prepare(self) -> None:
-        self._rate = self._hyperparameter(self._learning_rate, "learning_rate")
+        self._learning_rate_tensor = self._hyperparameter(self._learning_rate, "learning_rate")
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        updated: Tensor = apply_op(
-            "ApplyAdagrad",
-            var,
-            self._slots.require(var, "accumulator"),
-            elementwise.cast(self._rate, var.dtype.base),
-            grad,
-            use_locking=self._use_locking,
-        )
-        return updated.op
+        accumulator = self._slots.require(var, "accumulator")
+        return self._changed("ApplyAdagrad", var, accumulator, self._learning_rate_tensor, grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        updated: Tensor = apply_op(
+        return self._changed(
             "SparseApplyAdagrad",
             var,
             self._slots.require(var, "accumulator"),
-            elementwise.cast(self._rate, var.dtype.base),
+            self._learning_rate_tensor,
             grad.values,
             grad.indices,
-            use_locking=self._use_locking,
         )
-        return updated.op

@@ -7,7 +7,6 @@ from typing import Any
 
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import elementwise, state
 from sparkflow.ops.control import group
@@ -22,8 +21,9 @@ class AdamOptimizer(Optimizer):
     are added.
 
     Args:
-        learning_rate: A number or scalar tensor.
-        beta1, beta2: Decay rates of the moments.
+        learning_rate: A number, scalar tensor, or function giving one.
+        beta1: Decay rate of m.
+        beta2: Decay rate of v.
         epsilon: Keeps the denominator from 0.
         use_locking: Keep concurrent updates of a variable apart.
         name: Name of the train op and of the slots.
@@ -39,58 +39,47 @@ class AdamOptimizer(Optimizer):
         name: str = "Adam",
     ) -> None:
         super().__init__(use_locking, name)
-        self._learning_rate = learning_rate
+        self._lr = learning_rate
         self._beta1 = beta1
         self._beta2 = beta2
         self._epsilon = epsilon
-        self._powers: dict[Any, tuple[Variable, Variable]] = {}
+
+    def _get_beta_accumulators(self) -> tuple[Variable, Variable]:
+        """β1ᵗ and β2ᵗ of the default graph."""
+        return (
+            self._get_non_slot_variable("beta1_power"),
+            self._get_non_slot_variable("beta2_power"),
+        )
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         first = min(var_list, key=lambda each: each.name)
-        graph = first.graph
-        if graph not in self._powers:
-            with graph.colocate_with(first, ignore_existing=True), graph.name_scope(None):
-                self._powers[graph] = (
-                    Variable(_number(self._beta1), trainable=False, name="beta1_power"),
-                    Variable(_number(self._beta2), trainable=False, name="beta2_power"),
-                )
+        for name, beta in (("beta1_power", self._beta1), ("beta2_power", self._beta2)):
+            self._create_non_slot_variable(self._call_if_callable(beta), name, first)
         for var in var_list:
-            self._slots.zeros(var, "m", self._name)
-            self._slots.zeros(var, "v", self._name)
+            self._zeros_slot(var, "m", self._name)
+            self._zeros_slot(var, "v", self._name)
 
     def _prepare(self) -> None:
-        self._rate = self._hyperparameter(self._learning_rate, "learning_rate")
-        self._beta1_tensor = self._hyperparameter(self._beta1, "beta1")
-        self._beta2_tensor = self._hyperparameter(self._beta2, "beta2")
-        self._epsilon_tensor = self._hyperparameter(self._epsilon, "epsilon")
+        self._lr_t = self._hyperparameter(self._lr, "learning_rate")
+        self._beta1_t = self._hyperparameter(self._beta1, "beta1")
+        self._beta2_t = self._hyperparameter(self._beta2, "beta2")
+        self._epsilon_t = self._hyperparameter(self._epsilon, "epsilon")
 
-    def _numbers(self, var: Variable) -> tuple[Tensor, ...]:
-        """The two powers, learning rate, betas and epsilon in the variable's dtype."""
-        powers = self._powers[var.graph]
-        tensors = (
-            *(power.value() for power in powers),
-            self._rate,
-            self._beta1_tensor,
-            self._beta2_tensor,
-            self._epsilon_tensor,
-        )
-        return tuple(elementwise.cast(tensor, var.dtype.base) for tensor in tensors)
+    def _numbers(self) -> tuple[Tensor, ...]:
+        """The two powers, learning rate, betas and epsilon."""
+        power1, power2 = self._get_beta_accumulators()
+        rates = (self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
+        return (power1.value(), power2.value(), *rates)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        updated: Tensor = apply_op(
-            "ApplyAdam",
-            var,
-            self._slots.require(var, "m"),
-            self._slots.require(var, "v"),
-            *self._numbers(var),
-            grad,
-            use_locking=self._use_locking,
-        )
-        return updated.op
+        slots = [self._slots.require(var, name) for name in ("m", "v")]
+        return self._changed("ApplyAdam", var, *slots, *self._numbers(), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        graph = var.graph
-        power1, power2, rate, beta1, beta2, epsilon = self._numbers(var)
+        graph, dtype = var.graph, var.dtype.base
+        power1, power2, rate, beta1, beta2, epsilon = (
+            elementwise.cast(each, dtype) for each in self._numbers()
+        )
         step_size = rate * elementwise.sqrt(1 - power2) / (1 - power1)
         m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
         new_m = self._decayed(m, beta1, grad.values * (1 - beta1), grad.indices)
@@ -108,19 +97,12 @@ class AdamOptimizer(Optimizer):
         with graph.control_dependencies([decayed]):
             return state.scatter_add(slot, indices, rows, self._use_locking)
 
-    def _finish(self, updates: Sequence[Operation], name: str) -> Operation:
-        power1, power2 = self._powers[updates[0].graph]
+    def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
+        power1, power2 = self._get_beta_accumulators()
         graph = power1.graph
-        with graph.control_dependencies(list(updates)), graph.colocate_with(power1):
+        with graph.control_dependencies(list(update_ops)), graph.colocate_with(power1):
             advanced = [
-                state.assign(power1, power1 * self._beta1_tensor, use_locking=self._use_locking),
-                state.assign(power2, power2 * self._beta2_tensor, use_locking=self._use_locking),
+                state.assign(power1, power1 * self._beta1_t, use_locking=self._use_locking),
+                state.assign(power2, power2 * self._beta2_t, use_locking=self._use_locking),
             ]
-        return group(*updates, *advanced, name=name)
-
-    def _own_variables(self) -> list[Variable]:
-        return [power for pair in self._powers.values() for power in pair]
-
-
-def _number(value: Any) -> Any:
-    return value() if callable(value) else value
+        return group(*update_ops, *advanced, name=name_scope)

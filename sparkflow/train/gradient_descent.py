@@ -6,7 +6,6 @@ from typing import Any
 
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import elementwise, state
 from sparkflow.train.optimizer import Optimizer
@@ -17,7 +16,7 @@ class GradientDescentOptimizer(Optimizer):
     """w -= learning_rate * gradient.
 
     Args:
-        learning_rate: A number or scalar tensor.
+        learning_rate: A number, scalar tensor, or function giving one.
         use_locking: Keep concurrent updates of a variable apart.
         name: Name of the train op.
     """
@@ -29,16 +28,12 @@ class GradientDescentOptimizer(Optimizer):
         self._learning_rate = learning_rate
 
     def _prepare(self) -> None:
-        self._rate = self._hyperparameter(self._learning_rate, "learning_rate")
+        self._learning_rate_tensor = self._hyperparameter(self._learning_rate, "learning_rate")
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        rate = elementwise.cast(self._rate, var.dtype.base)
-        updated: Tensor = apply_op(
-            "ApplyGradientDescent", var, rate, grad, use_locking=self._use_locking
-        )
-        return updated.op
+        return self._changed("ApplyGradientDescent", var, self._learning_rate_tensor, grad)
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Operation:
         # Subtracting twice is subtracting the sum: no need to add up rows first.
-        delta = grad.values * elementwise.cast(self._rate, var.dtype.base)
+        delta = grad.values * elementwise.cast(self._learning_rate_tensor, var.dtype.base)
         return state.scatter_sub(var, grad.indices, delta, self._use_locking).op

@@ -7,9 +7,7 @@ from typing import Any
 
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import elementwise
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.variables.variable import Variable
 
@@ -18,8 +16,8 @@ class MomentumOptimizer(Optimizer):
     """a = momentum * a + gradient; w -= learning_rate * a.
 
     Args:
-        learning_rate: A number or scalar tensor.
-        momentum: A number or scalar tensor.
+        learning_rate: A number, scalar tensor, or function giving one.
+        momentum: A number, scalar tensor, or function giving one.
         use_locking: Keep concurrent updates of a variable apart.
         name: Name of the train op and of the slots.
         use_nesterov: Use the gradient at the point momentum leads to (Sutskever et al. 2013).
@@ -40,37 +38,31 @@ class MomentumOptimizer(Optimizer):
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         for var in var_list:
-            self._slots.zeros(var, "momentum", self._name)
+            self._zeros_slot(var, "momentum", self._name)
 
     def _prepare(self) -> None:
-        self._rate = self._hyperparameter(self._learning_rate, "learning_rate")
-        self._decay = self._hyperparameter(self._momentum, "momentum")
+        self._learning_rate_tensor = self._hyperparameter(self._learning_rate, "learning_rate")
+        self._momentum_tensor = self._hyperparameter(self._momentum, "momentum")
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        rate, decay = (elementwise.cast(t, var.dtype.base) for t in (self._rate, self._decay))
-        updated: Tensor = apply_op(
+        return self._changed(
             "ApplyMomentum",
             var,
             self._slots.require(var, "momentum"),
-            rate,
+            self._learning_rate_tensor,
             grad,
-            decay,
-            use_locking=self._use_locking,
+            self._momentum_tensor,
             use_nesterov=self._use_nesterov,
         )
-        return updated.op
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        rate, decay = (elementwise.cast(t, var.dtype.base) for t in (self._rate, self._decay))
-        updated: Tensor = apply_op(
+        return self._changed(
             "SparseApplyMomentum",
             var,
             self._slots.require(var, "momentum"),
-            rate,
+            self._learning_rate_tensor,
             grad.values,
             grad.indices,
-            decay,
-            use_locking=self._use_locking,
+            self._momentum_tensor,
             use_nesterov=self._use_nesterov,
         )
-        return updated.op

@@ -44,7 +44,7 @@ class Slots:
         """
         key = (name, variable)
         if key not in self._slots:
-            self._slots[key] = _create(variable, op_name, initial_value)
+            self._slots[key] = create_slot(variable, op_name, initial_value)
         return self._slots[key]
 
     def zeros(self, variable: Variable, name: str, op_name: str) -> Variable:
@@ -53,29 +53,53 @@ class Slots:
 
     def filled(self, variable: Variable, name: str, op_name: str, value: float) -> Variable:
         """The slot of that name, `value` everywhere at first."""
-        dtype = variable.dtype.base
-
-        def initial_value() -> Any:
-            shape: Any = variable.shape
-            if not shape.is_fully_defined():
-                shape = variable.graph.apply("Shape", (variable.initial_value,), {})
-            return constants.of_one_value(shape, value, dtype, "Const" if value else "zeros")
-
-        return self.get_or_create(variable, name, op_name, initial_value)
+        return self.get_or_create(variable, name, op_name, lambda: filled_like(variable, value))
 
 
-def _create(variable: Variable, op_name: str, initial_value: Callable[[], Any]) -> Variable:
-    graph = variable.graph
+def filled_like(primary: Any, value: float) -> Any:
+    """One value in the shape and dtype of a variable or tensor, for the start of a slot."""
+    shape: Any = primary.shape
+    if not shape.is_fully_defined():
+        start = primary.initial_value if isinstance(primary, Variable) else primary
+        shape = primary.graph.apply("Shape", (start,), {})
+    name = "Const" if value else "zeros"
+    return constants.of_one_value(shape, value, primary.dtype.base, name)
+
+
+def create_slot(
+    primary: Any, op_name: str, initial_value: Callable[[], Any], colocate: bool = True
+) -> Variable:
+    """A variable `primary/op_name` that belongs to a variable or tensor.
+
+    Args:
+        primary: The variable or tensor it belongs to.
+        op_name: Its name below the primary's.
+        initial_value: Makes what it starts from.
+        colocate: Whether it goes where the primary is.
+    """
+    graph = primary.graph
     with (
         graph.as_default(),
         graph.init_scope(),
         graph.name_scope(None),
-        graph.name_scope(f"{variable.op.name}/"),
-        graph.colocate_with(variable, ignore_existing=True),
+        graph.name_scope(f"{primary.op.name}/"),
+        graph.colocate_with(primary if colocate else None, ignore_existing=True),
     ):
-        return Variable(
+        slot = Variable(
             initial_value,
             trainable=False,
             name=op_name,
-            validate_shape=variable.shape.is_fully_defined(),
+            validate_shape=primary.shape.is_fully_defined(),
         )
+    _keep_slice_info(primary, slot, op_name)
+    return slot
+
+
+def _keep_slice_info(primary: Any, slot: Any, op_name: str) -> None:
+    """The slot of a part of a partitioned variable is saved as a part of the whole slot."""
+    info = getattr(primary, "_save_slice_info", None)
+    if info is None:
+        return
+    slot._set_save_slice_info(
+        type(info)(f"{info.full_name}/{op_name}", info.full_shape, info.var_offset, info.var_shape)
+    )
