@@ -15,7 +15,7 @@ from sparkflow.graph.conversion import convert, first_symbolic
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.source import user_line
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.dtypes import DType, as_dtype
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.signature import Arg
@@ -108,15 +108,23 @@ class _Inputs:
                 f"Input {arg.name!r} of {self._op.op_type} must be a variable, got {value!r}"
             )
         else:
-            default = None
-            if arg.type_attr is not None:
-                given = self._op.signature.attrs[arg.type_attr].default
-                default = given if isinstance(given, DType) else None
+            default = self._default(arg, value)
             path = self._constant_name(label)
             tensor = convert(self._graph, value, expected, path, default)
         if arg.type_attr is not None and because is None:
             self._known[arg.type_attr] = (tensor.dtype.base, arg.name)
         return tensor
+
+    def _default(self, arg: Arg, value: Any) -> DType | None:
+        """The default of the argument's type attribute, unless the value has a type that will do."""
+        attr = None if arg.type_attr is None else self._op.signature.attrs[arg.type_attr]
+        if attr is None or not isinstance(attr.default, DType):
+            return None
+        allowed = attr.allowed
+        own = getattr(value, "dtype", None)
+        if own is None:
+            return attr.default
+        return None if allowed is None or as_dtype(own) in allowed else attr.default
 
     def _constant_name(self, label: str) -> str:
         """The full path of a constant; the node's own name is taken first, so that both agree."""

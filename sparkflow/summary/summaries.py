@@ -206,7 +206,7 @@ def merge(
             "length 1."
         )
     with name_scope(name, "Merge", inputs):
-        result: Tensor = apply_op("MergeSummary", inputs)
+        result: Tensor = apply_op("MergeSummary", inputs, name=name)
         collect(result, collections, [])
     return result
 

@@ -7,7 +7,18 @@ import sparkflow
 from sparkflow_runtime.ops import registry
 
 PACKAGE = Path(sparkflow.__file__).parent
-NAMESPACES = ["", "dtypes", "errors", "estimator", "math", "nn", "random", "test", "train"]
+NAMESPACES = [
+    "",
+    "dtypes",
+    "errors",
+    "estimator",
+    "math",
+    "nn",
+    "random",
+    "summary",
+    "test",
+    "train",
+]
 
 
 @pytest.mark.parametrize("name", NAMESPACES)

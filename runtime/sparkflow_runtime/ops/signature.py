@@ -25,6 +25,10 @@ MAX_LIST: Final = 1 << 16
 """The most tensors in a list: what a graph that arrives may ask for must have a bound."""
 
 
+class AttributeValueError(InvalidArgumentError):
+    """An attribute of the right kind with a value that the op does not take."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attr:
     """One attribute of an op.
@@ -307,13 +311,14 @@ def _converted(op_type: str, name: str, attr: Attr, value: Any) -> Any:
 def _require_allowed(op_type: str, name: str, attr: Attr, value: Any) -> None:
     if attr.allowed is not None and value not in attr.allowed:
         allowed = ", ".join(sorted(map(_name, attr.allowed)))
-        raise InvalidArgumentError(
+        kind = AttributeValueError if attr.kind == "string" else InvalidArgumentError
+        raise kind(
             message=f"Attribute {name!r} of {op_type} is {_name(value)}, "
             f"which is not in the list of allowed values: {allowed}"
         )
     size = len(value) if isinstance(value, list) else value
     if attr.minimum is not None and size < attr.minimum:
-        raise InvalidArgumentError(
+        raise AttributeValueError(
             message=f"Attribute {name!r} of {op_type} must be at least {attr.minimum}, "
             f"got {value!r}"
         )

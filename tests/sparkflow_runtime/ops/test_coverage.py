@@ -19,9 +19,12 @@ TESTED_IN = {  # by module of ops
     "iterator": "test_iterator.py",
     "queue": "test_queue.py",
     "random": "test_random.py",
+    "resource_variable": "test_resource_variable.py",
     "scatter": "test_scatter.py",
+    "scatter_nd": "test_scatter_nd.py",
     "state": "test_state.py",
     "step": "test_step.py",
+    "summary": "test_summary.py",
     "transfer": "test_transfer.py",
 }
 WITHOUT_ROW = {
