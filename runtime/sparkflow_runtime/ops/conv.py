@@ -1,18 +1,22 @@
-"""Two-dimensional convolution and its gradients as ops; the arithmetic is in `convolution`."""
+"""Convolution over two and three dimensions and its gradients; the arithmetic is in `convolution`.
+
+Images are [batch, ..., channels] or, for the formats NCHW and NCDHW, [batch, channels, ...];
+filters are [..., channels, outputs]. float16 is computed in float32.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from sparkflow_runtime.dtypes import FLOATING, int32
+from sparkflow_runtime.dtypes import FLOATING, INDEX, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.convolution import convolve, filter_gradient, input_gradient
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
-from sparkflow_runtime.ops.signature import bool_attr, list_attr, string_attr, type_attr
+from sparkflow_runtime.ops.signature import Attr, bool_attr, list_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import (
     bracketed,
     checked_dims,
@@ -22,16 +26,16 @@ from sparkflow_runtime.ops.static import (
 )
 from sparkflow_runtime.ops.windows import (
     Layout,
-    Window,
-    as_nhwc,
-    from_nhwc,
+    Windows,
+    as_channels_last,
+    channels_last,
+    from_channels_last,
     in_format,
-    nhwc,
-    static_nhwc,
+    static_channels_last,
 )
 from sparkflow_runtime.shapes import Shape
 
-_GEOMETRY = {
+_FLAT: Mapping[str, Attr] = {
     "strides": list_attr("int"),
     "use_cudnn_on_gpu": bool_attr(True),
     "padding": string_attr(allowed=frozenset({"SAME", "VALID", "EXPLICIT"})),
@@ -39,49 +43,47 @@ _GEOMETRY = {
     "data_format": string_attr("NHWC", frozenset({"NHWC", "NCHW"})),
     "dilations": list_attr("int", [1, 1, 1, 1]),
 }
+_SOLID: Mapping[str, Attr] = {
+    "strides": list_attr("int", minimum=5),
+    "padding": string_attr(allowed=frozenset({"SAME", "VALID"})),
+    "data_format": string_attr("NDHWC", frozenset({"NDHWC", "NCDHW"})),
+    "dilations": list_attr("int", [1, 1, 1, 1, 1]),
+}
 
 
 class _Convolution(Op):
-    """What the three ops share: geometry, and float16 computed in float32.
+    """What the ops share.
 
-    Images are [batch, height, width, channels] (NHWC) or [batch, channels, height, width] (NCHW),
-    filters [height, width, channels, outputs].
+    Attributes:
+        family: The types of the convolution, of its gradient by images, of that by filters.
     """
 
     outputs = "output: T"
+    family: ClassVar[tuple[str, str, str]]
     run: ClassVar[Callable[..., Array]]
+    of_filter = False
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """The kernel with its geometry read from the attributes once."""
         xp, layout, run = context.xp, Layout.of(node.attrs), self.run
+        of_filter = self.of_filter
 
         def kernel(*inputs: Array) -> Array:
-            if inputs[-1].dtype != xp.float16:
-                return from_nhwc(xp, run(xp, layout, *inputs), layout.data_format)
-            wide = [x.astype(xp.float32) if x.dtype == xp.float16 else x for x in inputs]
-            result = run(xp, layout, *wide).astype(xp.float16)
-            return from_nhwc(xp, result, layout.data_format)
+            half = inputs[-1].dtype == xp.float16
+            if half:
+                inputs = tuple(x.astype(xp.float32) if x.dtype.kind == "f" else x for x in inputs)
+            result = run(xp, layout, *inputs)
+            if half:
+                result = result.astype(xp.float16)
+            return result if of_filter else from_channels_last(xp, result, layout.data_format)
 
         return kernel
 
-
-def _geometry(op: OperationView) -> dict[str, Any]:
-    return {name: op.get_attr(name) for name in _GEOMETRY}
-
-
-def _static_shape(layout: Layout, images: Shape, filters: Shape) -> Shape:
-    """The static shape of the convolution of the two."""
-    batch, height, width, channels = static_nhwc(images, layout.data_format)
-    rows, columns, depth, outputs = static_nhwc(filters, "NHWC")
-    if None not in (channels, depth) and channels != depth:
-        raise InvalidArgumentError(message=_depth_text(images, filters))
-    return in_format(
-        batch,
-        layout.count(height, 0, rows),
-        layout.count(width, 1, columns),
-        outputs,
-        layout.data_format,
-    )
+    def add(self, g: GraphBuilder, op: OperationView, index: int, *inputs: Tensor) -> Tensor:
+        """A node of this family with the geometry of `op`."""
+        attrs = {name: op.get_attr(name) for name in self.attrs if name not in ("T", "Tshape")}
+        result: Tensor = getattr(g, self.family[index])(*inputs, **attrs)
+        return result
 
 
 def _depth_text(images: Shape, filters: Shape) -> str:
@@ -91,135 +93,114 @@ def _depth_text(images: Shape, filters: Shape) -> str:
     )
 
 
-def _windows(
-    layout: Layout, images: Sequence[int], filters: Sequence[int]
-) -> tuple[Window, Window]:
-    """The windows of filters [rows, columns, channels, outputs] over images in NHWC."""
-    if len(filters) != 4 or images[3] != filters[2]:
+def _windows(layout: Layout, images: Sequence[int], filters: Sequence[int]) -> Windows:
+    """The windows of filters [..., channels, outputs] over images with channels last."""
+    if len(filters) != len(layout.data_format) or images[-1] != filters[-2]:
         raise InvalidArgumentError(message=_depth_text(tuple(images), tuple(filters)))
-    return layout.windows(images[1], images[2], (filters[0], filters[1]))
+    return layout.windows(images[1:-1], filters[:-2])
 
 
 def _check_gradient_shape(
-    dy: Array, windows: tuple[Window, Window], images: Sequence[int], filters: Sequence[int]
+    dy: Array, windows: Windows, images: Sequence[int], filters: Sequence[int]
 ) -> None:
-    expected = (images[0], windows[0].count, windows[1].count, filters[3])
+    expected = (images[0], *(window.count for window in windows), filters[-1])
     if dy.shape != expected:
         raise InvalidArgumentError(
             message=f"out_backprop must have the shape of the convolution's output, "
-            f"{bracketed(expected)} as NHWC, but has {bracketed(dy.shape)}"
+            f"{bracketed(expected)} with channels last, but has {bracketed(dy.shape)}"
         )
 
 
-def _sizes(array: Array, name: str) -> tuple[int, ...]:
+def _sizes(array: Array, name: str, rank: int) -> tuple[int, ...]:
     dims = checked_dims(vector(array, name), name)
-    if len(dims) != 4:
-        raise InvalidArgumentError(message=f"{name} must have 4 elements, got {bracketed(dims)}")
+    if len(dims) != rank:
+        raise InvalidArgumentError(
+            message=f"{name} must have {rank} elements, got {bracketed(dims)}"
+        )
     return dims
 
 
-@register
-class Conv2D(_Convolution):
-    """Every output is the product sum of a filter and the window of the image below it.
-
-    out[b, i, j, k] = Σ over y, x, c of input[b, i·stride + y, j·stride + x, c] · f[y, x, c, k]
-    """
-
+class _Forward(_Convolution):
     inputs = "input: T, filter: T"
-    attrs = {"T": type_attr(FLOATING | {int32}), **_GEOMETRY}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """(batch, windows over height, windows over width, outputs)."""
-        images = node.with_rank(0, 4, "input")
-        filters = node.with_rank(1, 4, "filter")
-        return [_static_shape(Layout.of(node.attrs), images, filters)]
+        """(batch, windows over each spatial dimension, outputs)."""
+        layout = Layout.of(node.attrs)
+        rank = len(layout.data_format)
+        images, filters = node.with_rank(0, rank, "input"), node.with_rank(1, rank, "filter")
+        batch, *dims, channels = static_channels_last(images, layout.data_format)
+        *sizes, depth, outputs = filters
+        if None not in (channels, depth) and channels != depth:
+            raise InvalidArgumentError(message=_depth_text(images, filters))
+        counts = [
+            layout.count(dim, axis, size)
+            for axis, (dim, size) in enumerate(zip(dims, sizes, strict=True))
+        ]
+        return [in_format((batch, *counts, outputs), layout.data_format)]
 
     @staticmethod
     def run(xp: Any, layout: Layout, images: Array, filters: Array) -> Array:
-        """The convolution, as NHWC.
+        """The convolution, with channels last.
 
         Raises:
             InvalidArgumentError: The depths differ, or a window does not fit.
         """
-        images = as_nhwc(images, layout.data_format, "input")
+        images = as_channels_last(images, layout.data_format, "input")
         return convolve(xp, images, filters, _windows(layout, images.shape, filters.shape))
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
-        """The two ops below."""
+        """The two other ops of the family."""
         images, filters = op.inputs
-        attrs = _geometry(op)
         return (
-            g.Conv2DBackpropInput(shape_tensor(g, images), filters, dy, **attrs),
-            g.Conv2DBackpropFilter(images, shape_tensor(g, filters), dy, **attrs),
+            self.add(g, op, 1, shape_tensor(g, images), filters, dy),
+            self.add(g, op, 2, images, shape_tensor(g, filters), dy),
         )
 
 
-@register
-class Conv2DBackpropInput(_Convolution):
-    """The gradient of a convolution with respect to its images, whose shape is `input_sizes`."""
-
-    inputs = "input_sizes: int32, filter: T, out_backprop: T"
-    attrs = {"T": type_attr(FLOATING | {int32}), **_GEOMETRY}
-
+class _BackpropInput(_Convolution):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape `input_sizes` gives."""
-        node.with_rank(1, 4, "filter")
-        node.with_rank(2, 4, "out_backprop")
+        rank = len(node.attrs["data_format"])
+        node.with_rank(1, rank, "filter")
+        node.with_rank(2, rank, "out_backprop")
         shape = constant_shape(node, 0, "input_sizes")
-        return [(None,) * 4 if shape is None else shape]
+        return [(None,) * rank if shape is None else shape]
 
     @staticmethod
     def run(xp: Any, layout: Layout, input_sizes: Array, filters: Array, dy: Array) -> Array:
-        """The gradient, as NHWC.
+        """The gradient, with channels last.
 
         Raises:
             InvalidArgumentError: The shapes do not belong to one convolution.
         """
-        sizes = _sizes(input_sizes, "input_sizes")
-        images = nhwc(sizes, layout.data_format)
+        sizes = _sizes(input_sizes, "input_sizes", len(layout.data_format))
+        images = channels_last(sizes, layout.data_format)
         windows = _windows(layout, images, filters.shape)
-        dy = as_nhwc(dy, layout.data_format, "out_backprop")
+        dy = as_channels_last(dy, layout.data_format, "out_backprop")
         _check_gradient_shape(dy, windows, images, filters.shape)
-        return input_gradient(xp, dy, filters, windows, images[1:3])
+        return input_gradient(xp, dy, filters, windows, images[1:-1])
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Linear in the filter and in out_backprop."""
         _, filters, out_backprop = op.inputs
-        attrs = _geometry(op)
         return (
             None,
-            g.Conv2DBackpropFilter(dy, shape_tensor(g, filters), out_backprop, **attrs),
-            g.Conv2D(dy, filters, **attrs),
+            self.add(g, op, 2, dy, shape_tensor(g, filters), out_backprop),
+            self.add(g, op, 0, dy, filters),
         )
 
 
-@register
-class Conv2DBackpropFilter(_Convolution):
-    """The gradient of a convolution with respect to its filter, whose shape is `filter_sizes`."""
-
+class _BackpropFilter(_Convolution):
     inputs = "input: T, filter_sizes: int32, out_backprop: T"
-    attrs = {"T": type_attr(FLOATING), **_GEOMETRY}
+    of_filter = True
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape `filter_sizes` gives."""
-        node.with_rank(0, 4, "input")
-        node.with_rank(2, 4, "out_backprop")
+        rank = len(node.attrs["data_format"])
+        node.with_rank(0, rank, "input")
+        node.with_rank(2, rank, "out_backprop")
         shape = constant_shape(node, 1, "filter_sizes")
-        return [(None,) * 4 if shape is None else shape]
-
-    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
-        """The kernel; a filter has no data format."""
-        xp, layout = context.xp, Layout.of(node.attrs)
-
-        def kernel(images: Array, filter_sizes: Array, dy: Array) -> Array:
-            if dy.dtype == xp.float16:
-                wide = self.run(
-                    xp, layout, images.astype(xp.float32), filter_sizes, dy.astype(xp.float32)
-                )
-                return wide.astype(xp.float16)
-            return self.run(xp, layout, images, filter_sizes, dy)
-
-        return kernel
+        return [(None,) * rank if shape is None else shape]
 
     @staticmethod
     def run(xp: Any, layout: Layout, images: Array, filter_sizes: Array, dy: Array) -> Array:
@@ -228,19 +209,75 @@ class Conv2DBackpropFilter(_Convolution):
         Raises:
             InvalidArgumentError: The shapes do not belong to one convolution.
         """
-        images = as_nhwc(images, layout.data_format, "input")
-        filters = _sizes(filter_sizes, "filter_sizes")
+        images = as_channels_last(images, layout.data_format, "input")
+        filters = _sizes(filter_sizes, "filter_sizes", len(layout.data_format))
         windows = _windows(layout, images.shape, filters)
-        dy = as_nhwc(dy, layout.data_format, "out_backprop")
+        dy = as_channels_last(dy, layout.data_format, "out_backprop")
         _check_gradient_shape(dy, windows, images.shape, filters)
         return filter_gradient(xp, images, dy, windows)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Linear in the input and in out_backprop."""
         images, _, out_backprop = op.inputs
-        attrs = _geometry(op)
         return (
-            g.Conv2DBackpropInput(shape_tensor(g, images), dy, out_backprop, **attrs),
+            self.add(g, op, 1, shape_tensor(g, images), dy, out_backprop),
             None,
-            g.Conv2D(images, dy, **attrs),
+            self.add(g, op, 0, images, dy),
         )
+
+
+_FLAT_FAMILY = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter")
+_SOLID_FAMILY = ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")
+
+
+@register
+class Conv2D(_Forward):
+    """Every output is the product sum of a filter and the window of the image below it.
+
+    out[b, i, j, k] = Σ over y, x, c of input[b, i·stride + y, j·stride + x, c] · f[y, x, c, k]
+    """
+
+    family = _FLAT_FAMILY
+    attrs = {"T": type_attr(FLOATING | {int32}), **_FLAT}
+
+
+@register
+class Conv2DBackpropInput(_BackpropInput):
+    """The gradient of a convolution with respect to its images, whose shape is `input_sizes`."""
+
+    inputs = "input_sizes: int32, filter: T, out_backprop: T"
+    family = _FLAT_FAMILY
+    attrs = {"T": type_attr(FLOATING | {int32}), **_FLAT}
+
+
+@register
+class Conv2DBackpropFilter(_BackpropFilter):
+    """The gradient of a convolution with respect to its filter, whose shape is `filter_sizes`."""
+
+    family = _FLAT_FAMILY
+    attrs = {"T": type_attr(FLOATING), **_FLAT}
+
+
+@register
+class Conv3D(_Forward):
+    """As `Conv2D`, over depth, height and width."""
+
+    family = _SOLID_FAMILY
+    attrs = {"T": type_attr(FLOATING), **_SOLID}
+
+
+@register
+class Conv3DBackpropInputV2(_BackpropInput):
+    """As `Conv2DBackpropInput`, over depth, height and width."""
+
+    inputs = "input_sizes: Tshape, filter: T, out_backprop: T"
+    family = _SOLID_FAMILY
+    attrs = {"T": type_attr(FLOATING), **_SOLID, "Tshape": type_attr(INDEX, int32)}
+
+
+@register
+class Conv3DBackpropFilterV2(_BackpropFilter):
+    """As `Conv2DBackpropFilter`, over depth, height and width."""
+
+    family = _SOLID_FAMILY
+    attrs = {"T": type_attr(FLOATING), **_SOLID}

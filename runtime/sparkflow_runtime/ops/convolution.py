@@ -1,4 +1,6 @@
-"""Convolution of NHWC images through matrix products: forward and both gradients.
+"""Convolution through matrix products, channels last: forward and both gradients.
+
+Written for any number of spatial dimensions, here called [...].
 
 Every function cuts the batch into blocks of images whose windows, laid out as a matrix (im2col),
 stay in the cache, and multiplies block by block through one buffer that is used again.
@@ -6,11 +8,19 @@ stay in the cache, and multiplies block by block through one buffer that is used
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sparkflow_runtime.ops.op import Array
-from sparkflow_runtime.ops.windows import Pair, Window, pad_images
+from sparkflow_runtime.ops.windows import (
+    Window,
+    Windows,
+    offsets,
+    pad_images,
+    window_view,
+    within,
+)
 
 BLOCK_BYTES = 4 << 20
 """Size of the window matrix of one block on a CPU.
@@ -21,8 +31,6 @@ against 59 with 256 KB and 82 with the whole batch in one.
 DEVICE_BLOCK_BYTES = 1 << 28
 """The same where one large product is better than many: on a GPU."""
 
-Windows = tuple[Window, Window]
-
 
 def convolve(xp: Any, images: Array, filters: Array, windows: Windows) -> Array:
     """Every window of every image times the filters.
@@ -31,20 +39,19 @@ def convolve(xp: Any, images: Array, filters: Array, windows: Windows) -> Array:
 
     Args:
         xp: numpy or cupy.
-        images: [batch, height, width, channels].
-        filters: [rows, columns, channels, outputs] of the same dtype.
-        windows: Geometry over height and width.
+        images: [batch, ..., channels].
+        filters: [..., channels, outputs] of the same dtype.
+        windows: Geometry over the spatial dimensions.
 
     Returns:
-        [batch, rows.count, columns.count, outputs].
+        [batch, counts of windows..., outputs].
     """
-    rows, columns = windows
     *_, channels, outputs = filters.shape
     batch = images.shape[0]
-    result = xp.empty((batch, rows.count, columns.count, outputs), images.dtype)
+    result = xp.empty((batch, *(window.count for window in windows), outputs), images.dtype)
     if not result.size:
         return result
-    matrix = filters.reshape(rows.size * columns.size * channels, outputs)
+    matrix = filters.reshape(_cells(windows) * channels, outputs)
     for start, stop, cells in _blocks(xp, images, windows):
         target = result[start:stop].reshape(-1, outputs)
         xp.matmul(cells, matrix, out=target)
@@ -56,23 +63,24 @@ def filter_gradient(xp: Any, images: Array, dy: Array, windows: Windows) -> Arra
 
     Args:
         xp: numpy or cupy.
-        images: [batch, height, width, channels].
-        dy: [batch, rows.count, columns.count, outputs].
-        windows: Geometry over height and width.
+        images: [batch, ..., channels].
+        dy: [batch, counts of windows..., outputs].
+        windows: Geometry over the spatial dimensions.
 
     Returns:
-        [rows.size, columns.size, channels, outputs].
+        [sizes of windows..., channels, outputs].
     """
-    rows, columns = windows
-    channels, outputs = images.shape[3], dy.shape[3]
-    total = xp.zeros((rows.size * columns.size * channels, outputs), dy.dtype)
+    channels, outputs = images.shape[-1], dy.shape[-1]
+    total = xp.zeros((_cells(windows) * channels, outputs), dy.dtype)
     if dy.size:
         for start, stop, cells in _blocks(xp, images, windows):
             total += cells.T @ dy[start:stop].reshape(-1, outputs)
-    return total.reshape(rows.size, columns.size, channels, outputs)
+    return total.reshape(*(window.size for window in windows), channels, outputs)
 
 
-def input_gradient(xp: Any, dy: Array, filters: Array, windows: Windows, size: Pair) -> Array:
+def input_gradient(
+    xp: Any, dy: Array, filters: Array, windows: Windows, size: Sequence[int]
+) -> Array:
     """The gradient of the images of `convolve`.
 
     With strides of 1 it is a convolution of dy with the mirrored filters (18 against 30 ms in the
@@ -81,20 +89,25 @@ def input_gradient(xp: Any, dy: Array, filters: Array, windows: Windows, size: P
 
     Args:
         xp: numpy or cupy.
-        dy: [batch, rows.count, columns.count, outputs].
-        filters: [rows.size, columns.size, channels, outputs].
-        windows: Geometry over height and width.
-        size: Height and width of the images.
+        dy: [batch, counts of windows..., outputs].
+        filters: [sizes of windows..., channels, outputs].
+        windows: Geometry over the spatial dimensions.
+        size: The spatial sizes of the images.
 
     Returns:
-        [batch, height, width, channels].
+        [batch, *size, channels].
     """
-    rows, columns = (_mirrored(window, dim) for window, dim in zip(windows, size, strict=True))
-    channels, outputs = filters.shape[2:]
-    if rows is not None and columns is not None and outputs <= 8 * channels:
-        flipped = filters[::-1, ::-1].transpose(0, 1, 3, 2)
-        return convolve(xp, dy, xp.ascontiguousarray(flipped), (rows, columns))
+    back = [_mirrored(window, dim) for window, dim in zip(windows, size, strict=True)]
+    mirrored = tuple(window for window in back if window is not None)
+    channels, outputs = filters.shape[-2:]
+    if len(mirrored) == len(windows) and outputs <= 8 * channels:
+        flipped = filters[(slice(None, None, -1),) * len(windows)].swapaxes(-1, -2)
+        return convolve(xp, dy, xp.ascontiguousarray(flipped), mirrored)
     return _folded(xp, dy, filters, windows, size)
+
+
+def _cells(windows: Windows) -> int:
+    return math.prod(window.size for window in windows)
 
 
 def _mirrored(window: Window, dim: int) -> Window | None:
@@ -106,23 +119,23 @@ def _mirrored(window: Window, dim: int) -> Window | None:
     return Window(window.size, 1, window.dilation, before, after, dim)
 
 
-def _folded(xp: Any, dy: Array, filters: Array, windows: Windows, size: Pair) -> Array:
-    rows, columns = windows
-    batch, outputs = dy.shape[0], dy.shape[3]
-    channels = filters.shape[2]
-    height, width = (
+def covering(windows: Windows, size: Sequence[int]) -> tuple[int, ...]:
+    """Spatial sizes that hold the padded images and every window."""
+    return tuple(
         max(dim + window.before + window.after, (window.count - 1) * window.stride + window.extent)
         for window, dim in zip(windows, size, strict=True)
     )
-    padded = xp.zeros((batch, height, width, channels), dy.dtype)
+
+
+def _folded(xp: Any, dy: Array, filters: Array, windows: Windows, size: Sequence[int]) -> Array:
+    batch, outputs = dy.shape[0], dy.shape[-1]
+    channels = filters.shape[-2]
+    padded = xp.zeros((batch, *covering(windows, size), channels), dy.dtype)
     flat = dy.reshape(-1, outputs)
-    shape = (batch, rows.count, columns.count, channels)
-    for y in range(rows.size):
-        for x in range(columns.size):
-            part = (flat @ filters[y, x].T).reshape(shape)
-            padded[:, rows.taken(y), columns.taken(x)] += part
-    top, left = rows.before, columns.before
-    return padded[:, top : top + size[0], left : left + size[1]]
+    shape = (*dy.shape[:-1], channels)
+    for place, index in offsets(windows):
+        padded[index] += (flat @ filters[place].T).reshape(shape)
+    return padded[within(windows, size)]
 
 
 def _blocks(xp: Any, images: Array, windows: Windows) -> Iterator[tuple[int, int, Array]]:
@@ -130,14 +143,13 @@ def _blocks(xp: Any, images: Array, windows: Windows) -> Iterator[tuple[int, int
 
     The matrix has a row per window and is valid until the next block.
     """
-    rows, columns = windows
-    batch, _, _, channels = images.shape
-    depth = rows.size * columns.size * channels
-    per_image = rows.count * columns.count
+    batch, channels = images.shape[0], images.shape[-1]
+    depth = _cells(windows) * channels
+    per_image = math.prod(window.count for window in windows)
     image_bytes = max(per_image * depth * images.dtype.itemsize, 1)
     budget = BLOCK_BYTES if xp.__name__ == "numpy" else DEVICE_BLOCK_BYTES
     step = min(max(budget // image_bytes, 1), batch)
-    pointwise = depth == channels and rows.stride == columns.stride == 1
+    pointwise = depth == channels and all(window.stride == 1 for window in windows)
     buffer = None if pointwise else xp.empty((step * per_image, depth), images.dtype)
     for start in range(0, batch, step):
         stop = min(start + step, batch)
@@ -146,21 +158,6 @@ def _blocks(xp: Any, images: Array, windows: Windows) -> Iterator[tuple[int, int
             yield start, stop, padded.reshape(-1, channels)
             continue
         cells = buffer[: (stop - start) * per_image]
-        shape = (stop - start, rows.count, columns.count, rows.size, columns.size, channels)
-        cells.reshape(shape)[...] = _window_view(xp, padded, shape, windows)
+        view = window_view(xp, padded, windows)
+        cells.reshape(view.shape)[...] = view
         yield start, stop, cells
-
-
-def _window_view(xp: Any, padded: Array, shape: tuple[int, ...], windows: Windows) -> Array:
-    """[batch, i, j, y, x, channel] without copying."""
-    rows, columns = windows
-    image, row, column, channel = padded.strides
-    strides = (
-        image,
-        row * rows.stride,
-        column * columns.stride,
-        row * rows.dilation,
-        column * columns.dilation,
-        channel,
-    )
-    return xp.lib.stride_tricks.as_strided(padded, shape, strides)

@@ -1,12 +1,14 @@
 """Geometry of sliding windows: padding, strides, output sizes, for convolution and pooling.
 
-Kernels see batches as NHWC; NCHW is a transposed view of it.
+Everything is written for any number of spatial dimensions. Kernels see batches with the channels
+last (NHWC, NDHWC); with the channels second they are a transposed view of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -15,6 +17,8 @@ from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.shapes import Dim, Shape
 
 Pair = tuple[int, int]
+Sizes = tuple[int, ...]
+"""One number per spatial dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +51,25 @@ class Window:
         return slice(start, start + (self.count - 1) * self.stride + 1, self.stride)
 
 
+Windows = tuple[Window, ...]
+"""The windows over each spatial dimension."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The attributes that say how windows slide over height and width.
+    """The attributes that say how windows slide over the spatial dimensions.
 
     Attributes:
-        strides, dilations: (height, width).
+        strides, dilations: One per spatial dimension.
         padding: `SAME`, `VALID` or `EXPLICIT`.
-        explicit: ((before, after), (before, after)) for height and width, for `EXPLICIT`.
-        data_format: `NHWC` or `NCHW`.
+        explicit: (before, after) per spatial dimension, for `EXPLICIT`.
+        data_format: `NHWC` or `NCHW`, `NDHWC` or `NCDHW`.
     """
 
-    strides: Pair
-    dilations: Pair
+    strides: Sizes
+    dilations: Sizes
     padding: str
-    explicit: tuple[Pair, Pair]
+    explicit: tuple[Pair, ...]
     data_format: str
 
     @classmethod
@@ -69,14 +77,16 @@ class Layout:
         """Reads an op's attributes.
 
         Raises:
-            InvalidArgumentError: Not four strides, strides over batch or channels, wrong paddings.
+            InvalidArgumentError: Not one stride per dimension, strides over batch or channels,
+                wrong paddings.
         """
-        data_format = attrs["data_format"]
+        data_format = attrs.get("data_format", "NHWC")
+        rank = len(data_format)
         strides = spatial(attrs["strides"], data_format, "strides")
-        dilations = spatial(attrs.get("dilations", [1, 1, 1, 1]), data_format, "dilations")
+        dilations = spatial(attrs.get("dilations", [1] * rank), data_format, "dilations")
         padding = attrs["padding"]
         given = attrs.get("explicit_paddings", [])
-        explicit = ((0, 0), (0, 0))
+        explicit: tuple[Pair, ...] = ((0, 0),) * (rank - 2)
         if padding == "EXPLICIT":
             explicit = _explicit_pairs(given, data_format)
         elif given:
@@ -85,19 +95,19 @@ class Layout:
             )
         return cls(strides, dilations, padding, explicit, data_format)
 
-    def windows(self, height: int, width: int, size: Pair) -> tuple[Window, Window]:
-        """The windows of `size` over an image.
+    def windows(self, dims: Sequence[int], size: Sequence[int]) -> Windows:
+        """The windows of `size` over images with these spatial sizes.
 
         Raises:
             InvalidArgumentError: A window does not fit into the padded image.
         """
-        first, second = (
-            self._window(dim, axis, size[axis]) for axis, dim in enumerate((height, width))
+        return tuple(
+            self._window(dim, axis, each)
+            for axis, (dim, each) in enumerate(zip(dims, size, strict=True))
         )
-        return first, second
 
     def count(self, dim: Dim, axis: int, size: Dim) -> Dim:
-        """The static number of windows over dimension `axis` (0 height, 1 width)."""
+        """The static number of windows over spatial dimension `axis`."""
         if dim is None:
             return None
         if size is None:
@@ -124,100 +134,131 @@ class Layout:
         return Window(size, stride, dilation, before, after, count)
 
 
-def spatial(values: Sequence[int], data_format: str, name: str) -> Pair:
-    """(height, width) of a list of four numbers that must be 1 for batch and channels.
+def spatial(values: Sequence[int], data_format: str, name: str) -> Sizes:
+    """The spatial ones of a number per dimension, which must be 1 for batch and channels.
 
     Raises:
-        InvalidArgumentError: Not four, not positive, or not 1 where they must be.
+        InvalidArgumentError: Not one each, not positive, or not 1 where they must be.
     """
-    if len(values) != 4:
+    if len(values) != len(data_format):
         raise InvalidArgumentError(
-            message=f"{name} must have 4 elements for {data_format}, got {list(values)}"
+            message=f"{name} must have {len(data_format)} elements for {data_format}, "
+            f"got {list(values)}"
         )
-    batch, height, width, channels = nhwc(values, data_format)
+    batch, *sizes, channels = channels_last(values, data_format)
     if batch != 1 or channels != 1:
         raise InvalidArgumentError(
             message=f"{name} over the batch or channel dimension are not supported: they must be 1 "
             f"there, got {list(values)} for {data_format}"
         )
-    if height < 1 or width < 1:
+    if min(sizes) < 1:
         raise InvalidArgumentError(message=f"{name} must be positive, got {list(values)}")
-    return height, width
+    return tuple(sizes)
 
 
-def _explicit_pairs(given: Sequence[int], data_format: str) -> tuple[Pair, Pair]:
-    if len(given) != 8 or min(given) < 0:
+def _explicit_pairs(given: Sequence[int], data_format: str) -> tuple[Pair, ...]:
+    rank = len(data_format)
+    if len(given) != 2 * rank or min(given) < 0:
         raise InvalidArgumentError(
-            message="explicit_paddings must be 8 numbers that are not negative: before and after "
-            f"for each dimension; got {list(given)}"
+            message=f"explicit_paddings must be {2 * rank} numbers that are not negative: before "
+            f"and after for each dimension; got {list(given)}"
         )
-    pairs = [(given[i], given[i + 1]) for i in range(0, 8, 2)]
-    batch, height, width, channels = nhwc(pairs, data_format)
+    pairs = [(given[i], given[i + 1]) for i in range(0, 2 * rank, 2)]
+    batch, *sizes, channels = channels_last(pairs, data_format)
     if batch != (0, 0) or channels != (0, 0):
         raise InvalidArgumentError(
             message="explicit_paddings must be 0 for the batch and channel dimensions, "
             f"got {list(given)} for {data_format}"
         )
-    return height, width
+    return tuple(sizes)
 
 
-def nhwc(values: Sequence[Any], data_format: str) -> tuple[Any, Any, Any, Any]:
-    """Four values in the order of `data_format`, as (batch, height, width, channels)."""
-    if data_format == "NHWC":
-        batch, height, width, channels = values
-    else:
-        batch, channels, height, width = values
-    return batch, height, width, channels
+def has_channels_last(data_format: str) -> bool:
+    """Whether the channels are the last dimension."""
+    return data_format[-1] == "C"
 
 
-def in_format(
-    batch: Dim, height: Dim, width: Dim, channels: Dim, data_format: str
-) -> tuple[Dim, Dim, Dim, Dim]:
-    """A shape given as NHWC in the order of `data_format`."""
-    if data_format == "NHWC":
-        return batch, height, width, channels
-    return batch, channels, height, width
+def channels_last(values: Sequence[Any], data_format: str) -> tuple[Any, ...]:
+    """One value per dimension in the order of `data_format`, as (batch, ..., channels)."""
+    if has_channels_last(data_format):
+        return tuple(values)
+    return (values[0], *values[2:], values[1])
 
 
-def as_nhwc(images: Array, data_format: str, name: str) -> Array:
+def in_format(dims: Sequence[Any], data_format: str) -> tuple[Any, ...]:
+    """Values given as (batch, ..., channels) in the order of `data_format`."""
+    if has_channels_last(data_format):
+        return tuple(dims)
+    return (dims[0], dims[-1], *dims[1:-1])
+
+
+def as_channels_last(images: Array, data_format: str, name: str) -> Array:
     """A view of the images with channels last.
 
     Raises:
-        InvalidArgumentError: Not of rank 4.
+        InvalidArgumentError: Not of the rank of `data_format`.
     """
-    if images.ndim != 4:
+    rank = len(data_format)
+    if images.ndim != rank:
         raise InvalidArgumentError(
-            message=f"{name} must be 4-dimensional, got shape {bracketed(images.shape)}"
+            message=f"{name} must be {rank}-dimensional, got shape {bracketed(images.shape)}"
         )
-    return images if data_format == "NHWC" else images.transpose(0, 2, 3, 1)
+    return images.transpose(channels_last(range(rank), data_format))
 
 
-def from_nhwc(xp: Any, images: Array, data_format: str) -> Array:
+def from_channels_last(xp: Any, images: Array, data_format: str) -> Array:
     """Images with channels last in the order of `data_format`, contiguous."""
-    if data_format == "NHWC":
+    if has_channels_last(data_format):
         return images
-    return xp.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    return xp.ascontiguousarray(images.transpose(in_format(range(images.ndim), data_format)))
 
 
-def static_nhwc(shape: Shape, data_format: str) -> tuple[Dim, Dim, Dim, Dim]:
-    """The sizes of a static shape that has rank 4 or none, as NHWC."""
+def static_channels_last(shape: Shape, data_format: str) -> tuple[Dim, ...]:
+    """The sizes of a static shape that has the rank of the format or none, channels last."""
     if shape is None:
-        return None, None, None, None
-    return nhwc(shape, data_format)
+        return (None,) * len(data_format)
+    return channels_last(shape, data_format)
 
 
-def pad_images(xp: Any, images: Array, windows: tuple[Window, Window], border: Any = 0) -> Array:
-    """NHWC images with the windows' padding around them; the images themselves when it is zero."""
-    rows, columns = windows
-    if not (rows.before or rows.after or columns.before or columns.after):
+def pad_images(xp: Any, images: Array, windows: Windows, border: Any = 0) -> Array:
+    """Images with the windows' padding around them; the images themselves when it is zero."""
+    if not any(window.before or window.after for window in windows):
         return images
-    batch, height, width, channels = images.shape
-    shape = (
-        batch,
-        rows.before + height + rows.after,
-        columns.before + width + columns.after,
-        channels,
-    )
+    batch, *dims, channels = images.shape
+    inside = zip(windows, dims, strict=True)
+    shape = (batch, *(window.before + dim + window.after for window, dim in inside), channels)
     padded = xp.full(shape, border, images.dtype)
-    padded[:, rows.before : rows.before + height, columns.before : columns.before + width] = images
+    padded[within(windows, dims)] = images
     return padded
+
+
+def within(windows: Windows, dims: Sequence[int]) -> tuple[slice, ...]:
+    """Where images with these spatial sizes lie in their padding."""
+    pairs = zip(windows, dims, strict=True)
+    return (slice(None), *(slice(window.before, window.before + dim) for window, dim in pairs))
+
+
+def offsets(windows: Windows) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    """(place, index) per place in a window: the index takes that element of all windows."""
+    for place in product(*(range(window.size) for window in windows)):
+        pairs = zip(windows, place, strict=True)
+        yield place, (slice(None), *(window.taken(offset) for window, offset in pairs))
+
+
+def window_view(xp: Any, padded: Array, windows: Windows) -> Array:
+    """[batch, windows..., window elements..., channels] of padded images, without copying."""
+    batch, *inner, channel = padded.strides
+    pairs = list(zip(windows, inner, strict=True))
+    strides = (
+        batch,
+        *(step * window.stride for window, step in pairs),
+        *(step * window.dilation for window, step in pairs),
+        channel,
+    )
+    shape = (
+        padded.shape[0],
+        *(window.count for window in windows),
+        *(window.size for window in windows),
+        padded.shape[-1],
+    )
+    return xp.lib.stride_tricks.as_strided(padded, shape, strides)

@@ -337,7 +337,7 @@ FAILURES = [
         "Conv2DBackpropInput",
         [ints(2, 5, 4, 2), FILTERS, np.zeros((2, 3, 4, 3))],
         VALID,
-        message="out_backprop must have the shape of the convolution's output, [2,3,3,3] as NHWC, "
+        message="out_backprop must have the shape of the convolution's output, [2,3,3,3] with channels last, "
         "but has [2,3,4,3]",
     ),
     FailureCase(
@@ -350,7 +350,7 @@ FAILURES = [
         "MaxPoolGrad",
         [IMAGES, np.zeros((2, 2, 2, 2)), np.zeros((2, 2, 1, 2))],
         POOL,
-        message="grad must have shape [2,2,2,2] as NHWC, but has [2,2,1,2]",
+        message="grad must have shape [2,2,2,2] with channels last, but has [2,2,1,2]",
     ),
     FailureCase(
         "AvgPoolGrad",

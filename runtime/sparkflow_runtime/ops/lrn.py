@@ -1,0 +1,98 @@
+"""Local response normalisation over channels (Krizhevsky et al. 2012) and its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import FLOATING, float32
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import float_attr, int_attr, type_attr
+from sparkflow_runtime.shapes import Shape
+
+_ATTRS = {
+    "depth_radius": int_attr(5),
+    "bias": float_attr(1.0),
+    "alpha": float_attr(1.0),
+    "beta": float_attr(0.5),
+    "T": type_attr(FLOATING, float32),
+}
+
+
+def _neighbours(xp: Any, values: Array, radius: int) -> Array:
+    """For every channel the sum over the channels not further away than `radius`."""
+    depth = values.shape[-1]
+    result = values.copy()
+    for distance in range(1, min(radius, depth - 1) + 1):
+        result[..., distance:] += values[..., :-distance]
+        result[..., :-distance] += values[..., distance:]
+    return result
+
+
+def _wide(xp: Any, values: Array) -> Array:
+    return values.astype(xp.float32) if values.dtype == xp.float16 else values
+
+
+@register
+class LRN(Op):
+    """input / (bias + alpha · Σ of the squares of the channels around)^beta."""
+
+    inputs = "input: T"
+    outputs = "output: T"
+    attrs = _ATTRS
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of the input."""
+        return [node.with_rank(0, 4, "input")]
+
+    def compute(
+        self, xp: Any, x: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
+    ) -> Array:
+        """The quotient."""
+        wide = _wide(xp, x)
+        kind = wide.dtype.type
+        norm = kind(bias) + kind(alpha) * _neighbours(xp, wide * wide, depth_radius)
+        return (wide * norm ** kind(-beta)).astype(x.dtype, copy=False)
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
+        """One op; it has none of its own, as in TensorFlow."""
+        attrs = {name: op.get_attr(name) for name in _ATTRS if name != "T"}
+        return (g.LRNGrad(dy, op.inputs[0], op.outputs[0], **attrs),)
+
+
+@register
+class LRNGrad(Op):
+    """The gradient of `LRN`."""
+
+    inputs = "input_grads: T, input_image: T, output_image: T"
+    outputs = "output: T"
+    attrs = _ATTRS
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape all three share."""
+        first, second, third = (node.with_rank(i, 4, "input_grads") for i in range(3))
+        return [shapes.merge(shapes.merge(first, second), third)]
+
+    def compute(
+        self,
+        xp: Any,
+        dy: Array,
+        x: Array,
+        y: Array,
+        *,
+        depth_radius: int,
+        bias: float,
+        alpha: float,
+        beta: float,
+    ) -> Array:
+        """Dy · n^-beta - 2·alpha·beta · x · Σ of dy·y/n around, n being the base of the power."""
+        wide = _wide(xp, x)
+        kind = wide.dtype.type
+        slopes, outputs = _wide(xp, dy), _wide(xp, y)
+        norm = kind(bias) + kind(alpha) * _neighbours(xp, wide * wide, depth_radius)
+        around = _neighbours(xp, slopes * outputs / norm, depth_radius)
+        result = slopes * norm ** kind(-beta) - kind(2 * alpha * beta) * wide * around
+        return result.astype(x.dtype, copy=False)
