@@ -116,7 +116,7 @@ class _Inputs:
         return tensor
 
     def _default(self, arg: Arg, value: Any) -> DType | None:
-        """The default of the argument's type attribute, unless the value has a type that will do."""
+        """The default of the type attribute, for values that have no allowed type of their own."""
         attr = None if arg.type_attr is None else self._op.signature.attrs[arg.type_attr]
         if attr is None or not isinstance(attr.default, DType):
             return None
