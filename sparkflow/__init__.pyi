@@ -4,21 +4,44 @@ One block per module. A name must not be that of a module in this folder, unless
 """
 
 from . import (
+    app as app,
+    compat as compat,
     dtypes as dtypes,
     errors as errors,
     estimator as estimator,
+    flags as flags,
+    gfile as gfile,
     initializers as initializers,
+    io as io,
     layers as layers,
+    logging as logging,
     losses as losses,
+    manip as manip,
     math as math,
     nn as nn,
+    python_io as python_io,
     random as random,
+    resource_loader as resource_loader,
     summary as summary,
+    sysconfig as sysconfig,
     test as test,
     train as train,
+    version as version,
 )
 from .backward import (
     gradients as gradients,
+)
+from .compat.switches import (
+    control_flow_v2_enabled as control_flow_v2_enabled,
+    disable_control_flow_v2 as disable_control_flow_v2,
+    disable_resource_variables as disable_resource_variables,
+    disable_tensor_equality as disable_tensor_equality,
+    disable_v2_behavior as disable_v2_behavior,
+    disable_v2_tensorshape as disable_v2_tensorshape,
+    enable_control_flow_v2 as enable_control_flow_v2,
+    enable_resource_variables as enable_resource_variables,
+    enable_tensor_equality as enable_tensor_equality,
+    resource_variables_enabled as resource_variables_enabled,
 )
 from .derivatives import (
     AggregationMethod as AggregationMethod,
@@ -113,6 +136,9 @@ from .initializers import (
     variance_scaling_initializer as variance_scaling_initializer,
     zeros_initializer as zeros_initializer,
 )
+from .logging import (
+    get_logger as get_logger,
+)
 from .ops.aliases import (
     mul as mul,
     neg as neg,
@@ -120,6 +146,7 @@ from .ops.aliases import (
     sub as sub,
     tuple as tuple,
     unpack as unpack,
+    reverse_v2 as reverse_v2,
 )
 from .ops.arrays import (
     boolean_mask as boolean_mask,
@@ -147,6 +174,15 @@ from .ops.arrays import (
     unique as unique,
     unsorted_segment_sum as unsorted_segment_sum,
     unstack as unstack,
+)
+from .ops.blocks import (
+    batch_to_space as batch_to_space,
+    batch_to_space_nd as batch_to_space_nd,
+    depth_to_space as depth_to_space,
+    required_space_to_batch_paddings as required_space_to_batch_paddings,
+    space_to_batch as space_to_batch,
+    space_to_batch_nd as space_to_batch_nd,
+    space_to_depth as space_to_depth,
 )
 from .ops.clip import (
     clip_by_average_norm as clip_by_average_norm,
@@ -188,6 +224,16 @@ from .ops.control import (
     identity as identity,
     no_op as no_op,
     stop_gradient as stop_gradient,
+)
+from .ops.diagonals import (
+    diag as diag,
+    diag_part as diag_part,
+    matrix_band_part as matrix_band_part,
+    matrix_diag as matrix_diag,
+    matrix_diag_part as matrix_diag_part,
+    matrix_set_diag as matrix_set_diag,
+    matrix_transpose as matrix_transpose,
+    trace as trace,
 )
 from .ops.elementwise import (
     abs as abs,
@@ -271,6 +317,46 @@ from .ops.reduction import (
     reduce_prod as reduce_prod,
     reduce_sum as reduce_sum,
 )
+from .ops.reordering import (
+    batch_gather as batch_gather,
+    broadcast_dynamic_shape as broadcast_dynamic_shape,
+    broadcast_static_shape as broadcast_static_shape,
+    cross as cross,
+    dynamic_partition as dynamic_partition,
+    dynamic_stitch as dynamic_stitch,
+    ensure_shape as ensure_shape,
+    guarantee_const as guarantee_const,
+    identity_n as identity_n,
+    invert_permutation as invert_permutation,
+    parallel_stack as parallel_stack,
+    repeat as repeat,
+    reverse_sequence as reverse_sequence,
+    roll as roll,
+    sequence_mask as sequence_mask,
+    shape_n as shape_n,
+)
+from .ops.scattering import (
+    scatter_nd as scatter_nd,
+    tensor_scatter_add as tensor_scatter_add,
+    tensor_scatter_max as tensor_scatter_max,
+    tensor_scatter_min as tensor_scatter_min,
+    tensor_scatter_nd_add as tensor_scatter_nd_add,
+    tensor_scatter_nd_max as tensor_scatter_nd_max,
+    tensor_scatter_nd_min as tensor_scatter_nd_min,
+    tensor_scatter_nd_sub as tensor_scatter_nd_sub,
+    tensor_scatter_nd_update as tensor_scatter_nd_update,
+    tensor_scatter_sub as tensor_scatter_sub,
+    tensor_scatter_update as tensor_scatter_update,
+)
+from .ops.sorting import (
+    argsort as argsort,
+    listdiff as listdiff,
+    searchsorted as searchsorted,
+    setdiff1d as setdiff1d,
+    sort as sort,
+    unique_with_counts as unique_with_counts,
+    unravel_index as unravel_index,
+)
 from .ops.state import (
     assign as assign,
     assign_add as assign_add,
@@ -336,6 +422,16 @@ from .variables.variable_scope import (
     get_variable_scope as get_variable_scope,
     no_regularizer as no_regularizer,
     variable_scope as variable_scope,
+)
+from .version import (
+    COMPILER_VERSION as COMPILER_VERSION,
+    CXX11_ABI_FLAG as CXX11_ABI_FLAG,
+    GIT_VERSION as GIT_VERSION,
+    GRAPH_DEF_VERSION as GRAPH_DEF_VERSION,
+    GRAPH_DEF_VERSION_MIN_CONSUMER as GRAPH_DEF_VERSION_MIN_CONSUMER,
+    GRAPH_DEF_VERSION_MIN_PRODUCER as GRAPH_DEF_VERSION_MIN_PRODUCER,
+    MONOLITHIC_BUILD as MONOLITHIC_BUILD,
+    VERSION as VERSION,
 )
 
 __version__: str

@@ -40,6 +40,7 @@ from sparkflow.spark.replica import (
 from sparkflow.spark.slots import require_classic_session, require_slots
 from sparkflow.spark.task import JobConfig
 from sparkflow.spark.training import TrainingPlan, TrainingRun, finish
+from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.security import new_token
 
@@ -202,10 +203,8 @@ def _show_on(bar: ProgressBar, scalars: ScalarLog) -> Callable[[str | None], Non
 
 
 def _versions() -> dict[str, str]:
-    import sparkflow
-
     return {
-        "sparkflow": sparkflow.__version__,
+        "sparkflow": SPARKFLOW_VERSION,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "pyspark": pyspark.__version__,

@@ -1,0 +1,146 @@
+"""Streams that compress what is written and expand what is read: gzip and zlib."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from types import TracebackType
+from typing import BinaryIO
+
+from sparkflow_runtime.errors import DataLossError, InvalidArgumentError
+
+KINDS = ("", "GZIP", "ZLIB")
+"""TensorFlow's names; the empty one for no compression."""
+_CHUNK_BYTES = 1 << 18
+
+
+def check_kind(kind: str) -> str:
+    """Passes the name of a compression on.
+
+    Raises:
+        InvalidArgumentError: It is none of `KINDS`.
+    """
+    if kind not in KINDS:
+        raise InvalidArgumentError(
+            message=f"Unsupported compression_type: {kind!r}; give '', 'GZIP' or 'ZLIB'"
+        )
+    return kind
+
+
+def expanding(stream: BinaryIO, kind: str) -> BinaryIO:
+    """A stream of what `stream` holds in compressed form. Closing it closes `stream`.
+
+    Reading raises DataLossError where the data are damaged.
+    """
+    if not check_kind(kind):
+        return stream
+    return io.BufferedReader(_Expanding(stream, 31 if kind == "GZIP" else 15), _CHUNK_BYTES)
+
+
+class _Expanding(io.RawIOBase):
+    """Expands one or several compressed streams, one after the other."""
+
+    def __init__(self, stream: BinaryIO, window_bits: int) -> None:
+        self._stream = stream
+        self._window_bits = window_bits
+        self._engine = zlib.decompressobj(window_bits)
+        self._started = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        data = self._next(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+    def _next(self, size: int) -> bytes:
+        while True:
+            if self._engine.eof:
+                rest = self._engine.unused_data or self._stream.read(_CHUNK_BYTES)
+                if not rest:
+                    return b""
+                self._engine = zlib.decompressobj(self._window_bits)
+            else:
+                rest = self._engine.unconsumed_tail or self._stream.read(_CHUNK_BYTES)
+                if not rest:
+                    data = self._engine.flush()
+                    if not data and self._started:
+                        raise DataLossError(message="The compressed data end too early")
+                    return data
+            self._started = True
+            try:
+                data = self._engine.decompress(rest, size)
+            except zlib.error as error:
+                raise DataLossError(message=f"The compressed data are damaged: {error}") from error
+            if data:
+                return data
+
+
+class _Compressing(io.RawIOBase):
+    """Writes zlib's format."""
+
+    def __init__(self, stream: BinaryIO, level: int) -> None:
+        self._stream = stream
+        self._engine = zlib.compressobj(level)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        chunk = bytes(data)  # type: ignore[call-overload]
+        self._stream.write(self._engine.compress(chunk))
+        return len(chunk)
+
+    def flush(self) -> None:
+        if not self.closed:
+            self._stream.flush()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.write(self._engine.flush())
+            super().close()  # flushes what is below, so that must still be open
+            self._stream.close()
+
+
+class _Gzip(gzip.GzipFile):
+    """Closes the file below it too."""
+
+    def __init__(self, stream: BinaryIO, level: int) -> None:
+        # No time stamp: the same records give the same file.
+        super().__init__(filename="", mode="wb", compresslevel=level, fileobj=stream, mtime=0)
+        self._below = stream
+
+    def close(self) -> None:
+        super().close()
+        self._below.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def compressing(stream: BinaryIO, kind: str, level: int = -1) -> BinaryIO:
+    """A stream whose data go into `stream` in compressed form. Closing it closes `stream`.
+
+    Args:
+        stream: Open for writing.
+        kind: One of `KINDS`.
+        level: From 0 (fast) to 9 (small); -1 for zlib's default.
+    """
+    if not check_kind(kind):
+        return stream
+    if kind == "GZIP":
+        return _Gzip(stream, 6 if level < 0 else level)  # type: ignore[return-value]
+    return _Compressing(stream, level)  # type: ignore[return-value]

@@ -1,0 +1,440 @@
+"""One interface to files on this host and, by URI (`hdfs:`, `s3:`, `gs:`, ...), elsewhere.
+
+A path without a scheme, or with `file:`, is of this host. Other schemes go through pyarrow, which
+is imported when the first of them is used. Errors are those of `sparkflow_runtime.errors`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import translate
+from typing import Any, BinaryIO, Protocol
+from urllib.parse import unquote, urlparse
+
+from sparkflow_runtime.errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    NotFoundError,
+    UnimplementedError,
+)
+from sparkflow_runtime.files.errors import translated
+
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):/")
+_WILD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """What `Stat` tells.
+
+    Attributes:
+        length: The size in bytes.
+        mtime_nsec: When it was changed, in nanoseconds since 1970.
+        is_directory: Whether it is a directory.
+    """
+
+    length: int
+    mtime_nsec: int
+    is_directory: bool
+
+
+class FileSystem(Protocol):
+    """What each kind of storage does. Paths are its own, without a scheme."""
+
+    def open(self, path: str, mode: str) -> BinaryIO:
+        """A binary stream; `mode` is `rb`, `wb` or `ab`, with `+` only on this host."""
+
+    def stat(self, path: str) -> FileStatistics:
+        """Raises NotFoundError where there is nothing."""
+
+    def list(self, path: str) -> list[str]:
+        """The names in a directory, sorted."""
+
+    def make_dir(self, path: str) -> None:
+        """One directory; its parent must exist."""
+
+    def make_dirs(self, path: str) -> None:
+        """A directory and its parents, where they are missing."""
+
+    def remove(self, path: str) -> None:
+        """Deletes one file."""
+
+    def remove_tree(self, path: str) -> None:
+        """Deletes a directory and everything in it."""
+
+    def move(self, source: str, target: str) -> None:
+        """Renames; replaces a file."""
+
+
+class LocalFiles:
+    """Files of this host."""
+
+    def open(self, path: str, mode: str) -> BinaryIO:
+        """Opens a file."""
+        if os.path.isdir(path):
+            raise FailedPreconditionError(message=f"{path}; Is a directory")
+        return open(path, mode)  # type: ignore[return-value]  # binary: every mode has a b
+
+    def stat(self, path: str) -> FileStatistics:
+        """Looks at a file or directory."""
+        found = os.stat(path)
+        return FileStatistics(found.st_size, found.st_mtime_ns, stat.S_ISDIR(found.st_mode))
+
+    def list(self, path: str) -> list[str]:
+        """Names, sorted."""
+        return sorted(os.listdir(path))
+
+    def make_dir(self, path: str) -> None:
+        """Makes one directory."""
+        os.mkdir(path)
+
+    def make_dirs(self, path: str) -> None:
+        """Makes directories."""
+        os.makedirs(path, exist_ok=True)
+
+    def remove(self, path: str) -> None:
+        """Deletes a file, or a link."""
+        if os.path.isdir(path) and not os.path.islink(path):
+            raise FailedPreconditionError(message=f"{path}; Is a directory")
+        os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Deletes a directory; links in it are not followed."""
+        shutil.rmtree(path)
+
+    def move(self, source: str, target: str) -> None:
+        """Renames at once."""
+        os.replace(source, target)
+
+
+class ArrowFiles:
+    """Files in storage that pyarrow reaches.
+
+    Args:
+        system: A `pyarrow.fs.FileSystem`.
+    """
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def open(self, path: str, mode: str) -> BinaryIO:
+        """Opens a stream; a file that is being written appears when it is closed."""
+        if "+" in mode:
+            raise UnimplementedError(
+                message=f"{path}: the mode {mode!r} is for files of this host; open for reading or "
+                "for writing"
+            )
+        if "r" in mode:
+            opened: BinaryIO = self._system.open_input_file(path)
+        elif "a" in mode:
+            opened = self._system.open_append_stream(path)
+        else:
+            opened = self._system.open_output_stream(path)
+        return opened
+
+    def stat(self, path: str) -> FileStatistics:
+        """Looks at a file or directory."""
+        from pyarrow import fs
+
+        info = self._system.get_file_info(path)
+        if info.type == fs.FileType.NotFound:
+            raise NotFoundError(message=f"{path}; No such file or directory")
+        return FileStatistics(
+            info.size or 0, info.mtime_ns or 0, info.type == fs.FileType.Directory
+        )
+
+    def list(self, path: str) -> list[str]:
+        """Names, sorted."""
+        from pyarrow import fs
+
+        if not self.stat(path).is_directory:
+            raise FailedPreconditionError(message=f"{path}; Not a directory")
+        return sorted(i.base_name for i in self._system.get_file_info(fs.FileSelector(path)))
+
+    def make_dir(self, path: str) -> None:
+        """Makes one directory."""
+        try:
+            self.stat(path)
+        except NotFoundError:
+            self._system.create_dir(path, recursive=False)
+            return
+        raise AlreadyExistsError(message=f"{path}; File exists")
+
+    def make_dirs(self, path: str) -> None:
+        """Makes directories."""
+        self._system.create_dir(path, recursive=True)
+
+    def remove(self, path: str) -> None:
+        """Deletes a file."""
+        if self.stat(path).is_directory:
+            raise FailedPreconditionError(message=f"{path}; Is a directory")
+        self._system.delete_file(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Deletes a directory."""
+        self.stat(path)
+        self._system.delete_dir(path)
+
+    def move(self, source: str, target: str) -> None:
+        """Renames."""
+        self.stat(source)
+        self._system.move(source, target)
+
+
+LOCAL = LocalFiles()
+
+
+def resolve(path: str) -> tuple[FileSystem, str, str]:
+    """Where a path leads.
+
+    Returns:
+        The storage, the path in it, and what to put before such a path to get a URI again.
+
+    Raises:
+        UnimplementedError: pyarrow does not know the scheme, or is not installed.
+    """
+    match = _SCHEME.match(path)
+    if match is None:
+        return LOCAL, path, ""
+    if match[1] == "file":
+        return LOCAL, unquote(urlparse(path).path), ""
+    try:
+        system, inner = _elsewhere(path)
+    except (ImportError, ValueError, NotImplementedError) as error:
+        raise UnimplementedError(
+            message=f"File system scheme '{match[1]}' not implemented (file: '{path}'): {error}"
+        ) from error
+    return ArrowFiles(system), inner, path[: len(path) - len(inner)]
+
+
+def _elsewhere(uri: str) -> tuple[Any, str]:
+    from pyarrow import fs
+
+    found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
+    return found
+
+
+def as_text(path: Any) -> str:
+    """A path as text: from text, bytes in UTF-8 or an object with `__fspath__`."""
+    plain = os.fspath(path)
+    return plain.decode("utf-8", "surrogateescape") if isinstance(plain, bytes) else plain
+
+
+def open_file(path: Any, mode: str = "rb") -> BinaryIO:
+    """A binary stream on a file.
+
+    Raises:
+        NotFoundError, PermissionDeniedError, FailedPreconditionError: It cannot be opened.
+    """
+    path = as_text(path)
+    system, inner, _ = resolve(path)
+    with translated(path):
+        return system.open(inner, mode)
+
+
+def read_file(path: Any) -> bytes:
+    """The contents of a file."""
+    with open_file(path) as stream, translated(as_text(path)):
+        return stream.read()
+
+
+def exists(path: Any) -> bool:
+    """Whether there is a file or directory."""
+    try:
+        statistics(path)
+    except (NotFoundError, FailedPreconditionError):
+        return False
+    return True
+
+
+def is_directory(path: Any) -> bool:
+    """Whether there is a directory."""
+    try:
+        return statistics(path).is_directory
+    except (NotFoundError, FailedPreconditionError):
+        return False
+
+
+def statistics(path: Any) -> FileStatistics:
+    """Size and time of a file or directory.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    path = as_text(path)
+    system, inner, _ = resolve(path)
+    with translated(path):
+        return system.stat(inner)
+
+
+def list_directory(path: Any) -> list[str]:
+    """The names in a directory, sorted.
+
+    Raises:
+        NotFoundError: There is no such directory.
+    """
+    path = as_text(path)
+    if not is_directory(path):
+        raise NotFoundError(message=f"Could not find directory {path}")
+    system, inner, _ = resolve(path)
+    with translated(path):
+        return system.list(inner)
+
+
+def make_dir(path: Any) -> None:
+    """Makes one directory.
+
+    Raises:
+        AlreadyExistsError: It exists.
+        NotFoundError: Its parent does not.
+    """
+    path = as_text(path)
+    system, inner, _ = resolve(path)
+    with translated(path):
+        system.make_dir(inner)
+
+
+def make_dirs(path: Any) -> None:
+    """Makes a directory and its parents, where they are missing."""
+    path = as_text(path)
+    system, inner, _ = resolve(path)
+    with translated(path):
+        system.make_dirs(inner)
+
+
+def remove(path: Any) -> None:
+    """Deletes a file.
+
+    Raises:
+        NotFoundError: There is none.
+        FailedPreconditionError: It is a directory.
+    """
+    path = as_text(path)
+    system, inner, _ = resolve(path)
+    with translated(path):
+        system.remove(inner)
+
+
+def delete_recursively(path: Any) -> None:
+    """Deletes a directory and everything in it.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    path = as_text(path)
+    if not is_directory(path):
+        remove(path)
+        return
+    system, inner, _ = resolve(path)
+    with translated(path):
+        system.remove_tree(inner)
+
+
+def _may_write(target: str, overwrite: bool) -> None:
+    if not overwrite and exists(target):
+        raise AlreadyExistsError(message=f"file already exists: {target}")
+
+
+def rename(source: Any, target: Any, overwrite: bool = False) -> None:
+    """Renames or moves within one storage.
+
+    Raises:
+        NotFoundError: There is no source.
+        AlreadyExistsError: The target exists and `overwrite` is False.
+        UnimplementedError: The target is in another storage.
+    """
+    source, target = as_text(source), as_text(target)
+    _may_write(target, overwrite)
+    (system, inner, head), (_, goal, other) = resolve(source), resolve(target)
+    if head != other:
+        raise UnimplementedError(message=f"Cannot rename {source} to {target}: copy and remove it")
+    with translated(source):
+        system.move(inner, goal)
+
+
+def copy(source: Any, target: Any, overwrite: bool = False) -> None:
+    """Copies one file, also from one storage to another.
+
+    Raises:
+        NotFoundError: There is no source.
+        AlreadyExistsError: The target exists and `overwrite` is False.
+    """
+    source, target = as_text(source), as_text(target)
+    with open_file(source) as stream:
+        _may_write(target, overwrite)
+        with open_file(target, "wb") as written, translated(target):
+            shutil.copyfileobj(stream, written, 1 << 20)
+
+
+def walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
+    """For each directory below `top`: its path, the directories in it and the files in it.
+
+    Args:
+        top: A directory; nothing is given for what is none.
+        in_order: A directory before those in it, else after them.
+    """
+    top = as_text(top)
+    try:
+        names = list_directory(top)
+    except NotFoundError:
+        return
+    folders = [name for name in names if is_directory(join(top, name))]
+    here = (top, folders, [name for name in names if name not in set(folders)])
+    if in_order:
+        yield here
+    for folder in folders:
+        yield from walk(join(top, folder), in_order)
+    if not in_order:
+        yield here
+
+
+def join(*parts: str) -> str:
+    """Parts of a path with slashes between them."""
+    return os.path.join(*parts)
+
+
+def glob(pattern: Any) -> list[str]:
+    """The paths that match, sorted.
+
+    `*`, `?` and `[...]` never match a slash; unlike a shell's, `*` matches a leading dot.
+
+    Args:
+        pattern: One pattern or several.
+    """
+    if not isinstance(pattern, str | bytes | os.PathLike) and isinstance(pattern, Iterable):
+        return [path for each in pattern for path in glob(each)]
+    text = as_text(pattern)
+    first = _WILD.search(text)
+    if first is None:
+        return [text] if exists(text) else []
+    _, _, head = resolve(text[: first.start()] or ".")
+    at = text.rfind("/", 0, first.start()) + 1
+    found = [text[:at]]
+    parts = text[at:].split("/")
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        found = [
+            path
+            for folder in found
+            for path in _matching(folder, part)
+            if last or is_directory(path)
+        ]
+        if not last:
+            found = [path + "/" for path in found]
+    assert all(path.startswith(head) for path in found)
+    return sorted(found)
+
+
+def _matching(folder: str, part: str) -> Iterator[str]:
+    if not _WILD.search(part):
+        if exists(folder + part):
+            yield folder + part
+        return
+    accepts = re.compile(translate(part)).match
+    if is_directory(folder or "."):
+        yield from (folder + name for name in list_directory(folder or ".") if accepts(name))

@@ -1,0 +1,74 @@
+"""TensorFlow 2's switches, for programs that turn its behaviour off.
+
+sparkflow has TensorFlow 1's behaviour, so that switches to it change nothing. They are functions of
+their own so that such programs run unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkflow_runtime.errors import UnimplementedError
+
+
+@dataclass(slots=True)
+class _Chosen:
+    resource_variables: bool = False
+    control_flow_v2: bool = True
+
+
+_chosen = _Chosen()
+
+
+def disable_v2_behavior() -> None:
+    """Changes nothing: this is TensorFlow 1's behaviour."""
+    _chosen.resource_variables = False
+
+
+def disable_v2_tensorshape() -> None:
+    """Changes nothing: sizes of shapes are `Dimension`s, as in TensorFlow 1."""
+
+
+def disable_tensor_equality() -> None:
+    """Changes nothing: `==` compares tensors by identity, as in TensorFlow 1."""
+
+
+def enable_tensor_equality() -> None:
+    """Not possible here.
+
+    Raises:
+        UnimplementedError: Always.
+    """
+    raise UnimplementedError(
+        message="Tensors are compared by identity, as in TensorFlow 1; use tf.equal"
+    )
+
+
+def enable_resource_variables() -> None:
+    """Makes `resource_variables_enabled` true; variables are read when used, in both kinds."""
+    _chosen.resource_variables = True
+
+
+def disable_resource_variables() -> None:
+    """Makes `resource_variables_enabled` false."""
+    _chosen.resource_variables = False
+
+
+def resource_variables_enabled() -> bool:
+    """Whether `enable_resource_variables` was called last."""
+    return _chosen.resource_variables
+
+
+def enable_control_flow_v2() -> None:
+    """Makes `control_flow_v2_enabled` true; conditions and loops are functional in any case."""
+    _chosen.control_flow_v2 = True
+
+
+def disable_control_flow_v2() -> None:
+    """Makes `control_flow_v2_enabled` false; conditions and loops are functional in any case."""
+    _chosen.control_flow_v2 = False
+
+
+def control_flow_v2_enabled() -> bool:
+    """Whether the program has not turned it off."""
+    return _chosen.control_flow_v2

@@ -1,0 +1,15 @@
+"""`tf.python_io`: TFRecord files outside of graphs."""
+
+from sparkflow.io.tfrecord import (
+    TFRecordCompressionType,
+    TFRecordOptions,
+    TFRecordWriter,
+    tf_record_iterator,
+)
+
+__all__ = [
+    "TFRecordCompressionType",
+    "TFRecordOptions",
+    "TFRecordWriter",
+    "tf_record_iterator",
+]
