@@ -5,7 +5,9 @@ One block per module. A name must not be that of a module in this folder, unless
 
 from . import (
     app as app,
+    bitwise as bitwise,
     compat as compat,
+    debugging as debugging,
     dtypes as dtypes,
     errors as errors,
     estimator as estimator,
@@ -80,6 +82,12 @@ from .dtypes import (
 from .errors import (
     OpError as OpError,
 )
+from .gradient_registry import (
+    NoGradient as NoGradient,
+    NotDifferentiable as NotDifferentiable,
+    RegisterGradient as RegisterGradient,
+    no_gradient as no_gradient,
+)
 from .graph.collections import (
     GraphKeys as GraphKeys,
 )
@@ -119,6 +127,10 @@ from .graph.scopes import (
 from .graph.slicing import (
     newaxis as newaxis,
 )
+from .graph.sparse_tensor import (
+    SparseTensor as SparseTensor,
+    SparseTensorValue as SparseTensorValue,
+)
 from .graph.tensor import (
     Tensor as Tensor,
 )
@@ -143,10 +155,10 @@ from .ops.aliases import (
     mul as mul,
     neg as neg,
     pack as pack,
+    reverse_v2 as reverse_v2,
     sub as sub,
     tuple as tuple,
     unpack as unpack,
-    reverse_v2 as reverse_v2,
 )
 from .ops.arrays import (
     boolean_mask as boolean_mask,
@@ -161,7 +173,6 @@ from .ops.arrays import (
     rank as rank,
     reshape as reshape,
     reverse as reverse,
-    segment_sum as segment_sum,
     shape as shape,
     size as size,
     slice as slice,
@@ -172,7 +183,6 @@ from .ops.arrays import (
     tile as tile,
     transpose as transpose,
     unique as unique,
-    unsorted_segment_sum as unsorted_segment_sum,
     unstack as unstack,
 )
 from .ops.blocks import (
@@ -225,6 +235,31 @@ from .ops.control import (
     no_op as no_op,
     stop_gradient as stop_gradient,
 )
+from .ops.control_flow.cond import (
+    case as case,
+    cond as cond,
+    switch_case as switch_case,
+)
+from .ops.control_flow.higher_order import (
+    foldl as foldl,
+    foldr as foldr,
+    map_fn as map_fn,
+    scan as scan,
+)
+from .ops.control_flow.tensor_array import (
+    TensorArray as TensorArray,
+)
+from .ops.control_flow.while_loop import (
+    while_loop as while_loop,
+)
+from .ops.conversions import (
+    convert_to_tensor_or_indexed_slices as convert_to_tensor_or_indexed_slices,
+    convert_to_tensor_or_sparse_tensor as convert_to_tensor_or_sparse_tensor,
+    is_tensor as is_tensor,
+    make_ndarray as make_ndarray,
+    make_tensor_proto as make_tensor_proto,
+    register_tensor_conversion_function as register_tensor_conversion_function,
+)
 from .ops.diagonals import (
     diag as diag,
     diag_part as diag_part,
@@ -237,12 +272,16 @@ from .ops.diagonals import (
 )
 from .ops.elementwise import (
     abs as abs,
+    accumulate_n as accumulate_n,
     acos as acos,
+    acosh as acosh,
     add as add,
     add_n as add_n,
     asin as asin,
+    asinh as asinh,
     atan as atan,
     atan2 as atan2,
+    atanh as atanh,
     cast as cast,
     ceil as ceil,
     cos as cos,
@@ -254,6 +293,7 @@ from .ops.elementwise import (
     exp as exp,
     expm1 as expm1,
     floor as floor,
+    floor_div as floor_div,
     floordiv as floordiv,
     floormod as floormod,
     is_finite as is_finite,
@@ -267,6 +307,7 @@ from .ops.elementwise import (
     multiply as multiply,
     negative as negative,
     pow as pow,
+    realdiv as realdiv,
     reciprocal as reciprocal,
     rint as rint,
     round as round,
@@ -283,11 +324,16 @@ from .ops.elementwise import (
     subtract as subtract,
     tan as tan,
     tanh as tanh,
+    to_bfloat16 as to_bfloat16,
+    to_complex64 as to_complex64,
+    to_complex128 as to_complex128,
     to_double as to_double,
     to_float as to_float,
     to_int32 as to_int32,
     to_int64 as to_int64,
     truediv as truediv,
+    truncatediv as truncatediv,
+    truncatemod as truncatemod,
 )
 from .ops.linalg import (
     eye as eye,
@@ -304,9 +350,12 @@ from .ops.random import (
     truncated_normal as truncated_normal,
 )
 from .ops.reduction import (
+    arg_max as arg_max,
+    arg_min as arg_min,
     argmax as argmax,
     argmin as argmin,
     count_nonzero as count_nonzero,
+    cumprod as cumprod,
     cumsum as cumsum,
     reduce_all as reduce_all,
     reduce_any as reduce_any,
@@ -361,11 +410,17 @@ from .ops.state import (
     assign as assign,
     assign_add as assign_add,
     assign_sub as assign_sub,
+    batch_scatter_update as batch_scatter_update,
     count_up_to as count_up_to,
     is_variable_initialized as is_variable_initialized,
     scatter_add as scatter_add,
     scatter_div as scatter_div,
+    scatter_max as scatter_max,
+    scatter_min as scatter_min,
     scatter_mul as scatter_mul,
+    scatter_nd_add as scatter_nd_add,
+    scatter_nd_sub as scatter_nd_sub,
+    scatter_nd_update as scatter_nd_update,
     scatter_sub as scatter_sub,
     scatter_update as scatter_update,
 )
@@ -398,8 +453,14 @@ from .summary.early import (
     merge_summary as merge_summary,
     scalar_summary as scalar_summary,
 )
+from .variables.creators import (
+    VariableAggregation as VariableAggregation,
+    VariableSynchronization as VariableSynchronization,
+    variable_creator_scope as variable_creator_scope,
+)
 from .variables.initialization import (
     all_variables as all_variables,
+    assert_variables_initialized as assert_variables_initialized,
     global_variables as global_variables,
     global_variables_initializer as global_variables_initializer,
     initialize_all_variables as initialize_all_variables,
@@ -408,9 +469,18 @@ from .variables.initialization import (
     local_variables as local_variables,
     local_variables_initializer as local_variables_initializer,
     model_variables as model_variables,
+    moving_average_variables as moving_average_variables,
     report_uninitialized_variables as report_uninitialized_variables,
     trainable_variables as trainable_variables,
     variables_initializer as variables_initializer,
+)
+from .variables.partitioners import (
+    fixed_size_partitioner as fixed_size_partitioner,
+    min_max_variable_partitioner as min_max_variable_partitioner,
+    variable_axis_size_partitioner as variable_axis_size_partitioner,
+)
+from .variables.template import (
+    make_template as make_template,
 )
 from .variables.variable import (
     Variable as Variable,
@@ -418,9 +488,12 @@ from .variables.variable import (
 from .variables.variable_scope import (
     AUTO_REUSE as AUTO_REUSE,
     VariableScope as VariableScope,
+    create_partitioned_variables as create_partitioned_variables,
+    get_local_variable as get_local_variable,
     get_variable as get_variable,
     get_variable_scope as get_variable_scope,
     no_regularizer as no_regularizer,
+    variable_op_scope as variable_op_scope,
     variable_scope as variable_scope,
 )
 from .version import (
@@ -435,3 +508,78 @@ from .version import (
 )
 
 __version__: str
+from .ops.bitwise import (
+    bitcast as bitcast,
+)
+from .ops.checks import (
+    assert_equal as assert_equal,
+    assert_greater as assert_greater,
+    assert_greater_equal as assert_greater_equal,
+    assert_integer as assert_integer,
+    assert_less as assert_less,
+    assert_less_equal as assert_less_equal,
+    assert_near as assert_near,
+    assert_negative as assert_negative,
+    assert_non_negative as assert_non_negative,
+    assert_non_positive as assert_non_positive,
+    assert_none_equal as assert_none_equal,
+    assert_positive as assert_positive,
+    assert_proper_iterable as assert_proper_iterable,
+    assert_rank as assert_rank,
+    assert_rank_at_least as assert_rank_at_least,
+    assert_rank_in as assert_rank_in,
+    assert_same_float_dtype as assert_same_float_dtype,
+    assert_scalar as assert_scalar,
+    assert_type as assert_type,
+    is_non_decreasing as is_non_decreasing,
+    is_numeric_tensor as is_numeric_tensor,
+    is_strictly_increasing as is_strictly_increasing,
+)
+from .ops.complex import (
+    angle as angle,
+    complex as complex,
+    conj as conj,
+    imag as imag,
+    real as real,
+)
+from .ops.debugging import (
+    Assert as Assert,
+    Print as Print,
+    add_check_numerics_ops as add_check_numerics_ops,
+    check_numerics as check_numerics,
+    print as print,
+    verify_tensor_all_finite as verify_tensor_all_finite,
+)
+from .ops.histogram import (
+    bincount as bincount,
+    confusion_matrix as confusion_matrix,
+    histogram_fixed_width as histogram_fixed_width,
+    histogram_fixed_width_bins as histogram_fixed_width_bins,
+)
+from .ops.segment import (
+    segment_max as segment_max,
+    segment_mean as segment_mean,
+    segment_min as segment_min,
+    segment_prod as segment_prod,
+    segment_sum as segment_sum,
+    sparse_segment_mean as sparse_segment_mean,
+    sparse_segment_sqrt_n as sparse_segment_sqrt_n,
+    sparse_segment_sum as sparse_segment_sum,
+    unsorted_segment_max as unsorted_segment_max,
+    unsorted_segment_mean as unsorted_segment_mean,
+    unsorted_segment_min as unsorted_segment_min,
+    unsorted_segment_prod as unsorted_segment_prod,
+    unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
+    unsorted_segment_sum as unsorted_segment_sum,
+)
+from .ops.special import (
+    betainc as betainc,
+    digamma as digamma,
+    erfc as erfc,
+    igamma as igamma,
+    igammac as igammac,
+    lbeta as lbeta,
+    lgamma as lgamma,
+    polygamma as polygamma,
+    zeta as zeta,
+)

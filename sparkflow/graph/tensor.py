@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sparkflow.graph.default_stack import sessions
@@ -26,9 +27,12 @@ class Tensor(Operators):
         op: The operation that makes it.
         value_index: Which output of the operation it is.
         dtype: The element type; a `_ref` type for the mutable output of a variable.
+        assign: Only of a part `v[...]` of a variable: a function that sets that part.
     """
 
-    __slots__ = ("__weakref__", "_shape", "dtype", "op", "value_index")
+    __slots__ = ("__weakref__", "_shape", "assign", "dtype", "op", "value_index")
+
+    assign: Callable[..., Any]
 
     def __init__(self, op: Operation, value_index: int, dtype: DType, shape: Shape) -> None:
         self.op = op

@@ -36,6 +36,11 @@ def model_variables(scope: str | None = None) -> list[Variable]:
     return get_collection(GraphKeys.MODEL_VARIABLES, scope)
 
 
+def moving_average_variables(scope: str | None = None) -> list[Variable]:
+    """The variables of which moving averages are kept, those whose name `scope` matches."""
+    return get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
+
+
 def all_variables() -> list[Variable]:
     """The old name of `global_variables`."""
     return global_variables()
@@ -43,7 +48,7 @@ def all_variables() -> list[Variable]:
 
 def variables_initializer(var_list: Sequence[Variable], name: str = "init") -> Operation:
     """An operation that gives each of the variables its initial value."""
-    return group(*[variable.initializer for variable in var_list], name=name)
+    return group(*[variable.initializer for variable in var_list or ()], name=name)
 
 
 def global_variables_initializer() -> Operation:
@@ -69,6 +74,21 @@ def initialize_all_variables() -> Operation:
 def initialize_local_variables() -> Operation:
     """The old name of `local_variables_initializer`."""
     return local_variables_initializer()
+
+
+def assert_variables_initialized(var_list: Sequence[Variable] | None = None) -> Any:
+    """An operation that fails with FailedPreconditionError unless all variables have values.
+
+    Args:
+        var_list: The variables asked about; the global and local ones when None.
+
+    Returns:
+        The operation; None where there is no variable.
+    """
+    variables = list(global_variables() + local_variables() if var_list is None else var_list)
+    if not variables:
+        return None
+    return group(*[variable.read_value() for variable in variables])
 
 
 def report_uninitialized_variables(

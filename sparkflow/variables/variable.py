@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,17 +11,69 @@ import numpy as np
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
+from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Operators
-from sparkflow.graph.scopes import graph_of
+from sparkflow.graph.scopes import get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops import state
+from sparkflow.variables import save_slice
+from sparkflow.variables.creators import (
+    VariableAggregation,
+    VariableSynchronization,
+    creators,
+)
+from sparkflow.variables.initial_value import without_uninitialised
 from sparkflow_runtime.dtypes import DType, as_dtype
 from sparkflow_runtime.protos import variable_pb2
 
 
-class Variable(Operators):
+class _Creating(type):
+    """Lets the creators of `variable_creator_scope` make the variables of user code."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Makes a variable, or has it made."""
+        if cls is not Variable or kwargs.get("variable_def") is not None:
+            return super().__call__(*args, **kwargs)
+        stack = creators(get_default_graph())
+        if not stack:
+            return super().__call__(*args, **kwargs)
+        given = dict(zip(_ARGUMENTS, args, strict=False))
+        defaults = dict.fromkeys(_ARGUMENTS, None)
+        defaults |= {
+            "validate_shape": True,
+            "synchronization": VariableSynchronization.AUTO,
+            "aggregation": VariableAggregation.NONE,
+        }
+        make = super().__call__
+        creator: Callable[..., Any] = lambda **each: make(**each)  # noqa: E731
+        for outer in reversed(stack):
+            creator = partial(outer, creator)
+        return creator(**{**defaults, **given, **kwargs})
+
+
+_MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+_ARGUMENTS = (
+    "initial_value",
+    "trainable",
+    "collections",
+    "validate_shape",
+    "caching_device",
+    "name",
+    "variable_def",
+    "dtype",
+    "expected_shape",
+    "import_scope",
+    "constraint",
+    "use_resource",
+    "synchronization",
+    "aggregation",
+    "shape",
+)
+
+
+class Variable(Operators, metaclass=_Creating):
     """State of a fixed dtype (and usually shape), kept by the task that its device names.
 
     A variable has no value before its `initializer` has run. In expressions it stands for its
@@ -40,11 +93,15 @@ class Variable(Operators):
         import_scope: Prefix of the names in `variable_def`.
         constraint: A function applied to the value after each optimizer step.
         use_resource: Accepted for TensorFlow's sake; variables are reference variables.
+        synchronization: Accepted; ON_READ makes it not trainable.
+        aggregation: Accepted.
         shape: The static shape where `initial_value` does not tell it.
 
     Raises:
         ValueError: There is no initial value, or its shape is unknown while it is validated.
     """
+
+    SaveSliceInfo = save_slice.SaveSliceInfo
 
     # Not slots: users subclass variables and hang attributes on them.
     def __init__(
@@ -61,9 +118,16 @@ class Variable(Operators):
         import_scope: str | None = None,
         constraint: Callable[[Tensor], Tensor] | None = None,
         use_resource: bool | None = None,
+        synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+        aggregation: VariableAggregation = VariableAggregation.NONE,
         shape: Any = None,
     ) -> None:
+        if constraint is not None and not callable(constraint):
+            raise ValueError("The `constraint` argument must be a callable.")
         self._constraint = constraint
+        self._save_slice_info: save_slice.SaveSliceInfo | None = None
+        self._synchronization = synchronization
+        self._aggregation = aggregation
         if variable_def is not None:
             if initial_value is not None:
                 raise ValueError("variable_def and initial_value are mutually exclusive.")
@@ -71,7 +135,19 @@ class Variable(Operators):
             return
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
-        self._trainable = True if trainable is None else trainable
+        if collections is not None and not isinstance(collections, list | tuple | set):
+            raise ValueError(
+                "collections argument to Variable constructor must be a list, tuple, or set. Got "
+                f"{collections} of type {type(collections)}"
+            )
+        on_read = synchronization is VariableSynchronization.ON_READ
+        if on_read and trainable:
+            raise ValueError(
+                "Synchronization value can be set to VariableSynchronization.ON_READ only for "
+                "non-trainable variables. You have specified trainable=True and "
+                "synchronization=VariableSynchronization.ON_READ."
+            )
+        self._trainable = not on_read if trainable is None else trainable
         graph = graph_of(() if callable(initial_value) else (initial_value,))
         self._graph = graph
         kind = None if dtype is None else as_dtype(dtype).base
@@ -79,7 +155,7 @@ class Variable(Operators):
             self._build(initial_value, kind, validate_shape, caching_device, name, shape)
             if expected_shape is not None:
                 self.shape.assert_is_compatible_with(expected_shape)
-        names = list(collections or [GraphKeys.GLOBAL_VARIABLES])
+        names = list([GraphKeys.GLOBAL_VARIABLES] if collections is None else collections)
         if self._trainable and GraphKeys.TRAINABLE_VARIABLES not in names:
             names.append(GraphKeys.TRAINABLE_VARIABLES)
         graph.add_to_collections(names, self)
@@ -117,7 +193,9 @@ class Variable(Operators):
             with graph.colocation_group(scope[:-1]):
                 self._variable = graph.create_op("VariableV2", (), attrs, scope).outputs[0]
             self._initializer = state.assign(
-                self._variable, self._initial_value, validate_shape=validate_shape
+                self._variable,
+                without_uninitialised(self._variable.op.name, self._initial_value),
+                validate_shape=validate_shape,
             ).op
             if caching_device is not None:
                 with graph.device(caching_device):
@@ -192,6 +270,22 @@ class Variable(Operators):
         """The function applied after each optimizer step."""
         return self._constraint
 
+    @property
+    def synchronization(self) -> VariableSynchronization:
+        """As it was given."""
+        return self._synchronization
+
+    @property
+    def aggregation(self) -> VariableAggregation:
+        """As it was given."""
+        return self._aggregation
+
+    def _set_save_slice_info(self, save_slice_info: save_slice.SaveSliceInfo | None) -> None:
+        self._save_slice_info = save_slice_info
+
+    def _get_save_slice_info(self) -> save_slice.SaveSliceInfo | None:
+        return self._save_slice_info
+
     # ------------------------------------------------------------------ reading
 
     def value(self) -> Tensor:
@@ -200,14 +294,20 @@ class Variable(Operators):
 
     def read_value(self) -> Tensor:
         """A new node that reads, ordered by the control dependencies it is made under."""
-        result: Tensor = self._graph.apply("Identity", (self._variable,), {})
+        result: Tensor = self._graph.apply("Identity", (self._variable,), {}, "read")
         return result
 
     def initialized_value(self) -> Tensor:
-        """The initial value after initialisation, for the initial values of other variables."""
+        """Its value, or its initial value while it has none: for what other variables start from.
+
+        Use it for the initial value of another variable; `tf.Variable(v * 2)` does so by itself.
+        """
         graph = self._graph
-        with graph.init_scope(), graph.control_dependencies([self._initializer]):
-            return self.read_value()
+        with graph.init_scope():
+            result: Tensor = graph.apply(
+                "InitializedValue", (self._variable, self._initializer.inputs[1]), {}
+            )
+        return result
 
     def eval(self, session: Any = None) -> Any:
         """Its current value, read by `session` or the default session."""
@@ -274,22 +374,91 @@ class Variable(Operators):
     def scatter_add(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Any:
-        """A node that adds the rows of `IndexedSlices`."""
-        return state.scatter_add(self, sparse_delta.indices, sparse_delta.values, use_locking, name)
+        """A node that adds the rows of `IndexedSlices`; repeated ones add up."""
+        return self._scatter(state.scatter_add, sparse_delta, use_locking, name)
 
     def scatter_sub(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Any:
         """A node that subtracts the rows of `IndexedSlices`."""
-        return state.scatter_sub(self, sparse_delta.indices, sparse_delta.values, use_locking, name)
+        return self._scatter(state.scatter_sub, sparse_delta, use_locking, name)
+
+    def scatter_mul(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
+        """A node that multiplies rows by those of `IndexedSlices`."""
+        return self._scatter(state.scatter_mul, sparse_delta, use_locking, name)
+
+    def scatter_div(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
+        """A node that divides rows by those of `IndexedSlices`."""
+        return self._scatter(state.scatter_div, sparse_delta, use_locking, name)
+
+    def scatter_max(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
+        """A node that raises rows to those of `IndexedSlices`."""
+        return self._scatter(state.scatter_max, sparse_delta, use_locking, name)
+
+    def scatter_min(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
+        """A node that lowers rows to those of `IndexedSlices`."""
+        return self._scatter(state.scatter_min, sparse_delta, use_locking, name)
 
     def scatter_update(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Any:
-        """A node that replaces the rows of `IndexedSlices`."""
-        return state.scatter_update(
-            self, sparse_delta.indices, sparse_delta.values, use_locking, name
-        )
+        """A node that replaces rows by those of `IndexedSlices`."""
+        return self._scatter(state.scatter_update, sparse_delta, use_locking, name)
+
+    def batch_scatter_update(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
+        """A node that replaces rows, in each item of the leading dimensions those listed for it."""
+        return self._scatter(state.batch_scatter_update, sparse_delta, use_locking, name)
+
+    def _scatter(
+        self, function: Callable[..., Any], delta: Any, use_locking: bool, name: str | None
+    ) -> Any:
+        if not isinstance(delta, IndexedSlices):
+            raise TypeError(f"sparse_delta is not IndexedSlices: {delta}")
+        return function(self, delta.indices, delta.values, use_locking=use_locking, name=name)
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """A node that adds where index vectors point."""
+        return state.scatter_nd_add(self, indices, updates, use_locking=True, name=name)
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """A node that subtracts where index vectors point."""
+        return state.scatter_nd_sub(self, indices, updates, use_locking=True, name=name)
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """A node that sets what index vectors point at."""
+        return state.scatter_nd_update(self, indices, updates, use_locking=True, name=name)
+
+    def __getitem__(self, key: Any) -> Any:
+        """The part that `key` selects, with a method `assign(value, name=None)` that sets it."""
+        part = super().__getitem__(key)
+        part.assign = partial(self._assign_part, part.op)
+        return part
+
+    def _assign_part(self, selecting: Operation, value: Any, name: str | None = None) -> Any:
+        masks = {key: selecting.get_attr(key) for key in _MASKS}
+        inputs = (self._variable, *selecting.inputs[1:], value)
+        name = name or f"{selecting.name.rpartition('/')[2]}_assign"
+        return self._graph.apply("StridedSliceAssign", inputs, masks, name)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        """The rows at `indices`, read without the others."""
+        result: Tensor = self._graph.apply("GatherV2", (self._variable, indices, 0), {}, name)
+        return result
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        """The slices at the index vectors."""
+        result: Tensor = self._graph.apply("GatherNd", (self._variable, indices), {}, name)
+        return result
 
     def count_up_to(self, limit: int) -> Tensor:
         """A node that adds 1 and gives the value before; OutOfRangeError at `limit`."""
@@ -297,15 +466,29 @@ class Variable(Operators):
 
     # ------------------------------------------------------------------ as a message
 
-    def to_proto(self, export_scope: str | None = None) -> variable_pb2.VariableDef:
-        """The names of its nodes as a message."""
-        return variable_pb2.VariableDef(
-            variable_name=self.name,
-            initial_value_name=self._initial_value.name,
-            initializer_name=self._initializer.name,
-            snapshot_name=self._snapshot.name,
+    def to_proto(self, export_scope: str | None = None) -> variable_pb2.VariableDef | None:
+        """The names of its nodes as a message; None where it is outside `export_scope`."""
+        prefix = f"{export_scope.rstrip('/')}/" if export_scope else ""
+        if not self.name.startswith(prefix):
+            return None
+        message = variable_pb2.VariableDef(
+            variable_name=self.name.removeprefix(prefix),
+            initial_value_name=self._initial_value.name.removeprefix(prefix),
+            initializer_name=self._initializer.name.removeprefix(prefix),
+            snapshot_name=self._snapshot.name.removeprefix(prefix),
             trainable=self._trainable,
+            synchronization=variable_pb2.VariableSynchronization.Value(
+                f"VARIABLE_SYNCHRONIZATION_{self._synchronization.name}"
+            ),
+            aggregation=variable_pb2.VariableAggregation.Value(
+                f"VARIABLE_AGGREGATION_{self._aggregation.name}"
+            ),
         )
+        if self._save_slice_info is not None:
+            part = self._save_slice_info.to_proto(export_scope)
+            if part is not None:
+                message.save_slice_info_def.CopyFrom(part)
+        return message
 
     @staticmethod
     def from_proto(
@@ -326,7 +509,13 @@ class Variable(Operators):
             else self._initializer.inputs[1]
         )
         self._trainable = message.trainable
+        self._synchronization = VariableSynchronization(message.synchronization)
+        self._aggregation = VariableAggregation(message.aggregation)
         self._caching_device = None
+        if message.HasField("save_slice_info_def"):
+            self._save_slice_info = save_slice.SaveSliceInfo(
+                save_slice_info_def=message.save_slice_info_def, import_scope=import_scope
+            )
 
     def __hash__(self) -> int:
         return id(self)

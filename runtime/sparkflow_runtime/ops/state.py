@@ -174,6 +174,31 @@ class IsVariableInitialized(Op):
 
 
 @register
+class InitializedValue(Op):
+    """The variable's value, or `initial_value` where it has none yet.
+
+    Ours, not TensorFlow's, which builds a conditional: what a variable whose initial value depends
+    on another one reads of that other one.
+    """
+
+    inputs = "ref: Ref(T), initial_value: T"
+    outputs = "value: T"
+    attrs = {"T": type_attr(dtypes.ALL)}
+    stateful = True
+    kernels: ClassVar = _KERNELS
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """The shape that both have."""
+        return [same_static_shape(node, ("the variable", "the initial value"))]
+
+    def compute(self, xp: Any, ref: Variable, initial_value: Array) -> Array:
+        """A copy, which later updates do not reach."""
+        with ref.lock:
+            return initial_value if ref.array is None else ref.array.copy()
+
+
+@register
 class Assign(Op):
     """Copies `value` into the variable.
 

@@ -204,7 +204,7 @@ class TestCountUpTo:
 
 def test_ops_that_write_are_never_folded_or_merged():
     ops = [op for op in registry.all_ops() if type(op).__module__ == state.__name__]
-    assert len(ops) == 9
+    assert len(ops) == 10
     assert all(op.stateful for op in ops)
 
 
@@ -223,3 +223,12 @@ class TestTemporaryVariable:
         ref = g.TemporaryVariable(shape=(), dtype=dtypes.float32, var_name="v")
         with pytest.raises(InvalidArgumentError, match="destroy the temporary variable 'w'"):
             g.DestroyTemporaryVariable(ref, var_name="w")
+
+
+def test_an_uninitialised_variable_has_its_initial_value(g):
+    ref = new_variable(g)
+    assert g.InitializedValue(ref, np.float32([1, 2])).value.tolist() == [1, 2]
+    g.Assign(ref, np.float32([3, 4]))
+    before = g.InitializedValue(ref, np.float32([1, 2])).value
+    g.Assign(ref, np.float32([5, 6]))
+    assert before.tolist() == [3, 4]
