@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkflow.graph.constant_value import with_known_sizes
+from sparkflow.graph.constant_value import constant_value, with_known_sizes
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.spelling import either
@@ -94,7 +95,12 @@ def squeeze(
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
-    """Joins tensors along an existing dimension."""
+    """Joins tensors along an existing dimension.
+
+    The order of arguments before TensorFlow 1.0, `concat(axis, values)`, is understood too.
+    """
+    if isinstance(values, int | np.integer) and isinstance(axis, list | tuple):
+        values, axis = axis, values
     if not isinstance(values, list | tuple):
         values = [values]
     if len(values) == 1:
@@ -137,9 +143,13 @@ def split(
 ) -> list[Tensor]:
     """Parts along a dimension: a number of equal ones, or of the sizes given.
 
+    The order of arguments before TensorFlow 1.0, `split(axis, num, value)`, is understood too.
+
     Raises:
         ValueError: How many parts cannot be told.
     """
+    if isinstance(value, int | np.integer) and _has_dimensions(axis):
+        value, axis = axis, value
     if isinstance(num_or_size_splits, int | np.integer):
         parts: list[Tensor] = apply_op(
             "Split", axis, value, num_split=int(num_or_size_splits), name=name
@@ -152,6 +162,13 @@ def split(
             raise ValueError(f"Cannot infer argument `num` from shape {sizes.shape}")
     uneven: list[Tensor] = apply_op("SplitV", value, sizes, axis, num_split=num, name=name)
     return uneven
+
+
+def _has_dimensions(value: Any) -> bool:
+    if isinstance(value, Symbolic):
+        shape = value._to_tensor()._shape
+        return shape is None or len(shape) > 0
+    return np.ndim(value) > 0
 
 
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
@@ -307,21 +324,9 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
     return Unique(*apply_op("Unique", x, out_idx=as_dtype(out_idx), name=name))
 
 
-def unsorted_segment_sum(
-    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+def boolean_mask(
+    tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None
 ) -> Tensor:
-    """Sums of the rows of `data` that have the same segment id: [num_segments, ...]."""
-    result: Tensor = apply_op("UnsortedSegmentSum", data, segment_ids, num_segments, name=name)
-    return result
-
-
-def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Sums of the rows of `data` that have the same id; ids are sorted."""
-    result: Tensor = apply_op("SegmentSum", data, segment_ids, name=name)
-    return result
-
-
-def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int = 0) -> Tensor:
     """The slices along `axis` where the vector `mask` is true; or elements, for a mask of rank > 1.
 
     Raises:
@@ -331,6 +336,9 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: int =
     with graph.as_default(), graph.name_scope(name):
         values = convert_to_tensor(tensor, name="tensor")
         chosen = convert_to_tensor(mask, name="mask")
+        if isinstance(axis, Tensor):
+            axis = constant_value(axis)
+        axis = 0 if axis is None else int(axis)
         if not chosen._shape:
             raise ValueError("mask must have a known rank and cannot be a scalar.")
         depth = len(chosen._shape)

@@ -11,7 +11,18 @@ from typing import Any
 from sparkflow.graph.operators import true_divide
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime.dtypes import as_dtype, float32, float64, int32, int64
+from sparkflow.graph.tensor_shape import TensorShape
+from sparkflow.ops.complex import complex_abs
+from sparkflow_runtime.dtypes import (
+    as_dtype,
+    bfloat16,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int32,
+    int64,
+)
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -170,6 +181,24 @@ def atan(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
+def asinh(x: Any, name: str | None = None) -> Tensor:
+    """The inverse hyperbolic sine of each element."""
+    result: Tensor = apply_op("Asinh", x, name=name)
+    return result
+
+
+def acosh(x: Any, name: str | None = None) -> Tensor:
+    """The inverse hyperbolic cosine of each element."""
+    result: Tensor = apply_op("Acosh", x, name=name)
+    return result
+
+
+def atanh(x: Any, name: str | None = None) -> Tensor:
+    """The inverse hyperbolic tangent of each element."""
+    result: Tensor = apply_op("Atanh", x, name=name)
+    return result
+
+
 def sinh(x: Any, name: str | None = None) -> Tensor:
     """The hyperbolic sine of each element."""
     result: Tensor = apply_op("Sinh", x, name=name)
@@ -237,8 +266,11 @@ def is_finite(x: Any, name: str | None = None) -> Tensor:
 
 
 def abs(x: Any, name: str | None = None) -> Tensor:
-    """The absolute value of each element (real numbers)."""
-    result: Tensor = apply_op("Abs", x, name=name)
+    """The absolute value of each element; of complex numbers a real number."""
+    tensor = convert_to_tensor(x, name="x")
+    if tensor.dtype.is_complex:
+        return complex_abs(tensor, name)
+    result: Tensor = apply_op("Abs", tensor, name=name)
     return result
 
 
@@ -325,6 +357,21 @@ def to_int64(x: Any, name: str = "ToInt64") -> Tensor:
     return cast(x, int64, name)
 
 
+def to_bfloat16(x: Any, name: str = "ToBFloat16") -> Tensor:
+    """`x` as bfloat16."""
+    return cast(x, bfloat16, name)
+
+
+def to_complex64(x: Any, name: str = "ToComplex64") -> Tensor:
+    """`x` as complex64."""
+    return cast(x, complex64, name)
+
+
+def to_complex128(x: Any, name: str = "ToComplex128") -> Tensor:
+    """`x` as complex128."""
+    return cast(x, complex128, name)
+
+
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The elementwise sum of a list of tensors of one shape.
 
@@ -347,3 +394,123 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
     factor = convert_to_tensor(scalar, tensor.dtype.base, name="scalar")
     result: Tensor = apply_op("Mul", factor, tensor, name=name)
     return result
+
+
+def xlogy(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X log(y), and 0 where x is 0."""
+    result: Tensor = apply_op("Xlogy", x, y, name=name)
+    return result
+
+
+def xlog1py(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X log(1 + y), and 0 where x is 0."""
+    result: Tensor = apply_op("Xlog1py", x, y, name=name)
+    return result
+
+
+def xdivy(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X / y, and 0 where x is 0."""
+    result: Tensor = apply_op("Xdivy", x, y, name=name)
+    return result
+
+
+def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X * y, and 0 where y is 0, whatever x is."""
+    result: Tensor = apply_op("MulNoNan", x, y, name=name)
+    return result
+
+
+def truncatediv(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X / y rounded towards 0."""
+    result: Tensor = apply_op("TruncateDiv", x, y, name=name)
+    return result
+
+
+def truncatemod(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """The remainder with the sign of x."""
+    result: Tensor = apply_op("TruncateMod", x, y, name=name)
+    return result
+
+
+def realdiv(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X / y of floating-point or complex numbers."""
+    result: Tensor = apply_op("RealDiv", x, y, name=name)
+    return result
+
+
+def floor_div(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """X / y rounded down."""
+    result: Tensor = apply_op("FloorDiv", x, y, name=name)
+    return result
+
+
+def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
+    """The number next to x1 in the direction of x2."""
+    result: Tensor = apply_op("NextAfter", x1, x2, name=name)
+    return result
+
+
+def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
+    """1 / x, and 0 where x is 0."""
+    graph = graph_of((x,))
+    with graph.as_default(), graph.name_scope(name or "reciprocal_no_nan") as scope:
+        tensor = convert_to_tensor(x, name="x")
+        one = convert_to_tensor(1, tensor.dtype.base, "one")
+        result: Tensor = apply_op("DivNoNan", one, tensor, name=scope)
+        return result
+
+
+def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
+    """The polynomial with these coefficients, the highest power's first, at `x`.
+
+    Raises:
+        ValueError: The coefficients are no list.
+    """
+    if not isinstance(coeffs, list):
+        raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs)}.")
+    graph = graph_of((x, *coeffs))
+    with graph.as_default(), graph.name_scope(name or "polyval") as scope:
+        at = convert_to_tensor(x, name="x")
+        if not coeffs:
+            zeros: Tensor = apply_op("ZerosLike", at, name=scope)
+            return zeros
+        numbers = [convert_to_tensor(c, at.dtype.base, f"coeff_{i}") for i, c in enumerate(coeffs)]
+        total = numbers[0]
+        for number in numbers[1:]:
+            total = number + total * at
+        return total
+
+
+def accumulate_n(
+    inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None
+) -> Tensor:
+    """The elementwise sum of a list of tensors of one shape, as `add_n`.
+
+    Raises:
+        ValueError: The list is empty, or holds tensors of different types or shapes.
+        TypeError: `tensor_dtype` is another dtype than theirs.
+    """
+    if not isinstance(inputs, list | tuple) or not inputs:
+        raise ValueError("inputs must be a list of at least one Tensor with the same dtype")
+    graph = graph_of(inputs)
+    with graph.as_default():
+        tensors = [convert_to_tensor(each) for each in inputs]
+        kinds = {each.dtype.base for each in tensors}
+        if len(kinds) > 1:
+            raise ValueError("inputs must be a list of at least one Tensor with the same dtype")
+        merged = TensorShape(shape)
+        for each in tensors:
+            merged = merged.merge_with(each.shape)
+        if tensor_dtype is not None and as_dtype(tensor_dtype) is not tensors[0].dtype.base:
+            raise TypeError(
+                f"tensor_dtype is {as_dtype(tensor_dtype).name}, but input is of type "
+                f"{tensors[0].dtype.base.name}"
+            )
+        if len(tensors) == 1 and name is None:
+            return tensors[0]
+        if len(tensors) == 1:
+            single: Tensor = apply_op("Identity", tensors[0], name=name)
+            return single
+        result: Tensor = apply_op("AccumulateNV2", tensors, shape=merged._shape, name=name)
+        result.set_shape(merged)
+        return result

@@ -8,9 +8,10 @@ import numpy as np
 
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.complex import conj, real
 from sparkflow.ops.elementwise import cast, exp, log
 from sparkflow.ops.spelling import either
-from sparkflow_runtime.dtypes import as_dtype, bool_, int64
+from sparkflow_runtime.dtypes import as_dtype, bool_, int64, string
 
 
 def _reduce(
@@ -156,23 +157,70 @@ def reduce_logsumexp(
 
 
 def count_nonzero(
-    input_tensor: Any,
+    input_tensor: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
     dtype: Any = int64,
     name: str | None = None,
     reduction_indices: Any = None,
     keep_dims: bool | None = None,
+    input: Any = None,
 ) -> Tensor:
-    """How many elements over `axis` are not zero."""
+    """How many elements over `axis` are not zero; of strings, not empty."""
+    input_tensor = either("input_tensor", input_tensor, "input", input)
     axis = either("axis", axis, "reduction_indices", reduction_indices)
     keepdims = either("keepdims", keepdims, "keep_dims", keep_dims)
     graph = graph_of((input_tensor,))
     with graph.as_default(), graph.name_scope(name or "count_nonzero"):
         tensor = convert_to_tensor(input_tensor, name="input_tensor")
-        zero = graph.convert(np.zeros((), tensor.dtype.as_numpy_dtype), None, "zeros")
+        empty = b"" if tensor.dtype.base is string else np.zeros((), tensor.dtype.as_numpy_dtype)
+        zero = graph.convert(empty, None, "zeros")
         nonzero = cast(apply_op("NotEqual", tensor, zero), dtype)
         return reduce_sum(nonzero, axis, keepdims)
+
+
+def reduce_euclidean_norm(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
+    """The square root of the sum of squares over `axis` (None: over everything)."""
+    return _reduce("EuclideanNorm", input_tensor, axis, keepdims, name, None, None)
+
+
+def reduce_variance(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
+    """The mean of squared distances from the mean over `axis` (None: over everything).
+
+    Raises:
+        TypeError: Integers.
+    """
+    graph = graph_of((input_tensor,))
+    with graph.as_default(), graph.name_scope(name or "reduce_variance"):
+        tensor = convert_to_tensor(input_tensor, name="input_tensor")
+        means = reduce_mean(tensor, axis, keepdims=True)
+        if means.dtype.is_integer:
+            raise TypeError("Input must be either real or complex")
+        difference = tensor - means
+        if difference.dtype.is_complex:
+            squares = real(difference * conj(difference))
+        else:
+            squares = apply_op("Square", difference)
+        return reduce_mean(squares, axis, keepdims=keepdims)
+
+
+def reduce_std(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
+    """The standard deviation over `axis` (None: over everything).
+
+    Raises:
+        TypeError: Integers.
+    """
+    graph = graph_of((input_tensor,))
+    with graph.as_default(), graph.name_scope(name or "reduce_std"):
+        variance = reduce_variance(input_tensor, axis, keepdims)
+        result: Tensor = apply_op("Sqrt", variance)
+        return result
 
 
 def argmax(
@@ -214,3 +262,35 @@ def cumsum(
     """Running sums along `axis`; `exclusive` starts at 0, `reverse` runs from the end."""
     result: Tensor = apply_op("Cumsum", x, axis, exclusive=exclusive, reverse=reverse, name=name)
     return result
+
+
+def cumprod(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Tensor:
+    """Running products along `axis`; `exclusive` starts at 1, `reverse` runs from the end."""
+    result: Tensor = apply_op("Cumprod", x, axis, exclusive=exclusive, reverse=reverse, name=name)
+    return result
+
+
+def cumulative_logsumexp(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Tensor:
+    """Running log(sum(exp(x))) along `axis`; `exclusive` starts at the least finite number."""
+    result: Tensor = apply_op(
+        "CumulativeLogsumexp", x, axis, exclusive=exclusive, reverse=reverse, name=name
+    )
+    return result
+
+
+def arg_max(
+    input: Any, dimension: Any, output_type: Any = int64, name: str | None = None
+) -> Tensor:
+    """The position of the largest element along `dimension`."""
+    return _position("ArgMax", input, dimension, name, output_type)
+
+
+def arg_min(
+    input: Any, dimension: Any, output_type: Any = int64, name: str | None = None
+) -> Tensor:
+    """The position of the smallest element along `dimension`."""
+    return _position("ArgMin", input, dimension, name, output_type)

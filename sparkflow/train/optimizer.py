@@ -15,6 +15,7 @@ from sparkflow.graph.scopes import apply_op, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise, state
 from sparkflow.ops.control import group, tuple_of
+from sparkflow.ops.segment import unsorted_segment_sum
 from sparkflow.train import replication
 from sparkflow.train.slots import Slots
 from sparkflow.variables.initialization import trainable_variables
@@ -266,7 +267,7 @@ class Optimizer:
         """The update of rows that may be in several times: they are added up first."""
         unique, positions = arrays.unique(grad.indices)
         count = arrays.shape(unique)[0]
-        summed = arrays.unsorted_segment_sum(grad.values, positions, count)
+        summed = unsorted_segment_sum(grad.values, positions, count)
         return self._apply_sparse(IndexedSlices(summed, unique, grad.dense_shape), var)
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Any:

@@ -15,7 +15,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
-from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
+from sparkflow_runtime.ops.signature import bool_attr, int_attr, shape_attr, type_attr
 from sparkflow_runtime.shapes import Shape
 
 __all__ = ["AddN", "Cast", "binary", "unary"]
@@ -59,6 +59,18 @@ class AddN(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """The same for every input."""
         return [dy] * len(op.inputs)
+
+
+@register
+class AccumulateNV2(AddN):
+    """As `AddN`; `shape` is what the caller knows of the result's."""
+
+    inputs = "inputs: N * T"
+    attrs = {**AddN.attrs, "shape": shape_attr()}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """What all shapes and the attribute together tell."""
+        return [shapes.merge(super().infer(node)[0], node.attrs["shape"])]
 
 
 @register

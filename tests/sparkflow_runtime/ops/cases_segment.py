@@ -62,7 +62,8 @@ CASES = [
     OpCase("SegmentMax", [np.ones((4, 3)), IDS], expected=by_segment(np.max, lambda _: 0)),
     *(
         OpCase(op, [data, ids, FIVE], expected=by_segment(reduce, empty),
-               gradient=(0,) if op.endswith("Prod") else (), dtypes=[dtypes.int32, dtypes.float64], gradient_rtol=1e-5)
+               gradient=(0,) if op.endswith("Prod") else (),
+               dtypes=[dtypes.int32, dtypes.float64], gradient_rtol=1e-5)
         for op, reduce, empty in (
             ("UnsortedSegmentMax", np.max, lowest),
             ("UnsortedSegmentMin", np.min, highest),

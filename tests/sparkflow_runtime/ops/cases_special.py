@@ -156,6 +156,15 @@ CASES += [
     OpCase("Complex", [EMPTY, ROW], WIDE, lambda x, y: x + 1j * y, (0, 1), dtypes=[dtypes.float64]),
 ]
 
+CASES += [
+    OpCase(
+        "AccumulateNV2",
+        [[X, POSITIVE]],
+        {"shape": (2, None)},
+        expected=lambda xs: xs[0] + xs[1],
+        gradient=(0, 1),
+    ),
+]
 BITS = np.array([[5, 0, 127], [-1, -128, 77]])
 MASK = np.array([3, 85, -86])
 CASES += [

@@ -1,0 +1,150 @@
+"""Counting: occurrences, histograms, confusion matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.checks import assert_less, assert_non_negative
+from sparkflow.ops.elementwise import cast, floor, maximum, minimum, truediv
+from sparkflow.ops.reduction import reduce_max
+from sparkflow.ops.segment import unsorted_segment_sum
+from sparkflow_runtime.dtypes import as_dtype, int32, int64
+
+
+def bincount(
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = int32,
+    name: str | None = None,
+) -> Tensor:
+    """How often each number 0, 1, ... occurs in `arr`.
+
+    Args:
+        arr: Non-negative int32 numbers of any shape.
+        weights: What each occurrence counts; of the shape of `arr`. The result has their dtype.
+        minlength: The least length of the result; zeros fill it up.
+        maxlength: The largest length of the result; larger numbers are left out.
+        dtype: The dtype of the result where there are no weights.
+        name: Name of the scope.
+    """
+    graph = graph_of((arr, weights))
+    with graph.as_default(), graph.name_scope(name or "bincount"):
+        numbers = convert_to_tensor(arr, int32, "arr")
+        # One more than the largest, 0 where there is none.
+        largest = reduce_max(apply_op("ConcatV2", [apply_op("Reshape", numbers, [-1]), [-1]], 0))
+        size = largest + 1
+        if minlength is not None:
+            size = maximum(convert_to_tensor(minlength, int32, "minlength"), size)
+        if maxlength is not None:
+            size = minimum(convert_to_tensor(maxlength, int32, "maxlength"), size)
+        if weights is None:
+            counted = convert_to_tensor(np.zeros(0, as_dtype(dtype).as_numpy_dtype))
+        else:
+            counted = convert_to_tensor(weights, name="weights")
+        result: Tensor = apply_op("Bincount", numbers, size, counted)
+        return result
+
+
+def histogram_fixed_width(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
+) -> Tensor:
+    """How many values fall into each of `nbins` bins of one width: [nbins]."""
+    graph = graph_of((values, value_range, nbins))
+    with graph.as_default(), graph.name_scope(name or "histogram_fixed_width") as scope:
+        flat = convert_to_tensor(values, name="values")
+        result: Tensor = apply_op(
+            "HistogramFixedWidth", flat, value_range, nbins, dtype=as_dtype(dtype), name=scope
+        )
+        return result
+
+
+def histogram_fixed_width_bins(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
+) -> Tensor:
+    """The bin of every value: integers in [0, nbins), of the shape of `values`."""
+    graph = graph_of((values, value_range, nbins))
+    with graph.as_default(), graph.name_scope(name or "histogram_fixed_width_bins"):
+        tensor = convert_to_tensor(values, name="values")
+        ends = convert_to_tensor(value_range, tensor.dtype.base, "value_range")
+        count = convert_to_tensor(nbins, int32, "nbins")
+        width = truediv(tensor - ends[0], ends[1] - ends[0])
+        bins = floor(cast(count, width.dtype) * width)
+        last = cast(count - 1, bins.dtype)
+        return cast(maximum(minimum(bins, last), apply_op("ZerosLike", last)), dtype)
+
+
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    num_classes: Any = None,
+    dtype: Any = int32,
+    name: str | None = None,
+    weights: Any = None,
+) -> Tensor:
+    """How often each label (rows) met each prediction (columns): [classes, classes].
+
+    Args:
+        labels: Vector of class numbers.
+        predictions: Vector of class numbers; a last dimension of 1 is dropped from either.
+        num_classes: The number of classes; one more than the largest number when None.
+        dtype: The dtype of the result.
+        name: Name of the scope.
+        weights: What each pair counts.
+    """
+    graph = graph_of((labels, predictions, num_classes, weights))
+    with graph.as_default(), graph.name_scope(name or "confusion_matrix"):
+        rows, columns = _one_rank(
+            convert_to_tensor(labels, name="labels"),
+            convert_to_tensor(predictions, name="predictions"),
+        )
+        rows, columns = cast(rows, int64), cast(columns, int64)
+        rows = _not_negative(rows, "`labels` contains negative values")
+        columns = _not_negative(columns, "`predictions` contains negative values")
+        if num_classes is None:
+            classes = maximum(reduce_max(columns), reduce_max(rows)) + 1
+        else:
+            classes = cast(num_classes, int64)
+            rows = _below(rows, classes, "`labels` out of bound")
+            columns = _below(columns, classes, "`predictions` out of bound")
+        kind = as_dtype(dtype)
+        if weights is None:
+            counted = apply_op("Cast", apply_op("OnesLike", columns), DstT=kind)
+        else:
+            given = convert_to_tensor(weights, name="weights")
+            counted = cast(given, kind)
+        flat = unsorted_segment_sum(counted, rows * classes + columns, classes * classes)
+        result: Tensor = apply_op("Reshape", flat, apply_op("Pack", [classes, classes]))
+        number = np.asarray(num_classes) if isinstance(num_classes, int | np.integer) else None
+        if number is not None:
+            result.set_shape([int(number), int(number)])
+        return result
+
+
+def _one_rank(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
+    """Without the last dimension of 1 that one of both has more than the other."""
+    ours, theirs = labels._shape, predictions._shape
+    if ours is None or theirs is None:
+        return labels, predictions
+    if len(ours) == len(theirs) + 1 and ours[-1] in (1, None):
+        labels = apply_op("Squeeze", labels, squeeze_dims=[-1])
+    elif len(theirs) == len(ours) + 1 and theirs[-1] in (1, None):
+        predictions = apply_op("Squeeze", predictions, squeeze_dims=[-1])
+    return labels, predictions
+
+
+def _not_negative(tensor: Tensor, message: str) -> Tensor:
+    with tensor.graph.control_dependencies([assert_non_negative(tensor, message=message)]):
+        result: Tensor = apply_op("Identity", tensor)
+        return result
+
+
+def _below(tensor: Tensor, bound: Tensor, message: str) -> Tensor:
+    with tensor.graph.control_dependencies([assert_less(tensor, bound, message=message)]):
+        result: Tensor = apply_op("Identity", tensor)
+        return result
