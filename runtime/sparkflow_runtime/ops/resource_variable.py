@@ -1,0 +1,252 @@
+"""Variables by handle, as newer TensorFlow clients make them.
+
+The handle is, at run time, the `resources.variable.Variable` that a reference would be. Updates are
+those of the ops with a reference (`state`, `scatter`, `scatter_nd`, `training`), given a handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.ops import (
+    scatter,  # noqa: F401  (these register what gets a form by handle here)
+    scatter_nd,  # noqa: F401
+    state,
+    strided_assign,
+    training,
+    training_proximal,  # noqa: F401
+    training_sign,  # noqa: F401
+)
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.registry import all_ops, lookup, register
+from sparkflow_runtime.ops.signature import (
+    bool_attr,
+    int_attr,
+    list_attr,
+    shape_attr,
+    string_attr,
+    type_attr,
+)
+from sparkflow_runtime.resources.variable import Variable
+from sparkflow_runtime.shapes import Shape
+
+_KERNELS = {"CPU": None, "GPU": None}
+
+
+class _HandleOp(Op):
+    stateful = True
+    kernels: ClassVar = _KERNELS
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """No outputs."""
+        return []
+
+
+@register
+class VarHandleOp(_HandleOp):
+    """The handle of the variable of this name on the task, made at the first mention."""
+
+    outputs = "resource: resource"
+    attrs = {
+        "container": string_attr(""),
+        "shared_name": string_attr(""),
+        "debug_name": string_attr(""),
+        "dtype": type_attr(dtypes.ALL),
+        "shape": shape_attr(),
+        "allowed_devices": list_attr("string", []),
+    }
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Finds or makes the variable, see `state.VariableV2`."""
+        return lookup("VariableV2").bind(node, context)
+
+
+@register
+class ReadVariableOp(_HandleOp):
+    """The value of a variable: a copy, which later updates do not reach."""
+
+    inputs = "resource: resource"
+    outputs = "value: dtype"
+    attrs = {"dtype": type_attr(dtypes.ALL)}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """Unknown: a handle does not tell the shape."""
+        return [None]
+
+    def compute(self, xp: Any, resource: Variable) -> Array:
+        """Raises FailedPreconditionError when it is uninitialised."""
+        return resource.read().copy()
+
+
+@register
+class VarIsInitializedOp(_HandleOp):
+    """Whether a value was assigned to the variable yet."""
+
+    inputs = "resource: resource"
+    outputs = "is_initialized: bool"
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def compute(self, xp: Any, resource: Variable) -> Array:
+        """Never fails on an uninitialised variable."""
+        return xp.asarray(resource.array is not None)
+
+
+@register
+class VariableShape(_HandleOp):
+    """The shape of the variable's value."""
+
+    inputs = "input: resource"
+    outputs = "output: out_type"
+    attrs = {"out_type": type_attr(dtypes.INDEX, dtypes.int32)}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A vector."""
+        return [(None,)]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The kernel reads the shape of the array."""
+        xp, dtype = context.xp, node.attrs["out_type"].as_numpy_dtype
+        return lambda handle: xp.asarray(handle.read().shape, dtype)
+
+
+@register
+class DestroyResourceOp(_HandleOp):
+    """Forgets the variable's value."""
+
+    inputs = "resource: resource"
+    attrs = {"ignore_lookup_error": bool_attr(True)}
+
+    def compute(self, xp: Any, resource: Variable) -> None:
+        """Whoever reads it next finds it uninitialised."""
+        with resource.lock:
+            resource.array = None
+
+
+@register
+class AssignVariableOp(_HandleOp):
+    """Gives the variable a value."""
+
+    inputs = "resource: resource, value: dtype"
+    attrs = {"dtype": type_attr(dtypes.ALL), "validate_shape": bool_attr(False)}
+
+    def compute(self, xp: Any, resource: Variable, value: Array, *, validate_shape: bool) -> None:
+        """See `state.Assign`."""
+        fixed = validate_shape or shapes.is_fully_defined(resource.shape)
+        lookup("Assign").compute(xp, resource, value, validate_shape=fixed)
+
+
+@register
+class ResourceGather(_HandleOp):
+    """Rows of a variable, see `GatherV2`."""
+
+    inputs = "resource: resource, indices: Tindices"
+    outputs = "output: dtype"
+    attrs = {
+        "batch_dims": int_attr(0),
+        "validate_indices": bool_attr(True),
+        "dtype": type_attr(dtypes.ALL),
+        "Tindices": type_attr(dtypes.INDEX),
+    }
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """Unknown: a handle does not tell the shape."""
+        return [None]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The kernel of GatherV2 along the first axis after the batch."""
+        xp, batch_dims = context.xp, node.attrs["batch_dims"]
+        compute = lookup("GatherV2").compute
+        axis = xp.asarray(batch_dims, "int32")
+
+        def run(handle: Variable, indices: Array) -> Array:
+            found = compute(xp, handle.read(), indices, axis, batch_dims=batch_dims)
+            return found.copy() if xp.may_share_memory(found, handle.read()) else found
+
+        return run
+
+
+@register
+class ResourceGatherNd(_HandleOp):
+    """Slices of a variable, see `GatherNd`."""
+
+    inputs = "resource: resource, indices: Tindices"
+    outputs = "output: dtype"
+    attrs = {"dtype": type_attr(dtypes.ALL), "Tindices": type_attr(dtypes.INDEX)}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """Unknown: a handle does not tell the shape."""
+        return [None]
+
+    def compute(self, xp: Any, resource: Variable, indices: Array) -> Array:
+        """The slices at the index vectors."""
+        found = lookup("GatherNd").compute(xp, resource.read(), indices)
+        return found.copy() if xp.may_share_memory(found, resource.read()) else found
+
+
+class _OnHandle(_HandleOp):
+    """The op `reference`, given handles instead of references; it has no outputs."""
+
+    reference: ClassVar[type[Op]]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The kernel of the other op."""
+        run = self.reference().bind(node, context)
+
+        def update(*inputs: Any) -> None:
+            run(*inputs)
+
+        return update
+
+
+def _on_handle(
+    reference: type[Op], name: str, handle: str = "resource", type_name: str = "dtype"
+) -> None:
+    """Registers `name`: the op `reference` with a handle called `handle`.
+
+    Args:
+        reference: The op to follow.
+        name: The new op type.
+        handle: The name of the first input.
+        type_name: The name of the attribute that is `T` there.
+    """
+    first = reference.inputs.partition(":")[0]
+    inputs = reference.inputs.replace(f"{first}: Ref(T)", f"{handle}: resource")
+    inputs = inputs.replace("Ref(T)", "resource").replace(": T,", f": {type_name},")
+    inputs = inputs.removesuffix(": T") + (f": {type_name}" if inputs.endswith(": T") else "")
+    attrs = {
+        (type_name if key == "T" else key): value
+        for key, value in reference.attrs.items()
+        if not (handle == "resource" and key == "use_locking")
+    }
+    members = {
+        "type": name,
+        "inputs": inputs,
+        "attrs": attrs,
+        "reference": reference,
+        "__doc__": f"`{reference.__name__}` of a variable given by its handle.",
+        "__module__": __name__,
+    }
+    register(type(name, (_OnHandle,), members))
+
+
+_on_handle(state.AssignAdd, "AssignAddVariableOp")
+_on_handle(state.AssignSub, "AssignSubVariableOp")
+for _name in ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max"):
+    _on_handle(type(lookup(f"Scatter{_name}")), f"ResourceScatter{_name}")
+for _name in ("Update", "Add", "Sub", "Min", "Max"):
+    _on_handle(type(lookup(f"ScatterNd{_name}")), f"ResourceScatterNd{_name}", "ref", "T")
+_on_handle(strided_assign.StridedSliceAssign, "ResourceStridedSliceAssign", "ref", "T")
+for _each in all_ops():
+    if isinstance(_each, training.DenseUpdate):
+        _on_handle(type(_each), f"Resource{_each.op_type}", "var", "T")
