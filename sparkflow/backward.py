@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from sparkflow.gradient_registry import gradient_of
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
@@ -15,7 +16,7 @@ from sparkflow.graph.scopes import graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph_builder import FrontEndBuilder
 from sparkflow.ops.control import tuple_of
-from sparkflow_runtime.ops import registry
+from sparkflow_runtime.dtypes import variant
 
 Gradient = Tensor | IndexedSlices
 
@@ -58,15 +59,41 @@ def gradients(
         targets = [graph.convert(y) for y in ys]
         sources = [_source(graph, x) for x in xs]
         seeds = _initial(graph, targets, _listed(grad_ys, len(targets)))
-        pass_ = _Backward(
+        return backward(
             graph,
             targets,
             sources,
-            {_source(graph, each) for each in stop},
-            colocate_gradients_with_ops,
-            gate_gradients,
+            seeds,
+            stop={_source(graph, each) for each in stop},
+            colocate=colocate_gradients_with_ops,
+            gate=gate_gradients,
         )
-        return pass_.run(seeds)
+
+
+def backward(
+    graph: Graph,
+    ys: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    seeds: Sequence[Gradient | None],
+    *,
+    forward: Graph | None = None,
+    stop: Collection[Tensor] = (),
+    colocate: bool = False,
+    gate: bool = False,
+) -> list[Gradient | None]:
+    """The gradients of `xs`, given those of `ys`.
+
+    Args:
+        graph: Where the new nodes go; the default graph already.
+        ys: Tensors of `forward`.
+        xs: Tensors of `forward`; while a function is built also of the graphs around it.
+        seeds: The gradient of each y, None for none.
+        forward: The graph of the operations to differentiate; None for `graph`.
+        stop: Tensors taken as constants.
+        colocate: Put each gradient where its forward operation is.
+        gate: Make all gradients of an operation available at the same time.
+    """
+    return _Backward(graph, forward or graph, ys, xs, set(stop), colocate, gate).run(seeds)
 
 
 def _listed(value: Any, length: int = 0) -> list[Any]:
@@ -116,6 +143,7 @@ class _Backward:
     def __init__(
         self,
         graph: Graph,
+        forward: Graph,
         ys: Sequence[Tensor],
         xs: Sequence[Tensor],
         stop: set[Tensor],
@@ -123,6 +151,9 @@ class _Backward:
         gate: bool,
     ) -> None:
         self._graph = graph
+        self._forward = forward
+        # A user's gradient inside a function goes on in the graphs around it.
+        self._through = forward is graph and graph.building_function
         self._builder = FrontEndBuilder(graph)
         self._ys = ys
         self._xs = xs
@@ -131,7 +162,26 @@ class _Backward:
         self._gate = gate
         self._parts: dict[Tensor, list[Gradient]] = {}
 
-    def run(self, seeds: Sequence[Tensor | None]) -> list[Gradient | None]:
+    def _inputs(self, op: Operation) -> Sequence[Tensor]:
+        """What the operation reads: captured arguments are the tensors they were captured from."""
+        if not self._through:
+            return op.inputs
+        return [self._behind(tensor) for tensor in op.inputs]
+
+    def _behind(self, tensor: Tensor) -> Tensor:
+        while (captured := tensor.op.graph.stands_for(tensor)) is not None:
+            tensor = captured
+        return tensor
+
+    def _operations(self) -> Iterator[Operation]:
+        """The operations to look at; inputs come before their users."""
+        graphs = [self._forward]
+        while self._through and graphs[-1].building_function:
+            graphs.append(graphs[-1].outer)  # type: ignore[attr-defined]  # only functions have one
+        for graph in reversed(graphs):
+            yield from graph.get_operations()
+
+    def run(self, seeds: Sequence[Gradient | None]) -> list[Gradient | None]:
         """The gradients of `xs`."""
         between = self._between()
         waiting = self._fan_out(between)
@@ -149,7 +199,7 @@ class _Backward:
             if op not in between:
                 continue
             self._propagate(op, grads)
-            for tensor in op.inputs:
+            for tensor in self._inputs(op):
                 waiting[tensor.op] -= 1
                 if not waiting[tensor.op]:
                     ready.append(tensor.op)
@@ -167,12 +217,11 @@ class _Backward:
             if op not in upstream:
                 upstream[op] = None
                 if op not in stopped:
-                    stack.extend(tensor.op for tensor in op.inputs)
-        # In the order of their making inputs come before their users.
-        for op in self._graph.get_operations():
+                    stack.extend(tensor.op for tensor in self._inputs(op))
+        for op in self._operations():
             if op not in upstream or op in stopped:
                 continue
-            if any(tensor.op in needed or tensor.op in sources for tensor in op.inputs):
+            if any(tensor.op in needed or tensor.op in sources for tensor in self._inputs(op)):
                 needed.add(op)
         return needed
 
@@ -187,7 +236,7 @@ class _Backward:
                 continue
             reachable.add(op)
             if op in between:
-                for tensor in op.inputs:
+                for tensor in self._inputs(op):
                     counts[tensor.op] = counts.get(tensor.op, 0) + 1
                     stack.append(tensor.op)
         return counts
@@ -200,7 +249,8 @@ class _Backward:
             sparse = [part for part in parts if isinstance(part, IndexedSlices)]
             if len(sparse) == len(parts):
                 return self._joined(sparse)
-            return self._graph.apply("AddN", (parts,), {})  # type: ignore[no-any-return]
+            kind = "_AddVariants" if tensor.dtype.base is variant else "AddN"
+            return self._graph.apply(kind, (parts,), {})  # type: ignore[no-any-return]
 
     def _joined(self, parts: Sequence[IndexedSlices]) -> IndexedSlices:
         values = self._graph.apply("ConcatV2", ([p.values for p in parts], 0), {}, "concat")
@@ -210,12 +260,7 @@ class _Backward:
     def _propagate(self, op: Operation, grads: Sequence[Gradient | None]) -> None:
         if all(grad is None for grad in grads):
             return
-        gradient = registry.lookup(op.type).gradient
-        if gradient is None:
-            raise LookupError(
-                f"No gradient defined for operation '{op.name}' (op type: {op.type}), "
-                f"defined at {op.source}"
-            )
+        gradient = gradient_of(op)
         with self._graph.name_scope(f"{op.name}_grad"), self._placed(op):
             dense = [
                 grad._to_tensor() if isinstance(grad, IndexedSlices) and not _passes(op) else grad
@@ -229,7 +274,7 @@ class _Backward:
                 )
             if self._gate and sum(each is not None for each in found) > 1:
                 found = tuple_of(found)
-        for tensor, grad in zip(op.inputs, found, strict=True):
+        for tensor, grad in zip(self._inputs(op), found, strict=True):
             if grad is not None:
                 if isinstance(grad, Tensor) and tensor._shape not in (None, grad._shape):
                     _merge_shape(grad, tensor, op)
@@ -237,7 +282,7 @@ class _Backward:
 
     @contextmanager
     def _placed(self, op: Operation) -> Iterator[None]:
-        if not self._colocate:
+        if not self._colocate or op.graph is not self._graph:
             yield
             return
         with self._graph.colocate_with(op, ignore_existing=True):

@@ -29,6 +29,11 @@ def constant_value(tensor: Tensor) -> Value:
     return None if follow is None else follow(op)
 
 
+def _argument(op: Operation) -> Value:
+    captured = op.graph.stands_for(op.outputs[0])
+    return None if captured is None else constant_value(captured)
+
+
 def constant_value_as_shape(tensor: Tensor) -> Shape:
     """The shape that an integer vector describes, as far as it is known.
 
@@ -38,6 +43,10 @@ def constant_value_as_shape(tensor: Tensor) -> Shape:
     if value is not None:
         return shapes.as_shape(int(size) for size in value.reshape(-1))
     op = tensor.op
+    if op.type == "_Arg":
+        captured = op.graph.stands_for(tensor)
+        if captured is not None:
+            return constant_value_as_shape(captured)
     if op.type == "Shape":
         return op.inputs[0]._shape
     if op.type in ("Identity", "Cast"):
@@ -151,6 +160,7 @@ def _picked(op: Operation, source: tuple[int | None, ...]) -> Any:
 
 
 _FOLLOW: dict[str, Callable[[Operation], Value]] = {
+    "_Arg": _argument,
     "Cast": _cast,
     "ConcatV2": _concat,
     "Identity": _identity,

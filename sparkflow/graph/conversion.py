@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.graph.constants import constant_array
@@ -41,12 +43,42 @@ def convert(
             return _packed(graph, value, dtype or found._to_tensor().dtype.base, name)
         if any(isinstance(item, Dimension) for item in value):
             value = [int(i) if isinstance(i, Dimension) else i for i in value]
+    for kinds, function in _FUNCTIONS:
+        if isinstance(value, kinds):
+            made = function(value, dtype=dtype, name=name, as_ref=as_ref)
+            if made is not NotImplemented:
+                return _made(made, dtype, function)
     if dtype is None and preferred_dtype is not None:
         try:
             return constant(graph, constant_array(value, preferred_dtype), name)
         except (TypeError, ValueError):
             pass  # a preference, not a demand: the value's own dtype it is
     return constant(graph, constant_array(value, dtype), name)
+
+
+_FUNCTIONS: list[tuple[tuple[type, ...], Callable[..., Any]]] = []
+"""What users registered, in the order of priority."""
+_PRIORITIES: list[int] = []
+
+
+def register(kinds: tuple[type, ...], function: Callable[..., Any], priority: int) -> None:
+    """Adds a conversion function, see `sparkflow.register_tensor_conversion_function`."""
+    at = bisect.bisect_right(_PRIORITIES, priority)
+    _PRIORITIES.insert(at, priority)
+    _FUNCTIONS.insert(at, (kinds, function))
+
+
+def _made(tensor: Any, dtype: DType | None, function: Callable[..., Any]) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise RuntimeError(
+            f"Conversion function {function!r} for tensors returned {tensor!r}, not a Tensor"
+        )
+    if dtype is not None and dtype.base is not tensor.dtype.base:
+        raise RuntimeError(
+            f"Conversion function {function!r} returned incompatible dtype: requested = "
+            f"{dtype.name}, actual = {tensor.dtype.name}"
+        )
+    return tensor
 
 
 def constant(graph: Graph, array: Any, name: str | None) -> Tensor:

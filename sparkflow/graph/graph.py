@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -28,7 +28,8 @@ from sparkflow_runtime.ops import (
     registry,
 )
 from sparkflow_runtime.ops.op import Inference
-from sparkflow_runtime.protos import graph_pb2
+from sparkflow_runtime.ops.signature import AttributeValueError
+from sparkflow_runtime.protos import function_pb2, graph_pb2, node_def_pb2
 from sparkflow_runtime.shapes import Shape
 
 default_graphs: default_stack.DefaultStack[Graph] = default_stack.DefaultStack("graph")
@@ -52,6 +53,8 @@ class Graph(Collections):
         self._control = ControlDependencies()
         self._container = ""
         self._operations: dict[str, Operation] = {}
+        self._functions: dict[str, Any] = {}
+        self._function_names: dict[str, int] = {}
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
 
@@ -82,6 +85,20 @@ class Graph(Collections):
             RuntimeError: The graph is finalized.
             NotFoundError: There is no such op type.
         """
+        building = default_graphs.top()
+        if building is not self and building is not None and building.sees(self):
+            # A function is being built: its nodes may use tensors of this graph.
+            return building.create_op(op_type, inputs, attrs, name)
+        return self._create_here(op_type, inputs, attrs, name)
+
+    def _create_here(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | Sequence[Tensor]] = (),
+        attrs: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Operation:
+        """Adds one node to this very graph, see `create_op`."""
         if self.finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         op = registry.lookup(op_type)
@@ -94,15 +111,16 @@ class Graph(Collections):
             else:
                 flat.extend(value)
                 given.append([tensor.dtype for tensor in value])
-        for tensor in flat:
+        for index, tensor in enumerate(flat):
             if tensor.op.graph is not self:
-                raise ValueError(f"{tensor} must be from the same graph as the new {op_type} node.")
+                flat[index] = self.adopted(tensor)
         source = user_line()
         try:
             complete, output_dtypes = completed_attrs(op, given, attrs)
         except InvalidArgumentError as error:
             path = self._full_name(name or op_type)
-            raise TypeError(f"{error.message} (node {path!r} at {source})") from None
+            kind = ValueError if isinstance(error, AttributeValueError) else TypeError
+            raise kind(f"{error.message} (node {path!r} at {source})") from None
         try:
             found = op.infer(
                 Inference(
@@ -153,6 +171,60 @@ class Graph(Collections):
         """
         return apply(self, op_type, values, attrs, name)
 
+    # ------------------------------------------------------------------ functions
+
+    @property
+    def root(self) -> Graph:
+        """The graph a session runs: this one, or the outermost around a function."""
+        return self
+
+    def is_inside(self, graph: Graph) -> bool:
+        """Whether this is the body of a function made in `graph`, directly or not."""
+        return False
+
+    def sees(self, graph: Graph) -> bool:
+        """Whether nodes made here may use tensors of `graph`, another one."""
+        return False
+
+    def adopted(self, tensor: Tensor) -> Tensor:
+        """What stands here for a tensor of another graph.
+
+        Raises:
+            ValueError: Nothing can.
+        """
+        raise ValueError(f"{tensor} must be from the same graph as the new node.")
+
+    def stands_for(self, tensor: Tensor) -> Tensor | None:
+        """The tensor of the graph around that an argument was captured from."""
+        return None
+
+    def captures(self, tensor: Tensor) -> Tensor | None:
+        """What stands here for a tensor of a graph around, None where nothing does."""
+        return None
+
+    def new_function_name(self, name: str) -> str:
+        """A name that no function of the root graph has."""
+        root = self.root
+        count = root._function_names[name] = root._function_names.get(name, -1) + 1
+        return f"{name}_{count}"
+
+    def add_function(self, name: str, function: Any) -> None:
+        """Makes a function known by name; one that is known stays.
+
+        Args:
+            name: The function's name.
+            function: A `FunctionGraph`, or the message of one.
+        """
+        self.root._functions.setdefault(name, function)
+
+    def find_function(self, name: str) -> Any:
+        """The `FunctionGraph` or message of that name.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self.root._functions[name]
+
     def convert(
         self,
         value: Any,
@@ -189,7 +261,7 @@ class Graph(Collections):
 
     @property
     def building_function(self) -> bool:
-        """Always False: the body of a function is not a `Graph` here."""
+        """Whether this is the body of a function."""
         return False
 
     def get_operation_by_name(self, name: str) -> Operation:
@@ -368,11 +440,36 @@ class Graph(Collections):
         operations = list(self._operations.values())[from_version or 0 :]
         nodes = [operation.to_node() for operation in operations]
         result = graph_def.export_graph(nodes)
+        if self._functions:
+            self._add_library(result)
         if add_shapes:
             for node, operation in zip(result.node, operations, strict=True):
                 listed = node.attr["_output_shapes"].list
                 listed.shape.extend(tensor.shape.as_proto() for tensor in operation.outputs)
         return result
+
+    def _add_library(self, graph_def: graph_pb2.GraphDef) -> None:
+        """Adds the functions that the nodes call, directly or through others."""
+        stack = list(_called(graph_def.node))
+        added: set[str] = set()
+        while stack:
+            name = stack.pop()
+            if name not in added and name in self._functions:
+                added.add(name)
+                function = self._functions[name]
+                if not isinstance(function, function_pb2.FunctionDef):
+                    function = function.to_proto()
+                graph_def.library.function.append(function)
+                stack += _called(function.node_def)
+
+
+def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> Iterator[str]:
+    for node in nodes:
+        for attr in node.attr.values():
+            if attr.HasField("func"):
+                yield attr.func.name
+            for each in attr.list.func:
+                yield each.name
 
 
 def _shape_error(

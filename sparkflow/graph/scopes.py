@@ -44,21 +44,29 @@ def get_default_session() -> Any:
 
 
 def graph_of(values: Iterable[Any]) -> Graph:
-    """The graph of the first tensor, variable or operation among `values`, else the default one.
+    """The graph of the tensors, variables and operations among `values`, else the default one.
+
+    While a function is built that may use them, its body.
 
     Raises:
         ValueError: Two of them belong to different graphs.
     """
     found: Graph | None = None
     first: Any = None
+    building = default_graphs.top()
+    if building is None or not building.building_function:
+        building = None
     for value in values:
         if isinstance(value, list | tuple):
             value = first_symbolic(value)
         if not isinstance(value, Symbolic | Operation):
             continue
+        graph = value.graph
+        if building is not None and (graph is building or building.sees(graph)):
+            graph = building
         if found is None:
-            found, first = value.graph, value
-        elif value.graph is not found:
+            found, first = graph, value
+        elif graph is not found:
             raise ValueError(f"{value!r} must be from the same graph as {first!r}.")
     return get_default_graph() if found is None else found
 
@@ -67,7 +75,10 @@ def apply_op(op_type: str, *values: Any, name: str | None = None, **attrs: Any) 
     """Adds one node of `op_type` to the graph of its inputs, see `Graph.apply`."""
     for value in values:
         if type(value) is Tensor:
-            return value.op.graph.apply(op_type, values, attrs, name)
+            graph, building = value.op.graph, default_graphs.top()
+            if building is not graph and building is not None and building.sees(graph):
+                graph = building
+            return graph.apply(op_type, values, attrs, name)
     return graph_of(values).apply(op_type, values, attrs, name)
 
 

@@ -1,0 +1,1 @@
+"""Branches, loops and what is built on them."""
