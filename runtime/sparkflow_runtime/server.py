@@ -149,6 +149,7 @@ class Server:
             default_task=self.task,
             device_filters=config.device_filters,
             allow_soft_placement=config.allow_soft_placement,
+            timeout_s=config.operation_timeout_in_ms / 1000 or None,
         )
 
 

@@ -210,6 +210,8 @@ class _Compiler:
         op = registry.lookup(node.op)
         registry.require_kernel(op, self.context.device_type, node.attrs)
         kernel = bind_kernel(op, node, self.context)
+        if self.context.observe is not None:
+            kernel = self.context.observe(node, kernel)
         outputs = self._define_outputs(index, node, op)
         if node.op == "Const":
             self.bound[outputs[0]] = kernel()

@@ -34,6 +34,11 @@ class Device:
         """`CPU` or `GPU`."""
         return str(self.spec.device_type)
 
+    def synchronize(self) -> None:
+        """Waits until the device has done what it was given."""
+        if self.xp is not np:
+            self.xp.cuda.get_current_stream().synchronize()
+
     def to_host(self, value: Any) -> Any:
         """The value as a numpy array (or scalar) on the host."""
         return value if self.xp is np else self.xp.asnumpy(value)

@@ -12,7 +12,8 @@ from sparkflow_runtime.errors import InvalidArgumentError, OpError, from_status
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.master.links import LocalLink
-from sparkflow_runtime.master.service import SERVICE, add_partition_graphs
+from sparkflow_runtime.master.options import run_with_options
+from sparkflow_runtime.master.service import SERVICE
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos import master_pb2
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
@@ -95,6 +96,7 @@ class LocalSession:
             {self._worker.task: self._link},
             default_task=self._worker.task,
             allow_soft_placement=config.allow_soft_placement,
+            timeout_s=config.operation_timeout_in_ms / 1000 or None,
         )
 
     def extend(self, graph_def: GraphDef) -> None:
@@ -110,15 +112,11 @@ class LocalSession:
     ) -> tuple[list[Any], RunMetadata | None]:
         """See `SessionClient`."""
         executable = self._session.prepare(list(feeds), fetches, targets)
-        timeout_s = options.timeout_in_ms / 1000 if options and options.timeout_in_ms else None
         args = [np.asarray(value) for value in feeds.values()]
-        values = executable.run(args, timeout_s=timeout_s)
         if options is None:
-            return values, None
+            return executable.run(args), None
         metadata = RunMetadata()
-        if options.output_partition_graphs:
-            add_partition_graphs(executable, metadata)
-        return values, metadata
+        return run_with_options(executable, args, options, metadata), metadata
 
     def make_callable(
         self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]

@@ -16,7 +16,7 @@ from sparkflow_runtime.ir.function import Function, no_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
-from sparkflow_runtime.master.links import LocalLink, WorkerLink
+from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
 from sparkflow_runtime.master.running import RunningSteps
 from sparkflow_runtime.passes.fold import fold
 from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
@@ -91,9 +91,11 @@ class Executable:
         request: Request,
         partitions: Sequence[Partition],
         link_of: Callable[[str], WorkerLink],
+        timeout_s: float | None = None,
     ) -> None:
         self.partitions = partitions
         self._session = session
+        self._timeout_s = timeout_s
         self._parts = [_register(session, part, link_of) for part in partitions]
         self._num_results = len(request.fetches)
         self._dtypes = _arg_dtypes(partitions, len(request.feeds))
@@ -106,15 +108,17 @@ class Executable:
         *,
         timeout_s: float | None = None,
         on_begin: Callable[[Callable[[OpError], None]], object] | None = None,
+        record: Record | None = None,
     ) -> list[Any]:
         """Runs one step.
 
         Args:
             args: One host array per feed, in the request's order.
-            timeout_s: How long the step may take.
+            timeout_s: How long the step may take; None for what the session allows.
             on_begin: Is given a function that cancels the step.
+            record: Gets what every partition recorded; None for no trace.
 
-        A step that runs as one call in this thread is neither timed nor cancelled.
+        A step that runs as one call in this thread, without a time or a record, is not cancelled.
 
         Returns:
             One host array or numpy scalar per fetch.
@@ -131,7 +135,9 @@ class Executable:
                 raise InvalidArgumentError(
                     message=f"Feed {index} has dtype {value.dtype}, expected {dtype}"
                 )
-        if self._direct is not None:
+        if timeout_s is None:
+            timeout_s = self._timeout_s
+        if self._direct is not None and timeout_s is None and record is None:
             self.steps.check()
             return self._direct(args)
         step_id = self.steps.begin()
@@ -141,7 +147,7 @@ class Executable:
         def start() -> Iterator[Future[dict[int, Any]]]:
             for part in self._parts:
                 given = {index: args[index] for index in part.args}
-                yield part.link.run(self._session, part.handle, step_id, given)
+                yield part.link.run(self._session, part.handle, step_id, given, record)
 
         results: list[Any] = [None] * self._num_results
         for values in self.steps.run(step_id, start, timeout_s=timeout_s):

@@ -19,6 +19,7 @@ from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.run_loop_pb2 import EndLoopRequest, EndLoopResponse, RunLoopUpdate
+from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
 from sparkflow_runtime.transport import rpc, status
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
 from sparkflow_runtime.transport.threads import DaemonThreads
@@ -31,6 +32,10 @@ CONNECT_TIMEOUT_S = 20.0
 """How long a new session waits for a task of the cluster that is not there yet."""
 CLOSE_TIMEOUT_S = 5.0
 """How long closing a session waits for a worker that may hang."""
+
+
+Record = Callable[[DeviceStepStats], None]
+"""Gets what was recorded of one partition's run, in any thread."""
 
 
 class WorkerLink(Protocol):
@@ -51,9 +56,17 @@ class WorkerLink(Protocol):
         """Registers a partition and what it calls; returns its handle."""
 
     def run(
-        self, session: str, handle: str, step_id: int, args: Mapping[int, Any]
+        self,
+        session: str,
+        handle: str,
+        step_id: int,
+        args: Mapping[int, Any],
+        record: Record | None = None,
     ) -> Future[dict[int, Any]]:
-        """Starts one step of a partition; yields its results by index."""
+        """Starts one step of a partition; yields its results by index.
+
+        `record` gets what was recorded of it, before the results are there; None for no trace.
+        """
 
     def run_loop(
         self,
@@ -102,13 +115,19 @@ class LocalLink:
         return self.worker.register(session, nodes, functions)
 
     def run(
-        self, session: str, handle: str, step_id: int, args: Mapping[int, Any]
+        self,
+        session: str,
+        handle: str,
+        step_id: int,
+        args: Mapping[int, Any],
+        record: Record | None = None,
     ) -> Future[dict[int, Any]]:
         """See `WorkerLink`."""
         graph = self.worker.graph(session, handle)
 
         def work() -> dict[int, Any]:
-            values = self.worker.run(graph, step_id, [args[i] for i in graph.program.args])
+            given = [args[i] for i in graph.program.args]
+            values = self.worker.run(graph, step_id, given, record)
             return dict(zip(graph.program.results, values, strict=True))
 
         return self._threads.submit(work)
@@ -185,12 +204,18 @@ class RemoteLink:
         return str(answer.graph_handle)
 
     def run(
-        self, session: str, handle: str, step_id: int, args: Mapping[int, Any]
+        self,
+        session: str,
+        handle: str,
+        step_id: int,
+        args: Mapping[int, Any],
+        record: Record | None = None,
     ) -> Future[dict[int, Any]]:
         """See `WorkerLink`."""
         request = worker_pb2.RunGraphRequest(
             session_handle=session, graph_handle=handle, step_id=step_id
         )
+        request.exec_opts.record_timeline = record is not None
         for index, value in args.items():
             request.send.add(name=str(index), tensor=export_tensor(value))
         call = self._stub.future("RunGraph", request, worker_pb2.RunGraphResponse.FromString)
@@ -199,6 +224,9 @@ class RemoteLink:
         def finish(finished: Any) -> None:
             try:
                 answer = finished.result()
+                if record is not None:
+                    for stats in answer.step_stats.dev_stats:
+                        record(stats)
                 done.set_result(
                     {int(item.name): import_tensor(item.tensor) for item in answer.recv}
                 )

@@ -134,7 +134,7 @@ class RunningSteps:
             if failed:
                 return failed
             if not done:
-                text = f"The step took longer than {timeout_s:g} s"
+                text = f"Timed out: the step took longer than {timeout_s:g} s"
                 self.cancel(step_id, DeadlineExceededError(message=text))
                 return _failures(done) or [DeadlineExceededError(message=text)]
             if pending and ends_early is not None and not told:

@@ -14,9 +14,10 @@ from sparkflow_runtime.errors import (
     UnimplementedError,
     to_status,
 )
-from sparkflow_runtime.ir.graph_def import export_graph, import_graph
+from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.master.executable import Executable
+from sparkflow_runtime.master.options import run_with_options
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos import config_pb2, device_attributes_pb2, master_pb2
 from sparkflow_runtime.transport.rpc import Method
@@ -36,7 +37,7 @@ class MasterService:
         self._make_session = make_session
         self._lock = threading.Lock()
         self._sessions: dict[str, tuple[MasterSession, itertools.count[int]]] = {}
-        self._callables: dict[tuple[str, int], Executable] = {}
+        self._callables: dict[tuple[str, int], tuple[Executable, config_pb2.RunOptions]] = {}
         self._numbers = itertools.count(1)
 
     def methods(self) -> Mapping[str, Method]:
@@ -137,18 +138,21 @@ class MasterService:
         executable = session.prepare(options.feed, options.fetch, options.target)
         number = next(self._numbers)
         with self._lock:
-            self._callables[session.handle, number] = executable
+            self._callables[session.handle, number] = executable, options.run_options
         return master_pb2.MakeCallableResponse(handle=number)
 
     def run_callable(self, request: Any, context: Any) -> master_pb2.RunCallableResponse:
         """Runs a prepared step."""
         with self._lock:
-            executable = self._callables.get((request.session_handle, request.handle))
-        if executable is None:
+            found = self._callables.get((request.session_handle, request.handle))
+        if found is None:
             raise InvalidArgumentError(message=f"No such callable handle: {request.handle}")
+        executable, options = found
         args = [import_tensor(tensor) for tensor in request.feed]
-        values = _run(executable, args, context, None)
-        return master_pb2.RunCallableResponse(fetch=[export_tensor(value) for value in values])
+        response = master_pb2.RunCallableResponse()
+        values = _run(executable, args, context, options, response.metadata)
+        response.fetch.extend(export_tensor(value) for value in values)
+        return response
 
     def release_callable(self, request: Any) -> master_pb2.ReleaseCallableResponse:
         """Forgets a prepared step."""
@@ -172,12 +176,9 @@ class MasterService:
         feeds = [feed.name for feed in request.feed]
         executable = session.prepare(feeds, request.fetch, request.target)
         args = [import_tensor(feed.tensor) for feed in request.feed]
-        timeout_ms = request.options.timeout_in_ms
-        values = _run(executable, args, context, timeout_ms / 1000 if timeout_ms else None)
+        values = _run(executable, args, context, request.options, response.metadata)
         for name, value in zip(request.fetch, values, strict=True):
             response.tensor.add(name=name, tensor=export_tensor(value))
-        if request.options.output_partition_graphs:
-            add_partition_graphs(executable, response.metadata)
 
     def _find(self, handle: str) -> tuple[MasterSession, itertools.count[int]]:
         with self._lock:
@@ -190,18 +191,18 @@ class MasterService:
 
 
 def _run(
-    executable: Executable, args: Sequence[Any], context: Any, timeout_s: float | None
+    executable: Executable,
+    args: Sequence[Any],
+    context: Any,
+    options: config_pb2.RunOptions,
+    metadata: config_pb2.RunMetadata,
 ) -> list[Any]:
     """Runs a step that ends when its client goes away."""
     gone = CancelledError(message="The client of this step is gone")
-    return executable.run(
+    return run_with_options(
+        executable,
         args,
-        timeout_s=timeout_s,
+        options,
+        metadata,
         on_begin=lambda cancel: context.add_callback(lambda: cancel(gone)),
     )
-
-
-def add_partition_graphs(executable: Executable, metadata: config_pb2.RunMetadata) -> None:
-    """Puts the partitions that ran into a RunMetadata."""
-    for part in executable.partitions:
-        metadata.partition_graphs.append(export_graph(part.nodes))

@@ -27,6 +27,13 @@ from sparkflow_runtime.worker.step import LoopUpdate
 class MasterSession:
     """One client's session. Safe to use from several threads; `_lock` guards graph and cache.
 
+    Args:
+        links: The workers by task name.
+        default_task: Where nodes without a device go.
+        device_filters: The tasks it may use; all when empty.
+        allow_soft_placement: Whether nodes may fall back to a CPU.
+        timeout_s: How long a step may take that says nothing else.
+
     Attributes:
         handle: The session's unique name.
         devices: What the session may place on, best first.
@@ -39,6 +46,7 @@ class MasterSession:
         default_task: str,
         device_filters: Sequence[str] = (),
         allow_soft_placement: bool = False,
+        timeout_s: float | None = None,
     ) -> None:
         self.handle = uuid.uuid4().hex
         self._links = _filtered(links, device_filters, default_task)
@@ -48,6 +56,7 @@ class MasterSession:
         self._library: dict[str, FunctionDef] = {}
         self._functions: dict[str, Function] = {}
         self._closed = False
+        self._timeout_s = timeout_s
         self.devices = _best_first(self._links, default_task)
         self._placement = Placement(self.devices, allow_soft_placement)
         for link in self._links.values():
@@ -92,7 +101,7 @@ class MasterSession:
             found = self._executables.get(request)
             if found is None:
                 partitions = optimise(self._graph, request, self._placement, self._load)
-                found = Executable(self.handle, request, partitions, self._link_of)
+                found = Executable(self.handle, request, partitions, self._link_of, self._timeout_s)
                 self._executables[request] = found
             return found
 
@@ -116,7 +125,7 @@ class MasterSession:
             self._closed = True
             executables = list(self._executables.values())
         for executable in executables:
-            executable.steps.close(CancelledError(message="The session was closed"))
+            executable.steps.close(CancelledError(message="Session has been closed."))
         for link in self._links.values():
             try:
                 link.delete_session(self.handle)
@@ -142,7 +151,7 @@ class MasterSession:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise FailedPreconditionError(message="The session is closed")
+            raise FailedPreconditionError(message="Session has been closed.")
 
 
 class Loop:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.resources.container import Resources
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.ops.op import NodeView
 
 
 class StepContext(Protocol):
@@ -78,6 +81,7 @@ class KernelContext:
         resources: What outlives a step on this task: variables, queues, batch sources.
         session: What outlives a step of one session only: random generators by node name.
         functions: The graph's functions; None where nodes cannot call any.
+        observe: Puts something around each node's kernel, such as a clock; None for nothing.
     """
 
     xp: Any
@@ -86,6 +90,7 @@ class KernelContext:
     resources: Resources
     session: Resources
     functions: FunctionTable | None = None
+    observe: Callable[[NodeView, Callable[..., Any]], Callable[..., Any]] | None = None
 
     def function(self, name: str) -> BoundFunction:
         """The function of that name.

@@ -87,11 +87,14 @@ class _Service:
         graph = self._worker.graph(request.session_handle, request.graph_handle)
         args = _args(graph, request.send)
         ended = self._end_without_master(request.step_id, context)
+        response = worker_pb2.RunGraphResponse()
+        record = None
+        if request.exec_opts.record_timeline:
+            record = response.step_stats.dev_stats.append
         try:
-            results = self._worker.run(graph, request.step_id, args)
+            results = self._worker.run(graph, request.step_id, args, record)
         finally:
             ended()
-        response = worker_pb2.RunGraphResponse()
         for index, value in zip(graph.program.results, results, strict=True):
             response.recv.add(name=str(index), tensor=export_tensor(value))
         return response

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from sparkflow_runtime.compiler.program import Program, compile_partition
+from sparkflow_runtime.compiler.traced import TracedPartition
 from sparkflow_runtime.device.device import Device, task_devices
 from sparkflow_runtime.device.host_memory import keep_freed_memory
 from sparkflow_runtime.errors import (
@@ -24,6 +25,7 @@ from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (registers every op)
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
 from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.transport import codec
@@ -41,11 +43,13 @@ class RegisteredGraph:
         program: What runs.
         needs_step: Whether any kernel takes the running step.
         number: The partition's number in its bundles' keys, "" when it sends nothing.
+        traced: The same partition, for steps that are recorded.
     """
 
     program: Program
     needs_step: bool
     number: str
+    traced: TracedPartition
 
 
 @dataclass(slots=True)
@@ -124,7 +128,8 @@ class Worker:
         program = compile_partition(nodes, context, functions)
         sends = [node.attrs["key"] for node in nodes if node.op == "_SendBundle"]
         number = sends[0].partition("-")[0] if sends else ""
-        graph = RegisteredGraph(program, program.needs_step, number)
+        traced = TracedPartition(nodes, context, functions, device.synchronize)
+        graph = RegisteredGraph(program, program.needs_step, number, traced)
         handle = f"{session}/{next(self._numbers)}"
         with self._lock:
             found.graphs[handle] = graph
@@ -147,18 +152,38 @@ class Worker:
             raise NotFoundError(message=f"Graph {handle!r} is not registered with {self.task}")
         return found
 
-    def run(self, graph: RegisteredGraph, step_id: int, args: Sequence[Any]) -> tuple[Any, ...]:
+    def run(
+        self,
+        graph: RegisteredGraph,
+        step_id: int,
+        args: Sequence[Any],
+        record: Callable[[DeviceStepStats], None] | None = None,
+    ) -> tuple[Any, ...]:
         """Runs a partition once; blocks until it is done.
+
+        Args:
+            graph: The partition.
+            step_id: Shared by all partitions of the step.
+            args: Fed values.
+            record: Gets what was recorded of the run; None to record nothing.
 
         Raises:
             OpError: A kernel failed, or the step was aborted.
         """
+
+        def run(step: Step | None) -> tuple[Any, ...]:
+            if record is None:
+                return graph.program.run(step, args)
+            values, stats = graph.traced.run(step, args)
+            record(stats)
+            return values
+
         if not graph.needs_step:
-            return graph.program.run(None, args)
+            return run(None)
         rendezvous = self.rendezvous.find(step_id)
         step, receiver_cancel = self._begin(step_id, rendezvous)
         try:
-            return graph.program.run(step, args)
+            return run(step)
         except Exception as error:
             rendezvous.abort(error)
             raise

@@ -276,7 +276,9 @@ def test_a_running_loop_can_be_ended(cluster: LocalCluster, driver: DriverMaster
         loop.stop("enough")
     else:
         session.close()
-    with pytest.raises(CancelledError, match="enough" if way == "stop" else "session was closed"):
+    with pytest.raises(
+        CancelledError, match="enough" if way == "stop" else "Session has been closed"
+    ):
         collect(loop)
     session.close()
     threads.shutdown()
@@ -288,7 +290,7 @@ def test_a_closed_session_begins_nothing(cluster: LocalCluster, driver: DriverMa
     session.run([], {}, ["init"])
     session.close()
     session.close()
-    with pytest.raises(Exception, match="The session is closed"):
+    with pytest.raises(Exception, match="Session has been closed"):
         session.start_loop(["loss:0"], [], 1)
 
 

@@ -1,0 +1,159 @@
+"""Runs a partition so that every node's time and outputs are written down, as FULL_TRACE asks for.
+
+The partition is compiled a second time, with a kernel around each kernel that looks at the clock.
+Nothing of this is in the program that runs without a trace.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.compiler.program import Program, compile_partition
+from sparkflow_runtime.ir.function import Function
+from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.tensor_proto import export_shape
+from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.ops.op import NodeView
+from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats, NodeExecStats
+
+TRANSFER: Final = "RecvTensor"
+"""The name under which what arrived from another device is listed, as in TensorFlow."""
+_NOT_CALLED: Final = ("Const", "NoOp")
+
+
+class TracedPartition:
+    """A partition that records its runs. Several threads may run it at once.
+
+    Args:
+        nodes: The partition in execution order.
+        context: Device and resources the kernels are bound to.
+        functions: What nodes may call.
+        synchronize: Waits for the device, so that a kernel's time is its own.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        context: KernelContext,
+        functions: Mapping[str, Function],
+        synchronize: Callable[[], None],
+    ) -> None:
+        self._nodes = nodes
+        self._context = context
+        self._functions = functions
+        self._synchronize = synchronize
+        self._lock = threading.Lock()
+        self._program: Program | None = None
+        self._active = threading.local()
+
+    def run(
+        self, step: StepContext | None, args: Sequence[Any]
+    ) -> tuple[tuple[Any, ...], DeviceStepStats]:
+        """Runs every node once, as `Program.run`.
+
+        Returns:
+            The results, and what was recorded.
+
+        Raises:
+            OpError: A kernel failed.
+        """
+        with self._lock:
+            if self._program is None:
+                context = replace(self._context, observe=self._observe)
+                self._program = compile_partition(self._nodes, context, self._functions)
+        stats = DeviceStepStats(device=self._context.device_name)
+        thread = threading.get_native_id()
+        stats.thread_names[thread] = threading.current_thread().name
+        clock = _Clock()
+        for node in self._nodes:
+            if node.op in _NOT_CALLED:
+                _add(stats, node, clock, clock.now())
+        outer = getattr(self._active, "recording", None)
+        self._active.recording = (stats, clock)
+        try:
+            return self._program.run(step, args), stats
+        finally:
+            self._active.recording = outer
+
+    def _observe(self, node: NodeView, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """The kernel, with its runs recorded where they belong to a run of this partition."""
+        assert isinstance(node, Node)
+
+        def observed(*inputs: Any) -> Any:
+            recording = getattr(self._active, "recording", None)
+            if recording is None:  # a constant, while the partition is compiled
+                return kernel(*inputs)
+            stats, clock = recording
+            start = clock.now()
+            result = kernel(*inputs)
+            self._synchronize()
+            _add(stats, node, clock, start, result)
+            return result
+
+        return observed
+
+
+class _Clock:
+    """Nanoseconds since the epoch that never go backwards."""
+
+    def __init__(self) -> None:
+        self._offset = time.time_ns() - time.perf_counter_ns()
+
+    def now(self) -> int:
+        return self._offset + time.perf_counter_ns()
+
+
+def _add(stats: DeviceStepStats, node: Node, clock: _Clock, start: int, result: Any = None) -> None:
+    values = result if isinstance(result, tuple | list) else (result,)
+    arrays = [(slot, each) for slot, each in enumerate(values) if hasattr(each, "dtype")]
+    size = sum(array.nbytes for _, array in arrays)
+    spent = clock.now() - start
+    entry = _entry(stats, node.name, start, spent)
+    entry.timeline_label = _label(node)
+    device = stats.device.rpartition("/device:")[2]
+    allocator = "cpu" if device.startswith("CPU") else f"GPU_{device.rpartition(':')[2]}_bfc"
+    if arrays and node.op not in _NOT_CALLED:
+        entry.memory.add(allocator_name=allocator, total_bytes=size, peak_bytes=size)
+    for slot, array in arrays:
+        described = entry.output.add(slot=slot).tensor_description
+        described.dtype = dtypes.as_dtype(array.dtype).number
+        described.shape.CopyFrom(export_shape(np.shape(array)))
+        allocation = described.allocation_description
+        allocation.requested_bytes = allocation.allocated_bytes = array.nbytes
+        allocation.allocator_name = allocator
+    if node.op == "_RecvBundle":
+        transfer = _entry(stats, TRANSFER, start, spent)
+        transfer.timeline_label = (
+            f"[{size}B] {node.attrs['key']} from {node.attrs['source']} to {stats.device}"
+        )
+        transfer.output.extend(entry.output)
+
+
+def _entry(stats: DeviceStepStats, name: str, start: int, spent: int) -> NodeExecStats:
+    # TensorFlow's readers take a node without duration for one that was not measured.
+    micros = max(1, spent // 1000)
+    return stats.node_stats.add(
+        node_name=name,
+        all_start_micros=start // 1000,
+        op_end_rel_micros=micros,
+        all_end_rel_micros=micros,
+        scheduled_micros=start // 1000,
+        thread_id=threading.get_native_id(),
+        all_start_nanos=start,
+        op_end_rel_nanos=spent,
+        all_end_rel_nanos=spent,
+        scheduled_nanos=start,
+    )
+
+
+def _label(node: Node) -> str:
+    inputs = [str(each) if each.slot else each.node for each in node.inputs]
+    inputs += [f"^{name}" for name in node.control_inputs]
+    return f"{node.name} = {node.op}({', '.join(inputs)})"

@@ -1,0 +1,46 @@
+"""Runs a step as RunOptions ask for it, and writes down what it recorded as RunMetadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sparkflow_runtime.errors import OpError
+from sparkflow_runtime.ir.graph_def import export_graph
+from sparkflow_runtime.master.executable import Executable
+from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
+from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
+
+
+def run_with_options(
+    executable: Executable,
+    args: Sequence[Any],
+    options: RunOptions,
+    metadata: RunMetadata,
+    on_begin: Callable[[Callable[[OpError], None]], object] | None = None,
+) -> list[Any]:
+    """Runs one step.
+
+    Args:
+        executable: What runs.
+        args: One host array per feed.
+        options: `timeout_in_ms`, `trace_level` and `output_partition_graphs` count.
+        metadata: Gets what was recorded.
+        on_begin: Is given a function that cancels the step.
+
+    Returns:
+        One host array or numpy scalar per fetch.
+
+    Raises:
+        DeadlineExceededError: The step took longer than it may.
+        OpError: The first failure of any partition.
+    """
+    timeout_s = options.timeout_in_ms / 1000 if options.timeout_in_ms > 0 else None
+    recorded: list[DeviceStepStats] = []
+    record = None if options.trace_level == RunOptions.NO_TRACE else recorded.append
+    values = executable.run(args, timeout_s=timeout_s, on_begin=on_begin, record=record)
+    metadata.step_stats.dev_stats.extend(sorted(recorded, key=lambda stats: stats.device))
+    if options.output_partition_graphs:
+        for part in executable.partitions:
+            metadata.partition_graphs.append(export_graph(part.nodes))
+    return values
