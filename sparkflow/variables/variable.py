@@ -148,7 +148,7 @@ class Variable(Operators, metaclass=_Creating):
                 "synchronization=VariableSynchronization.ON_READ."
             )
         self._trainable = not on_read if trainable is None else trainable
-        graph = graph_of(() if callable(initial_value) else (initial_value,))
+        graph = graph_of(() if callable(initial_value) else (initial_value,)).root
         self._graph = graph
         kind = None if dtype is None else as_dtype(dtype).base
         with graph.as_default(), graph.init_scope():

@@ -199,7 +199,7 @@ class _State:
     """What a graph remembers of its variables."""
 
     def __init__(self, graph: Graph) -> None:
-        self.store = VariableStore(graph)
+        self.store = VariableStore(graph.root)
         self.open = _Scopes()
 
 

@@ -152,6 +152,11 @@ class TensorListSetItem(_ListOp):
     ) -> Any:
         """A copy of the list of references."""
         place = int(index)
+        if item.dtype != value.dtype:
+            raise InvalidArgumentError(
+                message=f"TensorArray dtype is {np.dtype(value.dtype).name} but Op is trying to "
+                f"write dtype {item.dtype.name}"
+            )
         items = list(value.items)
         if place >= len(items) and resize_if_index_out_of_bounds:
             items += [None] * (place + 1 - len(items))
@@ -426,6 +431,19 @@ class TensorListUnsetMany(_ListOp):
         return TensorList(items, value.dtype)
 
 
+def _filled_lengths(xp: Any, value: TensorList, element_shape: Any, leading_dims: Any) -> list[Any]:
+    """The elements to join; where nothing was set, as many rows of zeros as the node says."""
+    lengths = np.asarray(leading_dims).tolist()
+    if len(lengths) != len(value.items):
+        return [item for item in value.items if item is not None]
+    known = [item.shape[1:] for item in value.items if item is not None]
+    tail = known[0] if known else tuple(np.asarray(element_shape).tolist()[1:])
+    return [
+        xp.zeros((length, *tail), value.dtype) if item is None else item
+        for item, length in zip(value.items, lengths, strict=True)
+    ]
+
+
 @register
 class TensorListConcatV2(_ListOp):
     """All elements joined along their first dimension, and how long each was."""
@@ -444,7 +462,7 @@ class TensorListConcatV2(_ListOp):
         self, xp: Any, value: TensorList, element_shape: Any, leading_dims: Any
     ) -> tuple[Any, Any]:
         """Joins."""
-        items = [item for item in value.items if item is not None]
+        items = _filled_lengths(xp, value, element_shape, leading_dims)
         for item in items:
             if item.ndim == 0:
                 raise InvalidArgumentError(
@@ -495,9 +513,9 @@ class TensorListSplit(_ListOp):
 
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None, None]:
         """Joined again."""
-        _, shape, lengths = op.inputs
+        tensor, _, lengths = op.inputs
         dtype = op.get_attr("element_dtype")
-        joined, _ = g.TensorListConcatV2(dlist, shape, lengths, element_dtype=dtype)
+        joined, _ = g.TensorListConcatV2(dlist, g.Shape(tensor), lengths, element_dtype=dtype)
         return joined, None, None
 
 

@@ -15,6 +15,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Node, parse_endpoint
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.fold import fold
+from sparkflow_runtime.passes.late_reads import late_reads
 from sparkflow_runtime.passes.merge import merge
 from sparkflow_runtime.passes.partition import schedule
 from sparkflow_runtime.passes.unread import drop_unread
@@ -93,7 +94,7 @@ def _ready(function: Function) -> Function:
         for node in function.body
         if node.name in kept
     )
-    body = merge(fold(drop_unread(body, function.targets)))
+    body = merge(fold(drop_unread(late_reads(body), function.targets)))
     levels = dict.fromkeys(body.nodes, 0)
     return Function(function.name, Graph(schedule(body, levels)), function.targets, function.taped)
 

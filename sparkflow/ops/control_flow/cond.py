@@ -101,10 +101,10 @@ def _require_alike(branches: Sequence[_Built], which: str, where: str) -> None:
     for other in others:
         try:
             structures.require_same(first.structure, other.structure)
-        except (TypeError, ValueError):
-            raise TypeError(
+        except (TypeError, ValueError) as error:
+            raise type(error)(
                 f"{which} arguments to {where} must have the same number, type, and overall "
-                f"structure of return values. {_described(first)} vs. {_described(other)}"
+                f"structure of return values. {first.structure!r} vs. {other.structure!r}"
             ) from None
         kinds = [[t.dtype.base for t in each.graph.outputs] for each in (first, other)]
         if kinds[0] != kinds[1]:
@@ -112,10 +112,6 @@ def _require_alike(branches: Sequence[_Built], which: str, where: str) -> None:
                 f"Outputs of {which} must have the same type: "
                 f"{dtypes.names(kinds[0])} vs. {dtypes.names(kinds[1])}"
             )
-
-
-def _described(branch: _Built) -> str:
-    return repr(branch.structure)
 
 
 def _either(new_name: str, new: Any, old_name: str, old: Any) -> Any:

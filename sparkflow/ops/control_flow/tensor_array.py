@@ -166,14 +166,14 @@ class TensorArray:
             ValueError: The shape is not that of the other elements.
             InvalidArgumentError: When it runs: the index is out of range or was written before.
         """
-        tensor = self._converted(value)
+        tensor = convert_to_tensor(value, None if isinstance(value, Tensor) else self._dtype)
         self._learn(tensor._shape)
         flow = apply_op(
             "TensorListSetItem",
             self._flow,
             index,
             tensor,
-            element_dtype=self._dtype,
+            element_dtype=tensor.dtype.base,
             resize_if_index_out_of_bounds=self._dynamic_size,
             _write_once=True,
             name=name or "TensorArrayWriteV3",
