@@ -5,6 +5,19 @@ from sparkflow.train.adadelta import AdadeltaOptimizer
 from sparkflow.train.adagrad import AdagradOptimizer
 from sparkflow.train.adagrad_da import AdagradDAOptimizer
 from sparkflow.train.adam import AdamOptimizer
+from sparkflow.train.checkpoints.meta_graph import (
+    export_meta_graph,
+    import_meta_graph,
+)
+from sparkflow.train.checkpoints.state_file import (
+    checkpoint_exists,
+    generate_checkpoint_state_proto,
+    get_checkpoint_mtimes,
+    get_checkpoint_state,
+    latest_checkpoint,
+    remove_checkpoint,
+    update_checkpoint_state,
+)
 from sparkflow.train.cluster_spec import ClusterSpec
 from sparkflow.train.decay import (
     cosine_decay,
@@ -20,12 +33,6 @@ from sparkflow.train.decay import (
 )
 from sparkflow.train.device_setter import replica_device_setter
 from sparkflow.train.ftrl import FtrlOptimizer
-from sparkflow.train.global_step import (
-    assert_global_step,
-    create_global_step,
-    get_global_step,
-    get_or_create_global_step,
-)
 from sparkflow.train.gradient_descent import GradientDescentOptimizer
 from sparkflow.train.momentum import MomentumOptimizer
 from sparkflow.train.moving_averages import ExponentialMovingAverage
@@ -35,9 +42,19 @@ from sparkflow.train.proximal import (
     ProximalGradientDescentOptimizer,
 )
 from sparkflow.train.rmsprop import RMSPropOptimizer
+from sparkflow.train.saver import Saver
 from sparkflow.train.server import Server
+from sparkflow.train.step_counter import (
+    assert_global_step,
+    create_global_step,
+    get_global_step,
+    get_or_create_global_step,
+    global_step,
+)
 from sparkflow_runtime.events.event_file import read_events as summary_iterator
+from sparkflow_runtime.protos.checkpoint_state_pb2 import CheckpointState
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef, JobDef
+from sparkflow_runtime.protos.saver_pb2 import SaverDef
 from sparkflow_runtime.protos.tensorflow_server_pb2 import ServerDef
 
 __all__ = [
@@ -45,6 +62,7 @@ __all__ = [
     "AdagradDAOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
+    "CheckpointState",
     "ClusterDef",
     "ClusterSpec",
     "ExponentialMovingAverage",
@@ -56,23 +74,35 @@ __all__ = [
     "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer",
     "RMSPropOptimizer",
+    "Saver",
+    "SaverDef",
     "Server",
     "ServerDef",
     "SummaryWriter",
     "assert_global_step",
+    "checkpoint_exists",
     "cosine_decay",
     "cosine_decay_restarts",
     "create_global_step",
     "exponential_decay",
+    "export_meta_graph",
+    "generate_checkpoint_state_proto",
+    "get_checkpoint_mtimes",
+    "get_checkpoint_state",
     "get_global_step",
     "get_or_create_global_step",
+    "global_step",
+    "import_meta_graph",
     "inverse_time_decay",
+    "latest_checkpoint",
     "linear_cosine_decay",
     "natural_exp_decay",
     "noisy_linear_cosine_decay",
     "piecewise_constant",
     "piecewise_constant_decay",
     "polynomial_decay",
+    "remove_checkpoint",
     "replica_device_setter",
     "summary_iterator",
+    "update_checkpoint_state",
 ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.initializers import Zeros
+from sparkflow.variables.variable import Variable
 from sparkflow.variables.variable_scope import get_variable
 from sparkflow_runtime.dtypes import int64
+
+_READ: Final = "global_step_read_op_cache"
 
 
 def get_global_step(graph: Graph | None = None) -> Any:
@@ -57,6 +60,33 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
     graph = graph or get_default_graph()
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found
+
+
+def global_step(sess: Any, global_step_tensor: Any) -> int:
+    """The step counter's value now, read by a session.
+
+    Args:
+        sess: The session.
+        global_step_tensor: The counter: a tensor or variable.
+    """
+    return int(sess.run(global_step_tensor))
+
+
+def read_of_global_step(graph: Graph | None = None) -> Any:
+    """A tensor that reads the step counter afresh in every run, one per graph; None without one.
+
+    It can be fetched beside the train op and before the counter is initialised.
+    """
+    graph = graph or get_default_graph()
+    counter = get_global_step(graph)
+    if counter is None:
+        return None
+    made = graph.get_collection_ref(_READ)
+    if not made:
+        with graph.as_default(), graph.name_scope(None), graph.name_scope(f"{counter.op.name}/"):
+            value = counter.initialized_value() if isinstance(counter, Variable) else counter
+            made.append(value + 0)
+    return made[0]
 
 
 def assert_global_step(tensor: Any) -> None:
