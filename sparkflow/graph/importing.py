@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sparkflow.graph.graph import Graph
@@ -10,10 +11,15 @@ from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime.ir.graph_def import import_graph
+from sparkflow_runtime import shapes
+from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
+from sparkflow_runtime.ir.graph import Graph as Nodes
+from sparkflow_runtime.ir.graph_def import export_attr, import_graph
 from sparkflow_runtime.ir.node import CLASS_ATTR, COLOCATION_PREFIX, Endpoint, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.protos import graph_pb2
+from sparkflow_runtime.protos import graph_pb2, op_def_pb2
+
+_OUTPUT_SHAPES = "_output_shapes"
 
 
 def import_graph_def(
@@ -21,61 +27,139 @@ def import_graph_def(
     input_map: Mapping[str, Any] | None = None,
     return_elements: Sequence[str] | None = None,
     name: str | None = None,
+    op_dict: Any = None,
+    producer_op_list: op_def_pb2.OpList | None = None,
 ) -> list[Tensor | Operation] | None:
     """Adds the nodes of a message to the default graph.
 
     Args:
         graph_def: The nodes.
         input_map: Tensors of the graph to use instead of tensors of the message, by their names in
-            the message.
+            the message; operations to wait for instead of others, by `^name`.
         return_elements: Names in the message of what to return.
         name: Prefix of all names; `import` when None, no prefix when "".
+        op_dict: Accepted for TensorFlow's sake.
+        producer_op_list: The op types as the writer knew them. An attribute that is not known here
+            may be left out where it has the default it has there.
 
     Returns:
         The tensors and operations asked for; None when `return_elements` is.
 
     Raises:
-        TypeError: `graph_def` is not a GraphDef.
+        TypeError: `graph_def` is not a GraphDef, or another argument of the wrong kind.
         ValueError: A name is not in the message, or a node does not fit.
         NotFoundError: An op type is not known.
     """
     if not isinstance(graph_def, graph_pb2.GraphDef):
-        raise TypeError(f"graph_def must be a GraphDef proto, got {type(graph_def).__name__}")
-    graph = get_default_graph()
-    source = import_graph(graph_def)
-    replaced = {
-        _endpoint(key): value._to_tensor() if isinstance(value, Symbolic) else graph.convert(value)
-        for key, value in (input_map or {}).items()
-    }
-    unknown = sorted({str(key) for key in replaced if key.node not in source})
-    if unknown:
-        raise ValueError(
-            "Attempted to map inputs that were not found in graph_def: " + ", ".join(unknown)
+        raise TypeError(
+            f"Argument `graph_def` must be a GraphDef proto, got {type(graph_def).__name__}."
         )
+    if input_map is not None and not all(isinstance(key, str) for key in dict(input_map)):
+        raise TypeError(
+            "Argument `input_map` must be a dictionary mapping strings to Tensor objects, got "
+            f"{input_map!r}"
+        )
+    if return_elements is not None:
+        return_elements = tuple(return_elements)
+        if not all(isinstance(each, str) for each in return_elements):
+            raise TypeError(
+                f"Argument `return_elements` must be a list of strings, got {return_elements!r}"
+            )
+    graph = get_default_graph()
+    try:
+        source = import_graph(graph_def)
+    except InvalidArgumentError as error:
+        raise ValueError(error.message) from error
+    producers = {each.name: each for each in producer_op_list.op} if producer_op_list else {}
+    for function in graph_def.library.function:
+        graph.add_function(function.signature.name, function)
     with graph.name_scope("import" if name is None else name) as scope:
-        importer = _Importer(graph, scope, replaced)
-        for node in source.sorted():
+        importer = _Importer(graph, scope, _mapped(graph, input_map or {}, source), producers)
+        for node in importer.order(source):
             importer.add(node)
     if return_elements is None:
         return None
     return [importer.element(each) for each in return_elements]
 
 
+def _mapped(
+    graph: Graph, input_map: Mapping[str, Any], source: Nodes
+) -> dict[Endpoint | str, Tensor | Operation]:
+    """What replaces which tensor (by endpoint), and which operation (by name).
+
+    Raises:
+        ValueError: The message has, and reads, nothing of a name.
+    """
+    read = {endpoint for node in source for endpoint in node.inputs}
+    waited = {name for node in source for name in node.control_inputs}
+    found: dict[Endpoint | str, Tensor | Operation] = {}
+    unknown = []
+    with graph.name_scope("_inputs") if input_map else graph.name_scope(None):
+        for key, value in input_map.items():
+            if key.startswith("^"):
+                element = graph.as_graph_element(value)
+                found[key[1:]] = element.op if isinstance(element, Tensor) else element
+                if key[1:] not in source and key[1:] not in waited:
+                    unknown.append(key)
+                continue
+            endpoint = _endpoint(key)
+            if endpoint.node not in source and endpoint not in read:
+                unknown.append(key)
+            elif isinstance(value, Symbolic):
+                found[endpoint] = value._to_tensor(as_ref=True)
+            else:
+                found[endpoint] = graph.convert(value)
+    if unknown:
+        raise ValueError(
+            "Attempted to map inputs that were not found in graph_def: "
+            f"[{', '.join(sorted(unknown))}]"
+        )
+    return found
+
+
 class _Importer:
     """Adds nodes in topological order."""
 
-    def __init__(self, graph: Graph, scope: str, replaced: Mapping[Endpoint, Tensor]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        scope: str,
+        replaced: Mapping[Endpoint | str, Tensor | Operation],
+        producers: Mapping[str, op_def_pb2.OpDef],
+    ) -> None:
         self._graph = graph
         self._scope = scope
         self._replaced = replaced
+        self._producers = producers
         self._made: dict[str, Operation] = {}
+
+    def order(self, source: Nodes) -> list[Node]:
+        """The nodes, each after those it reads.
+
+        Raises:
+            ValueError: A node reads what is not there, or the nodes are a cycle.
+        """
+        replaced = self._replaced
+        reduced = Nodes(
+            replace(
+                node,
+                inputs=tuple(each for each in node.inputs if each not in replaced),
+                control_inputs=tuple(each for each in node.control_inputs if each not in replaced),
+            )
+            for node in source
+        )
+        try:
+            return [source[node.name] for node in reduced.sorted()]
+        except (InvalidArgumentError, NotFoundError) as error:
+            raise ValueError(f"graph_def is invalid: {error.message}") from error
 
     def add(self, node: Node) -> None:
         """Adds one node whose inputs are there already."""
-        flat = [self._input(endpoint) for endpoint in node.inputs]
-        attrs = {key: value for key, value in node.attrs.items() if key != CLASS_ATTR}
+        attrs = self._known_attrs(node)
+        flat = self._inputs(node, attrs)
+        waited = [self._waited(name) for name in node.control_inputs]
         with (
-            self._graph.control_dependencies([self._made[name] for name in node.control_inputs]),
+            self._graph.control_dependencies(waited),
             self._graph.device(node.device or ""),
         ):
             op = self._graph.create_op(
@@ -84,13 +168,73 @@ class _Importer:
         if node.colocated_with:
             groups = [f"{COLOCATION_PREFIX}{self._scope}{other}" for other in node.colocated_with]
             op._set_attr(CLASS_ATTR, groups)
+        recorded = node.attrs.get(_OUTPUT_SHAPES)
+        if isinstance(recorded, list) and len(recorded) == len(op.outputs):
+            for tensor, shape in zip(op.outputs, recorded, strict=True):
+                if shapes.is_compatible(tensor._shape, shape):
+                    tensor._shape = shapes.merge(tensor._shape, shape)
         self._made[node.name] = op
 
-    def _input(self, endpoint: Endpoint) -> Tensor:
+    def _known_attrs(self, node: Node) -> dict[str, Any]:
+        """The attributes that this op type has here.
+
+        Raises:
+            ValueError: One it does not have is not what the writer takes for granted.
+        """
+        signature = registry.lookup(node.op).signature
+        attrs = {}
+        producer = self._producers.get(node.op)
+        defaults = {each.name: each for each in producer.attr} if producer is not None else None
+        for key, value in node.attrs.items():
+            if key in signature.attrs or key.startswith("_"):
+                if key not in (CLASS_ATTR, _OUTPUT_SHAPES):
+                    attrs[key] = value
+                continue
+            if defaults is None:
+                continue  # nobody tells what the writer takes for granted
+            spec = defaults.get(key)
+            if spec is None or not spec.HasField("default_value"):
+                raise ValueError(f"Node {node.name!r} ({node.op}): no attr named {key!r}")
+            if export_attr(value, spec.type) != spec.default_value:
+                raise ValueError(
+                    f"Node {node.name!r} ({node.op}) has {key}={value!r}, an attribute that is not "
+                    "known here and has not its default value"
+                )
+        return attrs
+
+    def _inputs(self, node: Node, attrs: Mapping[str, Any]) -> list[Tensor]:
+        flat = [self._input(node, endpoint) for endpoint in node.inputs]
+        signature = registry.lookup(node.op).signature
+        try:
+            expected = signature.input_dtypes(attrs)
+        except KeyError:
+            return flat
+        for index, (tensor, dtype) in enumerate(zip(flat, expected, strict=False)):
+            if tensor.dtype.base is not dtype.base:
+                raise ValueError(
+                    f"Input {index} of node {self._scope}{node.name} was passed "
+                    f"{tensor.dtype.name} from {tensor.name} incompatible with expected "
+                    f"{dtype.name}."
+                )
+        return flat
+
+    def _input(self, node: Node, endpoint: Endpoint) -> Tensor:
         if endpoint in self._replaced:
-            return self._replaced[endpoint]
-        node, index = endpoint
-        return self._made[node].outputs[index]
+            found = self._replaced[endpoint]
+            assert isinstance(found, Tensor)
+            return found
+        outputs = self._made[endpoint.node].outputs
+        if endpoint.slot >= len(outputs):
+            raise ValueError(
+                f"Node {node.name!r}: Connecting to invalid output {endpoint.slot} of source node "
+                f"{endpoint.node} which has {len(outputs)} outputs."
+            )
+        return outputs[endpoint.slot]
+
+    def _waited(self, name: str) -> Operation:
+        found = self._replaced.get(name, self._made.get(name))
+        assert isinstance(found, Operation)
+        return found
 
     def element(self, name: str) -> Tensor | Operation:
         """What has this name in the message."""
@@ -98,7 +242,11 @@ class _Importer:
             return self._replaced[_endpoint(name)]
         path, colon, index = name.partition(":")
         op = self._made.get(path)
-        if op is None or (colon and int(index) >= len(op.outputs)):
+        if (
+            op is None
+            or (colon and not index.isdecimal())
+            or (colon and int(index) >= len(op.outputs))
+        ):
             raise ValueError(f"Requested return_element {name!r} not found in graph_def.")
         return op.outputs[int(index)] if colon else op
 

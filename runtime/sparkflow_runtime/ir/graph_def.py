@@ -48,6 +48,13 @@ def export_node(node: Node) -> NodeDef:
     return proto
 
 
+def export_attr(value: Any, kind: str | None = None) -> AttrValue:
+    """An attribute's canonical value as a message; `kind` as in `signature.Attr`."""
+    proto = AttrValue()
+    _fill_attr(proto, value, kind)
+    return proto
+
+
 def _fill(proto: NodeDef, node: Node) -> None:
     proto.name = node.name
     proto.op = node.op

@@ -21,6 +21,7 @@ TESTED_IN = {  # by module of ops
     "queue": "test_queue.py",
     "random": "test_random.py",
     "resource_variable": "test_resource_variable.py",
+    "save_restore": "test_save_restore.py",
     "scatter": "test_scatter.py",
     "scatter_nd": "test_scatter_nd.py",
     "state": "test_state.py",

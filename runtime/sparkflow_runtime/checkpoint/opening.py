@@ -1,0 +1,45 @@
+"""Opens a checkpoint in whichever format it has."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeAlias
+
+from sparkflow_runtime.checkpoint.bundle import index_path
+from sparkflow_runtime.checkpoint.bundle_reader import BundleReader
+from sparkflow_runtime.checkpoint.first_format import FirstFormatReader
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+
+CheckpointTensors: TypeAlias = BundleReader | FirstFormatReader
+"""Both have `names`, `in`, `dtype`, `shape`, `read` and `read_slice`."""
+
+
+def open_checkpoint(prefix: str) -> CheckpointTensors:
+    """The tensors of a checkpoint: of the second format where `prefix.index` exists.
+
+    Args:
+        prefix: The path without suffixes; in the first format a pattern.
+
+    Raises:
+        NotFoundError: There is neither.
+        DataLossError: A file is damaged.
+    """
+    if os.path.exists(index_path(prefix)):
+        return BundleReader(prefix)
+    return FirstFormatReader(prefix)
+
+
+def require_dtype(reader: CheckpointTensors, name: str, expected: DType) -> None:
+    """Passes when a tensor was saved with this type.
+
+    Raises:
+        InvalidArgumentError: It was saved with another.
+        NotFoundError: There is none of that name.
+    """
+    found = reader.dtype(name)
+    if found is not expected:
+        raise InvalidArgumentError(
+            message=f"tensor_name = {name}; expected dtype {expected.name} does not equal original "
+            f"dtype {found.name}"
+        )

@@ -1,0 +1,157 @@
+"""`tf.train.export_meta_graph` and `import_meta_graph`: graphs in files, with their savers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from sparkflow.graph.graph import Graph
+from sparkflow.graph.meta_graph import make_meta_graph, restore_meta_graph
+from sparkflow.graph.scopes import get_default_graph
+from sparkflow.train.checkpoints.state_file import write_whole
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
+from sparkflow_runtime.protos.saver_pb2 import SaverDef
+
+if TYPE_CHECKING:
+    from sparkflow.train.saver import Saver
+
+
+def export_meta_graph(
+    filename: str | os.PathLike[str] | None = None,
+    meta_info_def: MetaGraphDef.MetaInfoDef | None = None,
+    graph_def: GraphDef | None = None,
+    saver_def: SaverDef | None = None,
+    collection_list: Sequence[str] | None = None,
+    as_text: bool = False,
+    graph: Graph | None = None,
+    export_scope: str | None = None,
+    clear_devices: bool = False,
+    clear_extraneous_savers: bool = False,
+    strip_default_attrs: bool = False,
+    save_debug_info: bool = False,
+    **kwargs: Any,
+) -> MetaGraphDef:
+    """A graph with its collections as a message, also written to a file.
+
+    Args:
+        filename: Where to write it; nowhere when None.
+        meta_info_def: What else to say of the graph, such as tags.
+        graph_def: Its nodes; all when None.
+        saver_def: The saver that belongs to it.
+        collection_list: The collections to write; all when None.
+        as_text: Write the file as text.
+        graph: The graph; the default one when None.
+        export_scope: Only the nodes of this name scope, whose name they lose.
+        clear_devices: Leave devices out.
+        clear_extraneous_savers: Leave savers out of the collections, but for this one.
+        strip_default_attrs: Leave attributes out that have their default values.
+        save_debug_info: Accepted for TensorFlow's sake; nodes carry the lines that made them.
+        **kwargs: `unbound_inputs_col_name`: the collection of what a scope reads from outside.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    message = make_meta_graph(
+        get_default_graph() if graph is None else graph,
+        graph_def=graph_def,
+        meta_info_def=meta_info_def,
+        saver_def=saver_def,
+        collection_list=collection_list,
+        export_scope=export_scope,
+        clear_devices=clear_devices,
+        clear_extraneous_savers=clear_extraneous_savers,
+        strip_default_attrs=strip_default_attrs,
+        **kwargs,
+    )
+    if filename is not None:
+        text = text_format.MessageToString(message).encode() if as_text else None
+        write_whole(os.fspath(filename), text or message.SerializeToString(deterministic=True))
+    return message
+
+
+def read_meta_graph_file(filename: str | os.PathLike[str]) -> MetaGraphDef:
+    """The graph in a file, binary or text.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    path = Path(filename)
+    if not path.is_file():
+        raise OSError(f"File {os.fspath(filename)} does not exist.")
+    content = path.read_bytes()
+    message = MetaGraphDef()
+    try:
+        message.ParseFromString(content)
+    except DecodeError:
+        try:
+            text_format.Merge(content.decode("utf-8"), message)
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            raise OSError(f"Cannot parse file {os.fspath(filename)}: {error}.") from error
+    return message
+
+
+def import_meta_graph(
+    meta_graph_or_file: MetaGraphDef | str | os.PathLike[str],
+    clear_devices: bool = False,
+    import_scope: str | None = None,
+    **kwargs: Any,
+) -> Saver | None:
+    """Adds a graph from a file or message to the default graph.
+
+    Args:
+        meta_graph_or_file: The message, or the path of a `.meta` file.
+        clear_devices: Forget the devices of the nodes.
+        import_scope: A name scope to put the nodes in.
+        **kwargs: `input_map`: tensors to use instead of nodes of the message, by name;
+            `return_elements`, `unbound_inputs_col_name`, `restore_collections_predicate`.
+
+    Returns:
+        The saver that came with the graph, or a new one for its variables; None where there are no
+        variables.
+
+    Raises:
+        OSError: There is no such file, or it is no graph.
+    """
+    return import_meta_graph_with_return_elements(
+        meta_graph_or_file, clear_devices, import_scope, **kwargs
+    )[0]
+
+
+def import_meta_graph_with_return_elements(
+    meta_graph_or_file: MetaGraphDef | str | os.PathLike[str],
+    clear_devices: bool = False,
+    import_scope: str | None = None,
+    return_elements: Sequence[str] | None = None,
+    input_map: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> tuple[Saver | None, Any]:
+    """`import_meta_graph`, with the tensors and operations asked for beside the saver."""
+    from sparkflow.train.saver import Saver, all_saveable_objects
+
+    message = (
+        meta_graph_or_file
+        if isinstance(meta_graph_or_file, MetaGraphDef)
+        else read_meta_graph_file(meta_graph_or_file)
+    )
+    graph = get_default_graph()
+    scope = graph.unique_name(import_scope, mark_as_used=False) if import_scope else None
+    _, returned = restore_meta_graph(
+        message,
+        graph,
+        clear_devices=clear_devices,
+        import_scope=import_scope,
+        input_map=input_map,
+        return_elements=return_elements,
+        **kwargs,
+    )
+    if message.HasField("saver_def"):
+        return Saver(saver_def=message.saver_def, name=scope), returned
+    if all_saveable_objects(scope=import_scope):
+        return Saver(), returned
+    return None, returned
