@@ -20,6 +20,7 @@ from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
 from sparkflow_runtime.master.running import RunningSteps
 from sparkflow_runtime.passes.fold import fold
 from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
+from sparkflow_runtime.passes.late_reads import late_reads
 from sparkflow_runtime.passes.merge import merge
 from sparkflow_runtime.passes.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
@@ -56,7 +57,7 @@ def optimise(
     """
     pruned = prune(graph, request.feeds, request.fetches, request.targets)
     infer_types(pruned)
-    needed = drop_unread(pruned, request.targets)
+    needed = drop_unread(late_reads(pruned), request.targets)
     functions = ready_functions(needed, load)
     placed = place(merge(fold(needed)), placement, graph, bodies(needed, functions))
     partitions = partition(placed)
