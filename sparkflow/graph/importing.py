@@ -74,7 +74,9 @@ def import_graph_def(
     for function in graph_def.library.function:
         graph.add_function(function.signature.name, function)
     with graph.name_scope("import" if name is None else name) as scope:
-        importer = _Importer(graph, scope, _mapped(graph, input_map or {}, source), producers)
+        importer = _Importer(
+            graph, scope, _mapped(graph, input_map or {}, source, scope), producers
+        )
         for node in importer.order(source):
             importer.add(node)
     if return_elements is None:
@@ -83,31 +85,38 @@ def import_graph_def(
 
 
 def _mapped(
-    graph: Graph, input_map: Mapping[str, Any], source: Nodes
+    graph: Graph, input_map: Mapping[str, Any], source: Nodes, scope: str
 ) -> dict[Endpoint | str, Tensor | Operation]:
     """What replaces which tensor (by endpoint), and which operation (by name).
 
     Raises:
-        ValueError: The message has, and reads, nothing of a name.
+        ValueError: The message has, and reads, nothing of a name; or a value is no tensor and there
+            is no scope to convert it in.
     """
     read = {endpoint for node in source for endpoint in node.inputs}
     waited = {name for node in source for name in node.control_inputs}
     found: dict[Endpoint | str, Tensor | Operation] = {}
     unknown = []
-    with graph.name_scope("_inputs") if input_map else graph.name_scope(None):
-        for key, value in input_map.items():
-            if key.startswith("^"):
-                element = graph.as_graph_element(value)
-                found[key[1:]] = element.op if isinstance(element, Tensor) else element
-                if key[1:] not in source and key[1:] not in waited:
-                    unknown.append(key)
-                continue
-            endpoint = _endpoint(key)
-            if endpoint.node not in source and endpoint not in read:
+    for key, value in input_map.items():
+        if key.startswith("^"):
+            element = graph.as_graph_element(value)
+            found[key[1:]] = element.op if isinstance(element, Tensor) else element
+            if key[1:] not in source and key[1:] not in waited:
                 unknown.append(key)
-            elif isinstance(value, Symbolic):
-                found[endpoint] = value._to_tensor(as_ref=True)
-            else:
+            continue
+        endpoint = _endpoint(key)
+        if endpoint.node not in source and endpoint not in read:
+            unknown.append(key)
+        elif isinstance(value, Symbolic):
+            found[endpoint] = value._to_tensor(as_ref=True)
+        elif not scope:
+            raise ValueError(
+                "tf.import_graph_def() requires a non-empty `name` if `input_map` contains "
+                f"non-Tensor values, got {value!r} for {key!r}. Call tf.convert_to_tensor() on it "
+                "before."
+            )
+        else:
+            with graph.name_scope("_inputs"):
                 found[endpoint] = graph.convert(value)
     if unknown:
         raise ValueError(

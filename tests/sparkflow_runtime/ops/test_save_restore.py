@@ -1,4 +1,4 @@
-"""SaveV2, RestoreV2, Save, SaveSlices, Restore, RestoreSlice, MergeV2Checkpoints and their names."""
+"""SaveV2, RestoreV2, Save, SaveSlices, Restore, RestoreSlice, MergeV2Checkpoints, names."""
 
 import numpy as np
 import pytest
