@@ -155,6 +155,8 @@ class RunningSteps:
         first = _first_cause(failures)
         with self._lock:
             reason = self._reasons[step_id]
+        if isinstance(reason, CancelledError) and isinstance(first, CancelledError):
+            return first if first.located else reason  # it says what was waiting
         return reason if reason is not None and isinstance(first, _DERIVED) else first
 
     def _finish(self, step_id: int, error: OpError) -> None:

@@ -206,7 +206,7 @@ class PriorityQueueV2(_MakesQueue):
     def components(self, attrs: Mapping[str, Any]) -> tuple[list[dtypes.DType], list[Shape]]:
         """The priority and what the attributes say."""
         types, given = super().components(attrs)
-        return [dtypes.int64, *types], [(), *given]
+        return [dtypes.int64, *types], [(), *(given or [None] * len(types))]
 
     def make_state(self, name: str, node: NodeView) -> QueueState:
         """Least first."""
@@ -388,6 +388,31 @@ class QueueIsClosedV2(_QueueOp):
     def compute(self, xp: Any, handle: Queue) -> Array:
         """True even while elements are left in it."""
         return np.bool_(handle.is_closed)
+
+
+@register
+class SelectHandle(_QueueOp):
+    """One of several handles. Ours, for `QueueBase.from_list`."""
+
+    inputs = "index: int32, handles: N * resource"
+    outputs = "handle: resource"
+    attrs = {"N": int_attr(minimum=1)}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def compute(self, xp: Any, index: Array, *handles: Queue) -> Queue:
+        """The handle at `index`.
+
+        Raises:
+            InvalidArgumentError: There is none.
+        """
+        if not 0 <= int(index) < len(handles):
+            raise InvalidArgumentError(
+                message=f"index {int(index)} is not in [0, {len(handles)}), the queues given"
+            )
+        return handles[int(index)]
 
 
 def _by_reference(op: type[Op]) -> None:

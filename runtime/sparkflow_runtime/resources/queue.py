@@ -35,6 +35,7 @@ class Operation:
     Attributes:
         elements: What is still to be put in, or what was taken out so far.
         wanted: How many elements are still to be taken out.
+        takes: Whether this is a request to take elements out.
         closes: Whether this is a request to close.
         allow_fewer: Whether a closed queue may answer with the elements it has left.
         done: Whether the request is over, with `error` or without.
@@ -42,10 +43,16 @@ class Operation:
 
     elements: deque[Element] = field(default_factory=deque)
     wanted: int = 0
+    takes: bool = False
     closes: bool = False
     allow_fewer: bool = False
     done: bool = False
     error: OpError | None = None
+
+    @property
+    def kind(self) -> str:
+        """What error texts call it."""
+        return "Close" if self.closes else "Dequeue" if self.takes else "Enqueue"
 
     def fail(self, error: OpError) -> None:
         """Ends the request with an error."""
@@ -182,7 +189,9 @@ class QueueState:
 
     def dequeue(self, count: int, allow_fewer: bool = False) -> Operation:
         """Asks for `count` elements; for at least one if `allow_fewer` and the queue is closed."""
-        return self._submit(self._dequeues, Operation(wanted=count, allow_fewer=allow_fewer))
+        return self._submit(
+            self._dequeues, Operation(wanted=count, takes=True, allow_fewer=allow_fewer)
+        )
 
     def close(self, cancel_pending_enqueues: bool) -> Operation:
         """Asks to close, after the enqueue operations that wait or instead of them."""
@@ -410,11 +419,13 @@ class Queue:
     def _run(self, operation: Operation, step: Cancellation) -> Operation:
         try:
             wait_for(self._changed, lambda: True if operation.done else None, step)
-        except BaseException:
+        except BaseException as error:
             with self._changed:
                 if not operation.done:
                     self._state.withdraw(operation)
                     self._changed.notify_all()
+            if isinstance(error, CancelledError):
+                raise CancelledError(message=f"{operation.kind} operation was cancelled") from error
             raise
         if operation.error is not None:
             raise operation.error
@@ -458,7 +469,7 @@ def _stack(values: Sequence[Any], dtype: DType, shape: Shape) -> Any:
     if None in shape:
         stacked = np.full((len(values), *row), b"" if dtype is string else 0, dtype.as_numpy_dtype)
         for index, value in enumerate(values):
-            stacked[(index, *map(slice, np.shape(value)))] = value
+            stacked[index][tuple(map(slice, np.shape(value)))] = value
         return stacked
     stacked = np.empty((len(values), *row), dtype.as_numpy_dtype)
     for index, value in enumerate(values):

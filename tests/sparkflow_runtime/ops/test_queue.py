@@ -204,5 +204,14 @@ def test_what_only_the_queue_knows_is_checked_at_run_time(g):
 
 def test_queues_are_stateful_and_live_on_the_cpu():
     ops = [op for op in registry.all_ops() if type(op).__module__ == queue.__name__]
-    assert len(ops) == 24
+    assert len(ops) == 25
     assert all(op.stateful and set(op.kernels) == {"CPU"} for op in ops)
+
+
+def test_a_queue_is_selected_from_several(g):
+    handles = [new_queue(g, name=name) for name in "ab"]
+    put(g, handles[1], 5)
+    selected = g.SelectHandle(np.int32(1), handles)
+    assert selected.value is handles[1].value
+    with pytest.raises(InvalidArgumentError, match=r"index 2 is not in \[0, 2\)"):
+        g.SelectHandle(np.int32(2), handles)
