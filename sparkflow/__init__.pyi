@@ -24,6 +24,7 @@ from . import (
     python_io as python_io,
     random as random,
     resource_loader as resource_loader,
+    strings as strings,
     summary as summary,
     sysconfig as sysconfig,
     test as test,
@@ -150,6 +151,11 @@ from .initializers import (
 )
 from .logging import (
     get_logger as get_logger,
+)
+from .ops.accumulators import (
+    ConditionalAccumulator as ConditionalAccumulator,
+    ConditionalAccumulatorBase as ConditionalAccumulatorBase,
+    SparseConditionalAccumulator as SparseConditionalAccumulator,
 )
 from .ops.aliases import (
     mul as mul,
@@ -341,6 +347,10 @@ from .ops.linalg import (
     norm as norm,
     tensordot as tensordot,
 )
+from .ops.morphology import (
+    extract_image_patches as extract_image_patches,
+    extract_volume_patches as extract_volume_patches,
+)
 from .ops.random import (
     multinomial as multinomial,
     random_normal as random_normal,
@@ -397,6 +407,13 @@ from .ops.scattering import (
     tensor_scatter_sub as tensor_scatter_sub,
     tensor_scatter_update as tensor_scatter_update,
 )
+from .ops.script import (
+    custom_gradient as custom_gradient,
+    grad_pass_through as grad_pass_through,
+    numpy_function as numpy_function,
+    py_func as py_func,
+    recompute_grad as recompute_grad,
+)
 from .ops.sorting import (
     argsort as argsort,
     listdiff as listdiff,
@@ -423,6 +440,24 @@ from .ops.state import (
     scatter_nd_update as scatter_nd_update,
     scatter_sub as scatter_sub,
     scatter_update as scatter_update,
+)
+from .ops.strings import (
+    as_string as as_string,
+    decode_base64 as decode_base64,
+    decode_compressed as decode_compressed,
+    decode_raw as decode_raw,
+    encode_base64 as encode_base64,
+    fingerprint as fingerprint,
+    reduce_join as reduce_join,
+    regex_replace as regex_replace,
+    string_join as string_join,
+    string_split as string_split,
+    string_strip as string_strip,
+    string_to_hash_bucket as string_to_hash_bucket,
+    string_to_hash_bucket_fast as string_to_hash_bucket_fast,
+    string_to_hash_bucket_strong as string_to_hash_bucket_strong,
+    string_to_number as string_to_number,
+    substr as substr,
 )
 from .protos import (
     AttrValue as AttrValue,

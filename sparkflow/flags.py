@@ -72,7 +72,7 @@ class _LazyFlags:
         return parsed
 
 
-FLAGS = _LazyFlags(_flags.FLAGS)
+FLAGS = _LazyFlags(_flags.FLAGS)  # type: ignore[assignment]  # stands in for it
 
 
 def _with_old_names(define: Callable[..., Any]) -> Callable[..., Any]:

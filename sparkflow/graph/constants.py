@@ -47,6 +47,8 @@ def constant_array(value: Any, dtype: DType | None = None) -> Array:
         return _strings(value, array, dtype)
     if dtype is None:
         return _preferred(array)
+    if dtype is dtypes.string and not array.size:
+        return np.empty(array.shape, np.object_)
     if dtype is dtypes.string or (
         array.size and array.dtype.kind not in _ACCEPTED_KINDS[np.dtype(dtype.as_numpy_dtype).kind]
     ):

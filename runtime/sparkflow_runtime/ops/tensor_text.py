@@ -44,8 +44,8 @@ def edge_elements(array: HostArray, count: int) -> str:
     """
 
     def nested(part: HostArray, depth: int) -> str:
-        if not part.ndim:
-            return _element(part[()], quoted=True)
+        if not np.ndim(part):  # of a vector of strings: bytes
+            return _element(part[()] if isinstance(part, np.ndarray) else part, quoted=True)
         gap = "\n" * (part.ndim - 1) + " " * (depth + 1) if part.ndim > 1 else " "
         if count == -1 or len(part) <= 2 * count:
             entries = [nested(each, depth + 1) for each in part]

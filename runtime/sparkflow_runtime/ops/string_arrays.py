@@ -1,0 +1,67 @@
+"""String tensors as arrays of Python bytes: mapping, broadcasting, reading text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.shapes import Shape
+
+
+class StringOp(Op):
+    """An op on strings: it runs on the host and has no gradient. One output, shaped as input 0."""
+
+    kernels: ClassVar = {"CPU": None}
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """The shape of the first input."""
+        return [node.shapes[0]]
+
+
+def array_of(values: Iterable[Any], shape: tuple[int, ...]) -> Array:
+    """A string tensor of this shape from its elements in order."""
+    flat = list(values)
+    result = np.empty(len(flat), np.object_)
+    for index, value in enumerate(flat):
+        result[index] = value
+    return result.reshape(shape)
+
+
+def strings_of(array: Array) -> list[bytes]:
+    """The elements of a string tensor in order."""
+    flat: list[bytes] = np.asarray(array, np.object_).ravel().tolist()
+    return flat
+
+
+def mapped(function: Callable[[bytes], Any], array: Array, dtype: Any = np.object_) -> Array:
+    """`function` of every element, in the same shape."""
+    results = [function(each) for each in strings_of(array)]
+    if dtype is np.object_:
+        return array_of(results, np.shape(array))
+    return np.array(results, dtype).reshape(np.shape(array))
+
+
+def scalar_text(array: Array, name: str) -> bytes:
+    """The value of an input that must be one string.
+
+    Raises:
+        InvalidArgumentError: It is not of rank 0.
+    """
+    if np.ndim(array):
+        raise InvalidArgumentError(message=f"{name} must be scalar, but received {np.shape(array)}")
+    return strings_of(array)[0]
+
+
+def text_of(data: bytes) -> str:
+    """Bytes for an error message."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def char_starts(data: bytes) -> list[int]:
+    """Where the characters of UTF-8 begin; every byte that continues none begins one."""
+    return [index for index, byte in enumerate(data) if byte & 0xC0 != 0x80]

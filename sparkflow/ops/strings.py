@@ -1,0 +1,489 @@
+"""`tf.strings`: joining, splitting and changing strings. Unicode is in `unicode`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
+from sparkflow.graph.sparse_tensor import SparseTensor
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.spelling import either
+from sparkflow_runtime.dtypes import float32, int32, string
+
+
+def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
+    """Elements joined with a separator.
+
+    Args:
+        inputs: A list of string tensors, each of the common shape or a scalar.
+        separator: Put between.
+        name: The node's name.
+    """
+    values = [convert_to_tensor(each, string) for each in inputs]
+    joined: Tensor = apply_op("StringJoin", values, separator=separator, name=name)
+    return joined
+
+
+def string_split(
+    source: Any,
+    sep: str | None = None,
+    skip_empty: bool = True,
+    delimiter: str | None = None,
+    result_type: str = "SparseTensor",
+    name: str | None = None,
+) -> SparseTensor:
+    """Strings split at any character of a delimiter.
+
+    Args:
+        source: [n] strings.
+        sep: Each character of it separates; "" splits into bytes. A space when not given.
+        skip_empty: Leave out parts without characters.
+        delimiter: The older name of `sep`.
+        result_type: `SparseTensor`.
+        name: Name scope of the nodes.
+
+    Returns:
+        A sparse [n, most parts] matrix of strings.
+
+    Raises:
+        ValueError: Another result type, or both names.
+    """
+    _require_sparse(result_type)
+    mark = either("sep", sep, "delimiter", delimiter)
+    with name_scope(name, "StringSplit", [source]):
+        values = convert_to_tensor(source, string)
+        marks = convert_to_tensor(" " if mark is None else mark, string)
+        return SparseTensor(*apply_op("StringSplit", values, marks, skip_empty=skip_empty))
+
+
+def string_split_v2(
+    input: Any = None,
+    sep: str | None = None,
+    maxsplit: int = -1,
+    result_type: str = "SparseTensor",
+    source: Any = None,
+    name: str | None = None,
+) -> SparseTensor:
+    """Strings split at a separator as Python's `split` does.
+
+    Args:
+        input: [n] strings, or one.
+        sep: The separator; white space when None or "".
+        maxsplit: How often at most; -1 for no limit.
+        result_type: `SparseTensor`.
+        source: The older name of `input`.
+        name: Name scope of the nodes.
+
+    Returns:
+        A sparse [n, most parts] matrix of strings.
+
+    Raises:
+        ValueError: Another result type.
+    """
+    _require_sparse(result_type)
+    given = either("input", input, "source", source)
+    with name_scope(name, "StringSplit", [given]):
+        values = convert_to_tensor(given, string)
+        if values.shape.ndims == 0:
+            values = convert_to_tensor([values])
+        mark = convert_to_tensor("" if sep is None else sep, string)
+        return SparseTensor(*apply_op("StringSplitV2", values, mark, maxsplit=maxsplit))
+
+
+def _require_sparse(result_type: str) -> None:
+    if result_type != "SparseTensor":
+        raise ValueError(
+            "result_type must be 'SparseTensor', as there is no RaggedTensor here; "
+            f"got {result_type!r}"
+        )
+
+
+def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+    """Parts of strings, with broadcasting.
+
+    Args:
+        input: Strings.
+        pos: Where they start; below 0 from the end.
+        len: How much is taken at most.
+        name: The node's name.
+        unit: `BYTE` or `UTF8_CHAR`.
+    """
+    part: Tensor = apply_op("Substr", input, pos, len, unit=unit, name=name)
+    return part
+
+
+def as_string(
+    input: Any,
+    precision: int = -1,
+    scientific: bool = False,
+    shortest: bool = False,
+    width: int = -1,
+    fill: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """The texts of numbers.
+
+    Args:
+        input: Numbers or bools.
+        precision: Digits after the point, of floats.
+        scientific: With an exponent.
+        shortest: With or without one, whichever is shorter.
+        width: The least number of characters.
+        fill: What is put before: "", " ", "0", "+" or "-" (behind).
+        name: The node's name.
+    """
+    texts: Tensor = apply_op(
+        "AsString",
+        input,
+        precision=precision,
+        scientific=scientific,
+        shortest=shortest,
+        width=width,
+        fill=fill,
+        name=name,
+    )
+    return texts
+
+
+def string_to_number(
+    string_tensor: Any = None, out_type: Any = float32, name: str | None = None, input: Any = None
+) -> Tensor:
+    """The numbers that strings mean.
+
+    Args:
+        string_tensor: Strings.
+        out_type: float32, float64, int32 or int64.
+        name: The node's name.
+        input: The newer name of `string_tensor`.
+    """
+    given = either("input", input, "string_tensor", string_tensor)
+    numbers: Tensor = apply_op("StringToNumber", given, out_type=out_type, name=name)
+    return numbers
+
+
+def string_to_hash_bucket(
+    string_tensor: Any = None,
+    num_buckets: int | None = None,
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """The bucket of each string by TensorFlow's first hash; use the fast one in new programs."""
+    given = either("input", input, "string_tensor", string_tensor)
+    buckets: Tensor = apply_op("StringToHashBucket", given, num_buckets=num_buckets, name=name)
+    return buckets
+
+
+def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
+    """The bucket of each string by farmhash, int64 in [0, num_buckets)."""
+    buckets: Tensor = apply_op("StringToHashBucketFast", input, num_buckets=num_buckets, name=name)
+    return buckets
+
+
+def string_to_hash_bucket_strong(
+    input: Any, num_buckets: int, key: Sequence[int], name: str | None = None
+) -> Tensor:
+    """The bucket of each string by SipHash with a key of two integers."""
+    buckets: Tensor = apply_op(
+        "StringToHashBucketStrong", input, num_buckets=num_buckets, key=list(key), name=name
+    )
+    return buckets
+
+
+def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
+    """The farmhash of each row: [rows, 8] uint8."""
+    hashes: Tensor = apply_op("Fingerprint", data, method, name=name)
+    return hashes
+
+
+def regex_replace(
+    input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
+) -> Tensor:
+    r"""Strings with what matches replaced.
+
+    Args:
+        input: Strings.
+        pattern: A regular expression as RE2 reads it.
+        rewrite: The replacement; `\1` to `\9` are groups, `\0` is all of the match.
+        replace_global: Every match, else the first.
+        name: The node's name.
+    """
+    replaced: Tensor
+    if isinstance(pattern, str) and isinstance(rewrite, str):
+        replaced = apply_op(
+            "StaticRegexReplace",
+            input,
+            pattern=pattern,
+            rewrite=rewrite,
+            replace_global=replace_global,
+            name=name,
+        )
+    else:
+        replaced = apply_op(
+            "RegexReplace", input, pattern, rewrite, replace_global=replace_global, name=name
+        )
+    return replaced
+
+
+def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
+    """Whether all of each string matches a regular expression, as RE2 reads it."""
+    matches: Tensor
+    if isinstance(pattern, str):
+        matches = apply_op("StaticRegexFullMatch", input, pattern=pattern, name=name)
+    else:
+        matches = apply_op("RegexFullMatch", input, pattern, name=name)
+    return matches
+
+
+def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
+    """In lower case: letters of ASCII, or of Unicode where `encoding` is "utf-8"."""
+    lower: Tensor = apply_op("StringLower", input, encoding=encoding, name=name)
+    return lower
+
+
+def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
+    """In upper case: letters of ASCII, or of Unicode where `encoding` is "utf-8"."""
+    upper: Tensor = apply_op("StringUpper", input, encoding=encoding, name=name)
+    return upper
+
+
+def string_strip(input: Any, name: str | None = None) -> Tensor:
+    """Without white space at both ends."""
+    stripped: Tensor = apply_op("StringStrip", input, name=name)
+    return stripped
+
+
+def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+    """How many bytes (`BYTE`) or characters (`UTF8_CHAR`) each string has, int32."""
+    length: Tensor = apply_op("StringLength", input, unit=unit, name=name)
+    return length
+
+
+def string_format(
+    template: str,
+    inputs: Any,
+    placeholder: str = "{}",
+    summarize: int = 3,
+    name: str | None = None,
+) -> Tensor:
+    """A template with the texts of tensors in place of its placeholders.
+
+    Args:
+        template: Text.
+        inputs: A tensor or a list of tensors, one per placeholder.
+        placeholder: What is replaced.
+        summarize: How many entries of each axis are shown at both ends; -1 for all.
+        name: The node's name.
+
+    Raises:
+        ValueError: There are not as many placeholders as inputs.
+    """
+    values = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    if template.count(placeholder) != len(values):
+        raise ValueError(
+            f"The template expects {template.count(placeholder)} tensors, but the inputs only has "
+            f"{len(values)}. Please ensure the number of placeholders in template matches inputs "
+            "length."
+        )
+    text: Tensor = apply_op(
+        "StringFormat",
+        [convert_to_tensor(each) for each in values],
+        template=template,
+        placeholder=placeholder,
+        summarize=summarize,
+        name=name,
+    )
+    return text
+
+
+def reduce_join(
+    inputs: Any,
+    axis: Any = None,
+    keep_dims: bool | None = None,
+    separator: str = "",
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """Strings joined along axes.
+
+    Args:
+        inputs: Strings.
+        axis: One axis or several, of which the first changes fastest; all when None.
+        keep_dims: The older name of `keepdims`.
+        separator: Put between.
+        name: The node's name.
+        reduction_indices: The older name of `axis`.
+        keepdims: Keep the axes, with size 1.
+    """
+    values = convert_to_tensor(inputs, string)
+    axes = either("axis", axis, "reduction_indices", reduction_indices)
+    if axes is None:
+        rank = values.shape.ndims
+        if rank is not None:
+            axes = list(range(rank - 1, -1, -1))
+        else:
+            counted = apply_op("Rank", values)
+            axes = apply_op("Range", apply_op("Sub", counted, 1), -1, -1)
+    keep = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
+    joined: Tensor = apply_op(
+        "ReduceJoin",
+        values,
+        convert_to_tensor(axes, int32),
+        keep_dims=keep,
+        separator=separator,
+        name=name,
+    )
+    return joined
+
+
+def unsorted_segment_join(
+    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+) -> Tensor:
+    """Strings of the same segment joined, in their order."""
+    joined: Tensor = apply_op(
+        "UnsortedSegmentJoin", inputs, segment_ids, num_segments, separator=separator, name=name
+    )
+    return joined
+
+
+def ngrams(
+    data: Any,
+    ngram_width: Any,
+    separator: str = " ",
+    pad_values: Any = None,
+    padding_width: int | None = None,
+    preserve_short_sequences: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Runs of neighbouring strings, joined.
+
+    Args:
+        data: [..., n] strings.
+        ngram_width: How many are joined: an integer or several.
+        separator: Put between.
+        pad_values: A text put at both ends, or a pair of texts; nothing when None.
+        padding_width: How often it is put there; one less than the width when None.
+        preserve_short_sequences: Give a row that is too short as one.
+        name: Name scope of the nodes.
+
+    Returns:
+        [..., number of n-grams] strings.
+
+    Raises:
+        ValueError: A width below 1, or a rank that is unknown or 0.
+        TypeError: `pad_values` are not texts.
+    """
+    left, right = _pads(pad_values)
+    widths = list(ngram_width) if isinstance(ngram_width, list | tuple) else [ngram_width]
+    if min(widths, default=1) < 1:
+        raise ValueError(f"All ngram_widths must be greater than 0. Got {ngram_width}")
+    if padding_width is not None and padding_width < 0:
+        raise ValueError(f"padding_width must be non-negative. Got {padding_width}")
+    pad_width = -1 if padding_width is None else padding_width
+    if pad_values is None:
+        pad_width = 0
+    with name_scope(name, "StringNGrams", [data]):
+        values = convert_to_tensor(data, string)
+        if not values.shape.ndims:
+            raise ValueError(f"ngrams expects data of known rank above 0, got {values.shape}")
+        sizes = apply_op("Shape", values)
+        flat = apply_op("Reshape", values, [-1])
+        length = apply_op("StridedSlice", sizes, [-1], [0], [1], end_mask=1, shrink_axis_mask=1)
+        total = apply_op("Size", values)
+        splits = apply_op("Range", 0, apply_op("AddV2", total, 1), apply_op("Maximum", length, 1))
+        found, _ = apply_op(
+            "StringNGrams",
+            flat,
+            apply_op("Cast", splits, DstT="int64"),
+            separator=separator,
+            ngram_widths=widths,
+            left_pad=left,
+            right_pad=right,
+            pad_width=pad_width,
+            preserve_short_sequences=preserve_short_sequences,
+        )
+        head = apply_op("StridedSlice", sizes, [0], [-1], [1], begin_mask=1)
+        shaped: Tensor = apply_op("Reshape", found, apply_op("ConcatV2", [head, [-1]], 0))
+        return shaped
+
+
+def _pads(pad_values: Any) -> tuple[str, str]:
+    if pad_values is None:
+        return "", ""
+    if isinstance(pad_values, str):
+        return pad_values, pad_values
+    if isinstance(pad_values, list | tuple) and len(pad_values) == 2:
+        left, right = pad_values
+        if isinstance(left, str) and isinstance(right, str):
+            return left, right
+    raise TypeError(f"pad_values must be a string, tuple of strings, or None, got {pad_values!r}")
+
+
+def bytes_split(input: Any, name: str | None = None) -> Tensor:
+    """The bytes of one string, as strings.
+
+    Args:
+        input: A scalar string.
+        name: Name scope of the nodes.
+
+    Raises:
+        ValueError: `input` is no scalar: the rows of several would differ in length.
+    """
+    with name_scope(name, "StringsByteSplit", [input]):
+        value = convert_to_tensor(input, string)
+        _require_scalar(value, "bytes_split")
+        places = apply_op("Range", 0, apply_op("StringLength", value), 1)
+        parts: Tensor = apply_op("Substr", value, places, apply_op("OnesLike", places))
+        return parts
+
+
+def _require_scalar(value: Tensor, function: str) -> None:
+    if value.shape.ndims != 0:
+        raise ValueError(
+            f"tf.strings.{function} takes one string here, got shape {value.shape}: sparkflow has "
+            "no RaggedTensor to hold rows of different lengths"
+        )
+
+
+def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
+    """Bytes in base 64 of the alphabet for URLs, with `=` at the end if `pad`."""
+    encoded: Tensor = apply_op("EncodeBase64", input, pad=pad, name=name)
+    return encoded
+
+
+def decode_base64(input: Any, name: str | None = None) -> Tensor:
+    """The bytes that `encode_base64` was given."""
+    decoded: Tensor = apply_op("DecodeBase64", input, name=name)
+    return decoded
+
+
+def decode_raw(
+    input_bytes: Any = None,
+    out_type: Any = None,
+    little_endian: bool = True,
+    name: str | None = None,
+    bytes: Any = None,
+) -> Tensor:
+    """The bytes of strings as numbers, along a new last axis.
+
+    Args:
+        input_bytes: Strings of the same length.
+        out_type: The dtype of the numbers.
+        little_endian: The order of their bytes.
+        name: The node's name.
+        bytes: The older name of `input_bytes`.
+    """
+    given = either("input_bytes", input_bytes, "bytes", bytes)
+    numbers: Tensor = apply_op(
+        "DecodeRaw", given, out_type=out_type, little_endian=little_endian, name=name
+    )
+    return numbers
+
+
+def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
+    """Strings expanded: "", "ZLIB" or "GZIP"."""
+    expanded: Tensor = apply_op(
+        "DecodeCompressed", bytes, compression_type=compression_type, name=name
+    )
+    return expanded
