@@ -19,6 +19,10 @@ from sparkflow.train.checkpoints.state_file import (
     update_checkpoint_state,
 )
 from sparkflow.train.cluster_spec import ClusterSpec
+from sparkflow.train.coordinator import (
+    Coordinator,
+    LooperThread,
+)
 from sparkflow.train.decay import (
     cosine_decay,
     cosine_decay_restarts,
@@ -41,6 +45,11 @@ from sparkflow.train.proximal import (
     ProximalAdagradOptimizer,
     ProximalGradientDescentOptimizer,
 )
+from sparkflow.train.queue_runner import (
+    QueueRunner,
+    add_queue_runner,
+    start_queue_runners,
+)
 from sparkflow.train.rmsprop import RMSPropOptimizer
 from sparkflow.train.saver import Saver
 from sparkflow.train.server import Server
@@ -54,6 +63,9 @@ from sparkflow.train.step_counter import (
 from sparkflow_runtime.events.event_file import read_events as summary_iterator
 from sparkflow_runtime.protos.checkpoint_state_pb2 import CheckpointState
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef, JobDef
+from sparkflow_runtime.protos.queue_runner_pb2 import (
+    QueueRunnerDef,
+)
 from sparkflow_runtime.protos.saver_pb2 import SaverDef
 from sparkflow_runtime.protos.tensorflow_server_pb2 import ServerDef
 
@@ -65,20 +77,25 @@ __all__ = [
     "CheckpointState",
     "ClusterDef",
     "ClusterSpec",
+    "Coordinator",
     "ExponentialMovingAverage",
     "FtrlOptimizer",
     "GradientDescentOptimizer",
     "JobDef",
+    "LooperThread",
     "MomentumOptimizer",
     "Optimizer",
     "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer",
+    "QueueRunner",
+    "QueueRunnerDef",
     "RMSPropOptimizer",
     "Saver",
     "SaverDef",
     "Server",
     "ServerDef",
     "SummaryWriter",
+    "add_queue_runner",
     "assert_global_step",
     "checkpoint_exists",
     "cosine_decay",
@@ -103,6 +120,7 @@ __all__ = [
     "polynomial_decay",
     "remove_checkpoint",
     "replica_device_setter",
+    "start_queue_runners",
     "summary_iterator",
     "update_checkpoint_state",
 ]
