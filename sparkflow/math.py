@@ -3,7 +3,6 @@
 from sparkflow.ops import special
 from sparkflow.ops.activation import (
     in_top_k,
-    l2_normalize,
     log_softmax,
     softmax,
     softplus,
@@ -95,6 +94,7 @@ from sparkflow.ops.histogram import (
     bincount,
     confusion_matrix,
 )
+from sparkflow.ops.normalization import l2_normalize
 from sparkflow.ops.reduction import (
     argmax,
     argmin,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise, reduction
 from sparkflow.ops.random import random_uniform
 from sparkflow.ops.spelling import either
-from sparkflow_runtime.dtypes import float16, float32
+from sparkflow_runtime.dtypes import float32
 
 
 def relu(features: Any, name: str | None = None) -> Tensor:
@@ -154,65 +153,6 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     return result
 
 
-def l2_normalize(
-    x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None
-) -> Tensor:
-    """`x` divided by its euclidean norm along `axis`, at least √`epsilon`."""
-    axis = either("axis", axis, "dim", dim)
-    graph = graph_of((x,))
-    with graph.as_default(), graph.name_scope(name or "l2_normalize") as scope:
-        tensor = convert_to_tensor(x, name="x")
-        squares = reduction.reduce_sum(elementwise.square(tensor), axis, keepdims=True)
-        inverse = elementwise.rsqrt(elementwise.maximum(squares, epsilon))
-        return elementwise.multiply(tensor, inverse, name=scope)
-
-
-def moments(
-    x: Any,
-    axes: Sequence[int],
-    shift: Any = None,
-    name: str | None = None,
-    keep_dims: bool | None = None,
-    keepdims: bool | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The mean and the variance of `x` over `axes`; float16 is computed in float32."""
-    keep = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
-    graph = graph_of((x,))
-    with graph.as_default(), graph.name_scope(name or "moments"):
-        given = convert_to_tensor(x, name="x")
-        half = given.dtype.base is float16
-        y = elementwise.cast(given, float32) if half else given
-        mean = reduction.reduce_mean(y, axes, keepdims=True, name="mean")
-        squares = elementwise.squared_difference(y, apply_op("StopGradient", mean))
-        variance = reduction.reduce_mean(squares, axes, keepdims=True, name="variance")
-        results = [mean, variance]
-        if not keep:
-            results = [arrays.squeeze(each, list(axes)) for each in results]
-        if half:
-            results = [elementwise.cast(each, float16) for each in results]
-        return results[0], results[1]
-
-
-def batch_normalization(
-    x: Any,
-    mean: Any,
-    variance: Any,
-    offset: Any,
-    scale: Any,
-    variance_epsilon: float,
-    name: str | None = None,
-) -> Tensor:
-    """(x - mean) / √(variance + epsilon) * scale + offset; `scale` and `offset` may be None."""
-    graph = graph_of((x, mean, variance))
-    with graph.as_default(), graph.name_scope(name or "batchnorm"):
-        inverse = elementwise.rsqrt(convert_to_tensor(variance) + variance_epsilon)
-        if scale is not None:
-            inverse = inverse * scale
-        shift = -mean * inverse if offset is None else offset - mean * inverse
-        result: Tensor = x * inverse + shift
-        return result
-
-
 class TopKV2(NamedTuple):
     """What `top_k` gives."""
 
@@ -247,3 +187,31 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
         tensor = convert_to_tensor(value, name="value")
         zero = graph.convert(np.zeros((), tensor.dtype.as_numpy_dtype), None, "zero")
         return reduction.reduce_mean(elementwise.cast(apply_op("Equal", tensor, zero), float32))
+
+
+def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+    """relu(matmul(x, weights) + biases)."""
+    graph = graph_of((x, weights, biases))
+    with graph.as_default(), graph.name_scope(name or "relu_layer") as scope:
+        return relu(bias_add(apply_op("MatMul", x, weights), biases), name=scope)
+
+
+def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
+    """relu(x) beside relu(-x) along `axis` (Shang et al. 2016)."""
+    graph = graph_of((features,))
+    with graph.as_default(), graph.name_scope(name or "CRelu") as scope:
+        tensor = convert_to_tensor(features, name="features")
+        both = arrays.concat([tensor, -tensor], axis, name=scope)
+        return relu(both)
+
+
+def swish(features: Any, beta: Any = 1.0) -> Tensor:
+    """X · sigmoid(beta · x) (Ramachandran et al. 2017)."""
+    graph = graph_of((features, beta))
+    with graph.as_default(), graph.name_scope("swish"):
+        tensor = convert_to_tensor(features, name="features")
+        scaled = tensor if isinstance(beta, int | float) and beta == 1 else tensor * beta
+        return elementwise.multiply(tensor, elementwise.sigmoid(scaled))
+
+
+silu = swish

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
@@ -198,6 +199,37 @@ def weighted_cross_entropy_with_logits(
         weight = 1 + (pos_weight - 1) * z
         log_term = elementwise.log1p(elementwise.exp(-abs(x))) + apply_op("Relu", -x)
         return elementwise.add((1 - z) * x, weight * log_term, name=scope)
+
+
+def log_poisson_loss(
+    targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None
+) -> Tensor:
+    """The negative log likelihood of counts under Poisson distributions, elementwise.
+
+    Args:
+        targets: The counts, of the dtype of `log_input`.
+        log_input: The logarithms of the expected counts.
+        compute_full_loss: Add Stirling's approximation of log(targets!), constant in `log_input`.
+        name: Name of the scope.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    graph = graph_of((log_input, targets))
+    with graph.as_default(), graph.name_scope(name or "log_poisson_loss"):
+        x = convert_to_tensor(log_input, name="log_input")
+        z = convert_to_tensor(targets, name="targets")
+        if not x.shape.is_compatible_with(z.shape):
+            raise ValueError(
+                f"log_input and targets must have the same shape ({x.shape} vs {z.shape})"
+            )
+        result: Tensor = elementwise.exp(x) - x * z
+        if compute_full_loss:
+            zeros, ones = apply_op("ZerosLike", z), apply_op("OnesLike", z)
+            stirling = z * elementwise.log(z) - z + 0.5 * elementwise.log((2.0 * math.pi) * z)
+            between = apply_op("LogicalAnd", z >= zeros, z <= ones)
+            result = result + apply_op("Select", between, zeros, stirling)
+        return result
 
 
 def _named(function: str, sentinel: Any, labels: Any, logits: Any) -> None:

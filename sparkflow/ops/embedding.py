@@ -1,14 +1,18 @@
-"""Looking up rows of tables."""
+"""Looking up rows of tables, in one piece or in shards; `sparse_embedding` combines them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.graph.scopes import graph_of
+import numpy as np
+
+from sparkflow.graph.scopes import apply_op, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays
+from sparkflow.ops import arrays, constants, elementwise, reduction
 from sparkflow.ops.clip import clip_by_norm
 from sparkflow.ops.control import identity
+from sparkflow.variables.partitioned import PartitionedVariable
+from sparkflow_runtime.dtypes import int32
 
 
 def embedding_lookup(
@@ -22,30 +26,89 @@ def embedding_lookup(
     """The rows of a table at `ids`: `ids.shape + params.shape[1:]`. Its gradient is sparse.
 
     Args:
-        params: A variable or tensor with a row per id, or a list of one.
+        params: A variable or tensor with a row per id; a list of shards, or a partitioned variable.
         ids: Integers of any shape.
-        partition_strategy: Of no effect for a table in one piece.
+        partition_strategy: How ids are spread over shards. `mod`: id i is row i // n of shard
+            i % n. `div`: in runs of equal length, the first shards longer by one.
         name: Name of the scope.
         validate_indices: Accepted for TensorFlow's sake.
         max_norm: Scale rows down to this euclidean norm.
 
     Raises:
-        ValueError: `params` is empty, or a table in several pieces.
+        ValueError: `params` is empty, or the strategy another.
     """
+    if isinstance(params, PartitionedVariable):
+        params = list(params)
     tables = list(params) if isinstance(params, list | tuple) else [params]
-    if len(tables) != 1:
-        raise ValueError(
-            f"tf.nn.embedding_lookup takes a table in one piece, got {len(tables)} pieces"
-        )
-    table = tables[0]
-    graph = graph_of((table, ids))
+    if not tables or any(each is None for each in tables):
+        raise ValueError("Need at least one param")
+    graph = graph_of((*tables, ids))
     with graph.as_default(), graph.name_scope(name or "embedding_lookup") as scope:
         indices = graph.convert(ids, None, "ids")
-        # Beside the table: only the rows travel.
-        with graph.colocate_with(table):
-            rows = arrays.gather(table, indices, name=scope)
-        if max_norm is not None:
-            axes = list(range(len(indices.shape), len(rows.shape)))
-            rows = clip_by_norm(rows, max_norm, axes)
-        result: Tensor = identity(rows)
-        return result
+        if len(tables) == 1:
+            # Beside the table: only the rows travel.
+            with graph.colocate_with(tables[0]):
+                rows = arrays.gather(tables[0], indices, name=scope)
+                result: Tensor = identity(_clipped(rows, indices, max_norm))
+            return result
+        return _from_shards(tables, indices, partition_strategy, max_norm)
+
+
+def _clipped(rows: Tensor, ids: Tensor, max_norm: float | None) -> Tensor:
+    """Rows scaled down to `max_norm`."""
+    if max_norm is None:
+        return rows
+    if ids._shape is not None and rows._shape is not None:
+        axes: Any = list(range(len(ids._shape), len(rows._shape)))
+    else:
+        axes = constants.range(arrays.rank(ids), arrays.rank(rows))
+    return clip_by_norm(rows, max_norm, axes)
+
+
+def _from_shards(tables: list[Any], ids: Tensor, strategy: str, max_norm: float | None) -> Tensor:
+    count = len(tables)
+    flat = arrays.reshape(ids, [-1])
+    positions = constants.range(arrays.size(flat))
+    if strategy == "mod":
+        shards, places = flat % count, flat // count
+    elif strategy == "div":
+        shards, places = _runs(tables, flat)
+    else:
+        raise ValueError(f"Unrecognized partition strategy: {strategy}")
+    shards = elementwise.cast(shards, int32)
+    gathered = apply_op("DynamicPartition", places, shards, num_partitions=count)
+    scattered = apply_op("DynamicPartition", positions, shards, num_partitions=count)
+    rows = []
+    for table, each in zip(tables, gathered, strict=True):
+        with table.graph.colocate_with(table):
+            rows.append(_clipped(arrays.gather(table, each), each, max_norm))
+    merged = apply_op("DynamicStitch", list(scattered), rows)
+    element = rows[0].shape[1:]
+    for each in rows[1:]:
+        element = element.merge_with(each.shape[1:])
+    if element.is_fully_defined() and ids.shape.is_fully_defined():
+        shape: Any = [*ids.shape.as_list(), *element.as_list()]
+    else:
+        shape = arrays.concat([arrays.shape(ids), arrays.shape(merged)[1:]], 0)
+    result = arrays.reshape(merged, shape)
+    if ids._shape is not None:
+        result.set_shape(ids.shape.concatenate(element))
+    return result
+
+
+def _runs(tables: list[Any], flat: Tensor) -> tuple[Tensor, Tensor]:
+    """Shard and row of each id where shards hold runs of ids, the first ones longer by one."""
+    count = len(tables)
+    kind = flat.dtype.base
+    sizes = [table.get_shape()[0].value for table in tables]
+    if None not in sizes:
+        total: Any = constants.constant(sum(sizes), kind)
+    else:
+        rows = [arrays.shape(table)[0] for table in tables]
+        total = elementwise.cast(reduction.reduce_sum(arrays.stack(rows)), kind)
+    each, extra = total // count, total % count
+    count_of = np.array(count).astype(kind.as_numpy_dtype)
+    shards = elementwise.maximum(flat // (each + 1), (flat - extra) // each)
+    long = elementwise.cast(shards < extra, kind)
+    places = long * (flat % (each + 1)) + (1 - long) * ((flat - extra) % each)
+    return elementwise.minimum(shards, count_of - 1), places

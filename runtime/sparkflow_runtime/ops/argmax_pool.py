@@ -1,4 +1,7 @@
-"""Maxima of windows together with where they were, and the gradients that go there."""
+"""Maxima of windows together with where they were, and the gradients that go there.
+
+As in TensorFlow the gradient has none of its own.
+"""
 
 from __future__ import annotations
 
@@ -121,11 +124,6 @@ class MaxPoolGradWithArgmax(_Routed):
         flat = xp.zeros(images.size, grad.dtype)
         xp.add.at(flat, places, grad.reshape(-1))
         return flat.reshape(images.shape)
-
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Linear in `grad` only."""
-        images, _, argmax = op.inputs
-        return None, g.MaxPoolGradGradWithArgmax(images, dy, argmax, **_geometry(op)), None
 
 
 @register

@@ -107,12 +107,22 @@ class Layout:
         )
 
     def count(self, dim: Dim, axis: int, size: Dim) -> Dim:
-        """The static number of windows over spatial dimension `axis`."""
+        """The static number of windows over spatial dimension `axis`.
+
+        Raises:
+            InvalidArgumentError: No window fits; kernels let pass what lacks less than a stride.
+        """
         if dim is None:
             return None
         if size is None:
             return -(-dim // self.strides[axis]) if self.padding == "SAME" else None
-        return self._window(dim, axis, size).count
+        window = self._window(dim, axis, size)
+        room = dim + window.before + window.after
+        if window.extent > room:
+            raise InvalidArgumentError(
+                message=f"Negative dimension size caused by subtracting {window.extent} from {room}"
+            )
+        return window.count
 
     def _window(self, dim: int, axis: int, size: int) -> Window:
         stride, dilation = self.strides[axis], self.dilations[axis]

@@ -337,8 +337,8 @@ FAILURES = [
         "Conv2DBackpropInput",
         [ints(2, 5, 4, 2), FILTERS, np.zeros((2, 3, 4, 3))],
         VALID,
-        message="out_backprop must have the shape of the convolution's output, [2,3,3,3] with channels last, "
-        "but has [2,3,4,3]",
+        message="out_backprop must have the shape of the convolution's output, [2,3,3,3] "
+        "with channels last, but has [2,3,4,3]",
     ),
     FailureCase(
         "Conv2DBackpropFilter",
