@@ -16,14 +16,18 @@ from . import (
     initializers as initializers,
     io as io,
     layers as layers,
+    linalg as linalg,
     logging as logging,
     losses as losses,
     manip as manip,
     math as math,
     nn as nn,
     python_io as python_io,
+    quantization as quantization,
     random as random,
     resource_loader as resource_loader,
+    signal as signal,
+    spectral as spectral,
     strings as strings,
     summary as summary,
     sysconfig as sysconfig,
@@ -266,6 +270,14 @@ from .ops.conversions import (
     make_tensor_proto as make_tensor_proto,
     register_tensor_conversion_function as register_tensor_conversion_function,
 )
+from .ops.decompositions import (
+    cholesky as cholesky,
+    matrix_square_root as matrix_square_root,
+    qr as qr,
+    self_adjoint_eig as self_adjoint_eig,
+    self_adjoint_eigvals as self_adjoint_eigvals,
+    svd as svd,
+)
 from .ops.diagonals import (
     diag as diag,
     diag_part as diag_part,
@@ -275,6 +287,9 @@ from .ops.diagonals import (
     matrix_set_diag as matrix_set_diag,
     matrix_transpose as matrix_transpose,
     trace as trace,
+)
+from .ops.einsum import (
+    einsum as einsum,
 )
 from .ops.elementwise import (
     abs as abs,
@@ -344,16 +359,29 @@ from .ops.elementwise import (
 from .ops.linalg import (
     eye as eye,
     matmul as matmul,
-    norm as norm,
     tensordot as tensordot,
+)
+from .ops.linear_systems import (
+    cholesky_solve as cholesky_solve,
+    matrix_determinant as matrix_determinant,
+    matrix_inverse as matrix_inverse,
+    matrix_solve as matrix_solve,
+    matrix_solve_ls as matrix_solve_ls,
+    matrix_triangular_solve as matrix_triangular_solve,
 )
 from .ops.morphology import (
     extract_image_patches as extract_image_patches,
     extract_volume_patches as extract_volume_patches,
 )
+from .ops.norms import (
+    norm as norm,
+)
 from .ops.random import (
     multinomial as multinomial,
+    random_crop as random_crop,
+    random_gamma as random_gamma,
     random_normal as random_normal,
+    random_poisson as random_poisson,
     random_shuffle as random_shuffle,
     random_uniform as random_uniform,
     set_random_seed as set_random_seed,
@@ -476,6 +504,15 @@ from .protos import (
     Summary as Summary,
     SummaryMetadata as SummaryMetadata,
 )
+from .queues.queue_base import (
+    QueueBase as QueueBase,
+)
+from .queues.queues import (
+    FIFOQueue as FIFOQueue,
+    PaddingFIFOQueue as PaddingFIFOQueue,
+    PriorityQueue as PriorityQueue,
+    RandomShuffleQueue as RandomShuffleQueue,
+)
 from .session.session import (
     InteractiveSession as InteractiveSession,
     Session as Session,
@@ -585,11 +622,30 @@ from .ops.debugging import (
     print as print,
     verify_tensor_all_finite as verify_tensor_all_finite,
 )
+from .ops.fourier import (
+    fft as fft,
+    fft2d as fft2d,
+    fft3d as fft3d,
+    ifft as ifft,
+    ifft2d as ifft2d,
+    ifft3d as ifft3d,
+)
 from .ops.histogram import (
     bincount as bincount,
     confusion_matrix as confusion_matrix,
     histogram_fixed_width as histogram_fixed_width,
     histogram_fixed_width_bins as histogram_fixed_width_bins,
+)
+from .ops.quantization import (
+    dequantize as dequantize,
+    fake_quant_with_min_max_args as fake_quant_with_min_max_args,
+    fake_quant_with_min_max_args_gradient as fake_quant_with_min_max_args_gradient,
+    fake_quant_with_min_max_vars as fake_quant_with_min_max_vars,
+    fake_quant_with_min_max_vars_gradient as fake_quant_with_min_max_vars_gradient,
+    fake_quant_with_min_max_vars_per_channel as fake_quant_with_min_max_vars_per_channel,
+    fake_quant_with_min_max_vars_per_channel_gradient as fake_quant_with_min_max_vars_per_channel_gradient,
+    quantize as quantize,
+    quantize_v2 as quantize_v2,
 )
 from .ops.segment import (
     segment_max as segment_max,
@@ -617,4 +673,7 @@ from .ops.special import (
     lgamma as lgamma,
     polygamma as polygamma,
     zeta as zeta,
+)
+from .random import (
+    get_seed as get_seed,
 )

@@ -10,11 +10,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
+from sparkflow.graph.graph import OVERRIDE_ATTR
 from sparkflow.graph.operation import Operation
 from sparkflow_runtime.ops import registry
-
-OVERRIDE_ATTR: Final = "_gradient_op_type"
-"""The attribute by which TensorFlow asks for another gradient of one operation."""
 
 BuildGradient = Callable[..., Any]
 """From the graph builder, the operation and the gradients of its outputs to those of its inputs."""

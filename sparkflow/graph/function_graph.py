@@ -77,6 +77,7 @@ class FunctionGraph(Graph):
         self.forward = forward
         self.names = outer.names
         self.seed = outer.seed
+        self._gradient_overrides = outer._gradient_overrides
         self._collections = outer._collections
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
@@ -129,22 +130,29 @@ class FunctionGraph(Graph):
                 found = self._create_here("Const", (), attrs, tensor.op.name.rpartition("/")[2])
             self._adopted[tensor] = found.outputs[0]
             return found.outputs[0]
-        if tensor.op.type == "Identity" and tensor.op.inputs[0].dtype.is_ref:
+        if self._reads_around(tensor):
             # A variable is read in here, so that reads that follow an update see it.
-            if not tensor.op.control_inputs and self._is_around(tensor.op.graph):
-                with self._control.entered(None):
-                    variable = self.adopted(tensor.op.inputs[0])
-                    read = self._create_here("Identity", (variable,), {}, "read")
-                self._adopted[tensor] = read.outputs[0]
-                return read.outputs[0]
+            with self._control.entered(None):
+                variable = self.adopted(tensor.op.inputs[0])
+                read = self._create_here("Identity", (variable,), {}, "read")
+            self._adopted[tensor] = read.outputs[0]
+            return read.outputs[0]
         forward = self.forward
         if forward is not None and tensor.op.graph is forward.graph:
             self._adopted[tensor] = found = self._from_forward(forward, tensor)
             return found
         return self._capture(tensor)
 
-    def _is_around(self, graph: Graph) -> bool:
-        return self.forward is None and self.is_inside(graph)
+    def _reads_around(self, tensor: Tensor) -> bool:
+        """Whether it is the plain value of a variable, read in a graph around."""
+        op = tensor.op
+        return (
+            op.type == "Identity"
+            and op.inputs[0].dtype.is_ref
+            and not op.control_inputs
+            and self.forward is None
+            and self.is_inside(op.graph)
+        )
 
     def _capture(self, tensor: Tensor) -> Tensor:
         graph = tensor.op.graph

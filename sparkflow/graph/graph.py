@@ -32,6 +32,9 @@ from sparkflow_runtime.ops.signature import AttributeValueError
 from sparkflow_runtime.protos import function_pb2, graph_pb2, node_def_pb2
 from sparkflow_runtime.shapes import Shape
 
+OVERRIDE_ATTR = "_gradient_op_type"
+"""The attribute by which TensorFlow asks for another gradient of one operation."""
+
 default_graphs: default_stack.DefaultStack[Graph] = default_stack.DefaultStack("graph")
 """The default graphs of this thread; `sparkflow.graph.scopes` has the functions."""
 
@@ -52,6 +55,7 @@ class Graph(Collections):
         self._placement = Placement()
         self._control = ControlDependencies()
         self._container = ""
+        self._gradient_overrides: Mapping[str, str] = {}
         self._operations: dict[str, Operation] = {}
         self._functions: dict[str, Any] = {}
         self._function_names: dict[str, int] = {}
@@ -135,6 +139,8 @@ class Graph(Collections):
                 error, op_type, self._full_name(name or op_type), flat, source
             ) from None
         complete.setdefault(SOURCE_ATTR, source)  # an imported node has one
+        if op_type in self._gradient_overrides:
+            complete[OVERRIDE_ATTR] = self._gradient_overrides[op_type]
         path = self._take_name(name or op_type)
         operation = Operation(self, path, op_type, tuple(flat), complete)
         if len(output_dtypes) == 1:
@@ -400,6 +406,27 @@ class Graph(Collections):
             yield container_name
         finally:
             self._container = outer
+
+    @contextmanager
+    def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Iterator[None]:
+        """Gives ops made inside other gradients.
+
+        Args:
+            op_type_map: From op types to names given to `tf.RegisterGradient`.
+
+        Raises:
+            TypeError: It is not a dictionary of texts.
+        """
+        if not isinstance(op_type_map, dict) or not all(
+            isinstance(text, str) for pair in op_type_map.items() for text in pair
+        ):
+            raise TypeError("op_type_map must be a dictionary mapping strings to strings")
+        outer = self._gradient_overrides
+        self._gradient_overrides = {**outer, **op_type_map}
+        try:
+            yield
+        finally:
+            self._gradient_overrides = outer
 
     def _as_op(self, obj: Any) -> Operation:
         element = self.as_graph_element(obj)

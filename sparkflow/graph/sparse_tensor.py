@@ -202,4 +202,3 @@ def as_sparse(value: Any) -> SparseTensor:
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
     raise TypeError(f"Input must be a SparseTensor, got {value!r}.")
-

@@ -6,20 +6,28 @@ argument's name, where our nodes have `node:slot`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.function import ARG, RETVAL, Function
 from sparkflow_runtime.ir.graph import Graph
-from sparkflow_runtime.ir.graph_def import MAX_NAME_BYTES, export_node, import_node
+from sparkflow_runtime.ir.graph_def import MAX_NAME_BYTES, export_graph, export_node, import_node
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 from sparkflow_runtime.protos.op_def_pb2 import OpDef
 
 TAPED_ATTR = "_taped"
 STATIC_SHAPE_ATTR = "_output_shapes"
+
+
+def export_program(nodes: Iterable[Node], functions: Mapping[str, Function]) -> GraphDef:
+    """Nodes and the functions they call as GraphDef."""
+    graph_def = export_graph(nodes)
+    graph_def.library.function.extend(map(export_function, functions.values()))
+    return graph_def
 
 
 def export_function(function: Function) -> FunctionDef:

@@ -52,6 +52,14 @@ class SessionClient(Protocol):
     ) -> StepCall:
         """A function of the fed arrays, in the order of `feed_names`, to the fetched values."""
 
+    def partial_run_setup(
+        self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
+    ) -> str:
+        """Announces a step that is run in several calls; gives its handle."""
+
+    def partial_run(self, handle: str, fetches: Sequence[str], feeds: Feeds) -> list[Any]:
+        """One call of a partial run."""
+
     def list_devices(self) -> list[DeviceAttributes]:
         """The devices the session may use."""
 
@@ -125,6 +133,17 @@ class LocalSession:
         run = self._session.prepare(feed_names, fetches, targets).run
         return lambda *args: run(args)
 
+    def partial_run_setup(
+        self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
+    ) -> str:
+        """See `SessionClient`."""
+        return self._session.start_partial_run(feed_names, fetches, targets)
+
+    def partial_run(self, handle: str, fetches: Sequence[str], feeds: Feeds) -> list[Any]:
+        """See `SessionClient`."""
+        arrays = {name: np.asarray(value) for name, value in feeds.items()}
+        return self._session.partial_run(handle, arrays, fetches)
+
     def list_devices(self) -> list[DeviceAttributes]:
         """See `SessionClient`."""
         return describe_devices(self._worker)
@@ -178,8 +197,19 @@ class RemoteSession:
         options: RunOptions | None = None,
     ) -> tuple[list[Any], RunMetadata | None]:
         """See `SessionClient`."""
+        return self._run_step(fetches, feeds, targets, options, "")
+
+    def _run_step(
+        self,
+        fetches: Sequence[str],
+        feeds: Feeds,
+        targets: Sequence[str],
+        options: RunOptions | None,
+        partial_run_handle: str,
+    ) -> tuple[list[Any], RunMetadata | None]:
         request = master_pb2.RunStepRequest(
             session_handle=self._handle,
+            partial_run_handle=partial_run_handle,
             fetch=fetches,
             target=targets,
             store_errors_in_response_body=True,
@@ -205,6 +235,20 @@ class RemoteSession:
             return self.run(wanted, dict(zip(names, args, strict=True)), run_too)[0]
 
         return call
+
+    def partial_run_setup(
+        self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
+    ) -> str:
+        """See `SessionClient`."""
+        request = master_pb2.PartialRunSetupRequest(
+            session_handle=self._handle, feed=feed_names, fetch=fetches, target=targets
+        )
+        answer = self._call("PartialRunSetup", request, master_pb2.PartialRunSetupResponse)
+        return str(answer.partial_run_handle)
+
+    def partial_run(self, handle: str, fetches: Sequence[str], feeds: Feeds) -> list[Any]:
+        """See `SessionClient`."""
+        return self._run_step(fetches, feeds, (), None, handle)[0]
 
     def list_devices(self) -> list[DeviceAttributes]:
         """See `SessionClient`."""

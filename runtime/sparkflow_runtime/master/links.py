@@ -13,8 +13,7 @@ import grpc
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import CancelledError, InternalError, OpError
 from sparkflow_runtime.ir.function import Function
-from sparkflow_runtime.ir.function_def import export_function
-from sparkflow_runtime.ir.graph_def import export_graph
+from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.protos import worker_pb2
@@ -196,10 +195,8 @@ class RemoteLink:
     ) -> str:
         """See `WorkerLink`."""
         request = worker_pb2.RegisterGraphRequest(
-            session_handle=session, graph_def=export_graph(nodes)
+            session_handle=session, graph_def=export_program(nodes, functions)
         )
-        for function in functions.values():
-            request.graph_def.library.function.append(export_function(function))
         answer = self._call("RegisterGraph", request, worker_pb2.RegisterGraphResponse)
         return str(answer.graph_handle)
 

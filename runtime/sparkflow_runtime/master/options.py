@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime.errors import OpError
-from sparkflow_runtime.ir.graph_def import export_graph
+from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.master.executable import Executable
 from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
@@ -42,5 +42,5 @@ def run_with_options(
     metadata.step_stats.dev_stats.extend(sorted(recorded, key=lambda stats: stats.device))
     if options.output_partition_graphs:
         for part in executable.partitions:
-            metadata.partition_graphs.append(export_graph(part.nodes))
+            metadata.partition_graphs.append(export_program(part.nodes, part.functions))
     return values

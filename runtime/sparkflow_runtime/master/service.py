@@ -11,7 +11,6 @@ from sparkflow_runtime.errors import (
     AbortedError,
     CancelledError,
     InvalidArgumentError,
-    UnimplementedError,
     to_status,
 )
 from sparkflow_runtime.ir.graph_def import import_graph
@@ -76,8 +75,10 @@ class MasterService:
         return master_pb2.ExtendSessionResponse(new_graph_version=next(versions))
 
     def partial_run_setup(self, request: Any) -> master_pb2.PartialRunSetupResponse:
-        """Partial runs are not served."""
-        raise UnimplementedError(message="This server does not serve partial runs")
+        """Announces a step that is run in several calls."""
+        session, _ = self._find(request.session_handle)
+        handle = session.start_partial_run(request.feed, request.fetch, request.target)
+        return master_pb2.PartialRunSetupResponse(partial_run_handle=handle)
 
     def run_step(self, request: Any, context: Any) -> master_pb2.RunStepResponse:
         """Runs one step; the error goes into the response when the client asks for that."""
@@ -172,7 +173,11 @@ class MasterService:
     def _run_step(self, request: Any, response: master_pb2.RunStepResponse, context: Any) -> None:
         session, _ = self._find(request.session_handle)
         if request.partial_run_handle:
-            raise UnimplementedError(message="This server does not serve partial runs")
+            given = {feed.name: import_tensor(feed.tensor) for feed in request.feed}
+            found = session.partial_run(request.partial_run_handle, given, request.fetch)
+            for name, value in zip(request.fetch, found, strict=True):
+                response.tensor.add(name=name, tensor=export_tensor(value))
+            return
         feeds = [feed.name for feed in request.feed]
         executable = session.prepare(feeds, request.fetch, request.target)
         args = [import_tensor(feed.tensor) for feed in request.feed]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import (
     AlreadyExistsError,
     CancelledError,
     FailedPreconditionError,
+    InvalidArgumentError,
     OpError,
 )
 from sparkflow_runtime.ir.function import Function, no_function
@@ -19,6 +22,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import parse_endpoint
 from sparkflow_runtime.master.executable import Executable, Request, optimise
 from sparkflow_runtime.master.links import WorkerLink
+from sparkflow_runtime.master.partial import PartialRun
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.worker.step import LoopUpdate
@@ -52,7 +56,9 @@ class MasterSession:
         self._links = _filtered(links, device_filters, default_task)
         self._lock = threading.RLock()
         self._graph = Graph()
-        self._executables: dict[Request, Executable] = {}
+        self._executables: dict[Hashable, Executable] = {}
+        self._partial_runs: dict[str, PartialRun] = {}
+        self._numbers = itertools.count()
         self._library: dict[str, FunctionDef] = {}
         self._functions: dict[str, Function] = {}
         self._closed = False
@@ -91,19 +97,52 @@ class MasterSession:
         Raises:
             OpError: A name is unknown, a node cannot be placed, a kernel is missing.
         """
-        request = Request(
-            tuple(map(parse_endpoint, feeds)),
-            tuple(map(parse_endpoint, fetches)),
-            tuple(targets),
-        )
+        request = _request(feeds, fetches, targets)
+        return self._prepare(self._graph, request, request)
+
+    def _prepare(self, graph: Graph, request: Request, key: Hashable) -> Executable:
         with self._lock:
             self._require_open()
-            found = self._executables.get(request)
+            found = self._executables.get(key)
             if found is None:
-                partitions = optimise(self._graph, request, self._placement, self._load)
+                partitions = optimise(graph, request, self._placement, self._load)
                 found = Executable(self.handle, request, partitions, self._link_of, self._timeout_s)
-                self._executables[request] = found
+                self._executables[key] = found
             return found
+
+    def start_partial_run(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
+    ) -> str:
+        """Announces a step that is run in several calls, see `PartialRun`; gives its handle.
+
+        Raises:
+            OpError: A name is unknown, or nothing is asked for.
+        """
+        request = _request(feeds, fetches, targets)
+        with self._lock:
+            self._require_open()
+            handle = f"{self.handle}/partial/{next(self._numbers)}"
+            self._partial_runs[handle] = PartialRun(self._graph, request, self._prepare)
+        return handle
+
+    def partial_run(
+        self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str]
+    ) -> list[Any]:
+        """One call of a partial run, which is forgotten when all was fed and fetched.
+
+        Raises:
+            InvalidArgumentError: There is no such partial run, or see `PartialRun.run`.
+        """
+        with self._lock:
+            self._require_open()
+            found = self._partial_runs.get(handle)
+        if found is None:
+            raise InvalidArgumentError(message="Must run 'setup' before performing partial runs!")
+        values = found.run(feeds, fetches)
+        if found.is_complete:
+            with self._lock:
+                self._partial_runs.pop(handle, None)
+        return values
 
     def start_loop(
         self,
@@ -152,6 +191,12 @@ class MasterSession:
     def _require_open(self) -> None:
         if self._closed:
             raise FailedPreconditionError(message="Session has been closed.")
+
+
+def _request(feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Request:
+    return Request(
+        tuple(map(parse_endpoint, feeds)), tuple(map(parse_endpoint, fetches)), tuple(targets)
+    )
 
 
 class Loop:

@@ -15,6 +15,9 @@ CASES = [case for module in op_cases.load_cases(HERE) for case in getattr(module
 # Ops whose effect outlives the call, or whose result is not determined by their inputs: one call
 # on one set of inputs shows too little of them.
 TESTED_IN = {  # by module of ops
+    "tensor_list": "test_tensor_list.py",
+    "tape": "test_tape.py",
+    "control_flow": "test_control_flow.py",
     "accumulator": "test_accumulator.py",
     "debugging": "test_debugging.py",
     "iterator": "test_iterator.py",
