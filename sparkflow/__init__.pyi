@@ -643,7 +643,7 @@ from .ops.quantization import (
     fake_quant_with_min_max_vars as fake_quant_with_min_max_vars,
     fake_quant_with_min_max_vars_gradient as fake_quant_with_min_max_vars_gradient,
     fake_quant_with_min_max_vars_per_channel as fake_quant_with_min_max_vars_per_channel,
-    fake_quant_with_min_max_vars_per_channel_gradient as fake_quant_with_min_max_vars_per_channel_gradient,
+    fake_quant_with_min_max_vars_per_channel_gradient as fake_quant_with_min_max_vars_per_channel_gradient,  # noqa: E501
     quantize as quantize,
     quantize_v2 as quantize_v2,
 )

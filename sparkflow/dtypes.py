@@ -1,5 +1,7 @@
 """`tf.dtypes`: the element types, under TensorFlow's names."""
 
+from sparkflow.ops.bitwise import bitcast
+from sparkflow.ops.complex import complex, imag, real
 from sparkflow.ops.elementwise import cast, saturate_cast
 from sparkflow_runtime.dtypes import (
     QUANTIZED,
@@ -40,8 +42,10 @@ __all__ = [
     "DType",
     "as_dtype",
     "bfloat16",
+    "bitcast",
     "bool",
     "cast",
+    "complex",
     "complex64",
     "complex128",
     "double",
@@ -49,6 +53,7 @@ __all__ = [
     "float32",
     "float64",
     "half",
+    "imag",
     "int8",
     "int16",
     "int32",
@@ -58,6 +63,7 @@ __all__ = [
     "qint32",
     "quint8",
     "quint16",
+    "real",
     "resource",
     "saturate_cast",
     "string",

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sparkflow.graph.constant_value import with_known_sizes
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime.dtypes import DType, as_dtype, float32
+from sparkflow.ops.debugging import Assert
+from sparkflow.ops.reduction import reduce_all
+from sparkflow_runtime.dtypes import DType, as_dtype, float32, int32
 
 DEFAULT_GRAPH_SEED = 87654321
 """TensorFlow's graph seed where only the seed of an op is set."""
+
+
+LARGEST_SEED = 2**31 - 1
 
 
 def set_random_seed(seed: int | None) -> None:
@@ -29,8 +36,8 @@ def get_seed(op_seed: int | None) -> tuple[int, int]:
     else:
         seeds = (graph.seed, graph.version if op_seed is None else op_seed)
     if seeds == (0, 0) and (graph.seed is not None or op_seed is not None):
-        return (0, 2**31 - 1)
-    return seeds[0] % 2**31, seeds[1] % 2**31
+        return (0, LARGEST_SEED)
+    return seeds[0] % LARGEST_SEED, seeds[1] % LARGEST_SEED
 
 
 def _draw(
@@ -142,10 +149,104 @@ def multinomial(
     num_samples: Any,
     seed: int | None = None,
     name: str | None = None,
-    output_dtype: Any = "int64",
+    output_dtype: Any = None,
 ) -> Tensor:
     """Classes drawn with the probabilities softmax(logits): [batch, num_samples]."""
-    kind = as_dtype(output_dtype)
+    kind = as_dtype(output_dtype or "int64")
     return _draw(
         "Multinomial", logits, num_samples, seed=seed, output_dtype=kind, name=name or "multinomial"
     )
+
+
+def random_gamma(
+    shape: Any,
+    alpha: Any,
+    beta: Any = None,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Numbers from gamma distributions: `shape` of them for every pair of parameters.
+
+    Differentiable with respect to both parameters.
+
+    Args:
+        shape: int32 vector.
+        alpha: The shape parameters, of `dtype`.
+        beta: The rates; 1 when None.
+        dtype: float16, float32 or float64.
+        seed: The op's seed.
+        name: Name of the scope.
+    """
+    kind = as_dtype(dtype)
+    graph = graph_of((shape, alpha, beta))
+    with graph.as_default(), graph.name_scope(name or "random_gamma"):
+        sizes = convert_to_tensor(shape, name="shape", preferred_dtype="int32")
+        form = convert_to_tensor(alpha, kind, "alpha")
+        rate = convert_to_tensor(1 if beta is None else beta, kind, "beta")
+        # Zeros broadcast alpha to the shape of both parameters.
+        drawn = _draw("RandomGamma", sizes, form + apply_op("ZerosLike", rate), seed=seed)
+        least = np.array(np.finfo(kind.as_numpy_dtype).tiny, kind.as_numpy_dtype)
+        result: Tensor = apply_op("Maximum", least, drawn / rate)
+        return result
+
+
+def random_poisson(
+    lam: Any,
+    shape: Any,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Numbers of events where `lam` are to be expected: `shape` of them for each."""
+    return random_poisson_v2(shape, lam, dtype, seed, name)
+
+
+def random_poisson_v2(
+    shape: Any,
+    lam: Any,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """The same with the shape first."""
+    graph = graph_of((shape, lam))
+    with graph.as_default(), graph.name_scope(name or "random_poisson"):
+        sizes = convert_to_tensor(shape, name="shape", preferred_dtype="int32")
+        rate = convert_to_tensor(lam, name="lam")
+        return _draw("RandomPoissonV2", sizes, rate, seed=seed, dtype=as_dtype(dtype))
+
+
+def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """A part of `value` of this size, at a random place.
+
+    Args:
+        value: The tensor.
+        size: A size for every axis.
+        seed: The op's seed.
+        name: Name of the scope.
+    """
+    graph = graph_of((value, size))
+    with graph.as_default(), graph.name_scope(name or "random_crop") as scope:
+        tensor = convert_to_tensor(value, name="value")
+        sizes = convert_to_tensor(size, int32, "size")
+        shape = apply_op("Shape", tensor)
+        fits = reduce_all(apply_op("GreaterEqual", shape, sizes))
+        check = Assert(fits, ["Need value.shape >= size, got ", shape, sizes], summarize=1000)
+        with graph.control_dependencies([check]):
+            shape = apply_op("Identity", shape)
+        limit = shape - sizes + 1
+        drawn = random_uniform(apply_op("Shape", shape), 0, int32.max, int32, seed)
+        result: Tensor = apply_op("Slice", tensor, drawn % limit, sizes, name=scope)
+        return result
+
+
+def categorical(
+    logits: Any,
+    num_samples: Any,
+    dtype: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Classes drawn with the probabilities softmax(logits): [batch, num_samples]."""
+    return multinomial(logits, num_samples, seed, name or "categorical", dtype or "int64")

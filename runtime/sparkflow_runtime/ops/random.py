@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime.dtypes import FLOATING, INDEX, REAL, DType, int64
+from sparkflow_runtime.dtypes import FLOATING, INDEX, REAL, DType, bfloat16, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
@@ -33,10 +33,10 @@ from sparkflow_runtime.shapes import Shape
 
 HostArray = np.ndarray[Any, Any]
 
-_SEEDS = {"seed": int_attr(0), "seed2": int_attr(0)}
+SEEDS = {"seed": int_attr(0), "seed2": int_attr(0)}
 _KEY_MASK = (1 << 64) - 1
-_HALF_STEPS = 1 << 11
-"""float16 has 11 bits: as many equally spaced numbers in [0, 1)."""
+_STEPS = {np.float16: 1 << 11, bfloat16.numpy: 1 << 8}
+"""The bits of narrow types: as many equally spaced numbers in [0, 1)."""
 
 
 class RandomStream:
@@ -56,7 +56,7 @@ class RandomStream:
         self.lock = threading.Lock()
 
 
-class _RandomOp(Op):
+class RandomOp(Op):
     """An op that draws from its node's stream in `draw`."""
 
     stateful = True
@@ -80,19 +80,20 @@ class _RandomOp(Op):
         return kernel
 
 
-class _OfShape(_RandomOp):
+class _OfShape(RandomOp):
     """Random numbers of a dtype in a shape given by a tensor."""
 
     inputs = "shape: T"
     outputs = "output: dtype"
-    attrs = {**_SEEDS, "dtype": type_attr(FLOATING), "T": type_attr(INDEX)}
+    attrs = {**SEEDS, "dtype": type_attr(FLOATING), "T": type_attr(INDEX)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape asked for."""
         return [constant_shape(node, 0, "shape")]
 
 
-def _dims(shape: HostArray) -> tuple[int, ...]:
+def dims_of(shape: HostArray) -> tuple[int, ...]:
+    """The sizes that a vector asks for."""
     if shape.ndim != 1:
         raise InvalidArgumentError(
             message=f"shape must be a vector of sizes, got shape {bracketed(shape.shape)}"
@@ -107,20 +108,26 @@ class RandomUniform(_OfShape):
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
         """The numbers."""
-        kind = attrs["dtype"].as_numpy_dtype
-        if kind is np.float16:
-            # Rounding float32 to float16 would give 1 at times.
-            steps = generator.integers(0, _HALF_STEPS, _dims(shape), np.int16)
-            return (steps / np.float32(_HALF_STEPS)).astype(kind)
-        return generator.random(_dims(shape), kind)
+        return uniform(generator, attrs["dtype"], dims_of(shape))
 
 
-def _standard_normal(
+def uniform(generator: np.random.Generator, dtype: DType, dims: tuple[int, ...]) -> HostArray:
+    """Numbers in [0, 1), all equally likely."""
+    kind = dtype.as_numpy_dtype
+    if kind in _STEPS:
+        # Rounding float32 to fewer bits would give 1 at times.
+        steps = generator.integers(0, _STEPS[kind], dims, np.int16)
+        return (steps / np.float32(_STEPS[kind])).astype(kind)
+    return np.asarray(generator.random(dims, kind))
+
+
+def standard_normal(
     generator: np.random.Generator, dtype: DType, size: int | tuple[int, ...]
 ) -> HostArray:
+    """Numbers of mean 0 and deviation 1."""
     kind = dtype.as_numpy_dtype
-    if kind is np.float16:
-        return generator.standard_normal(size, np.float32).astype(kind)
+    if kind in _STEPS:
+        return np.asarray(generator.standard_normal(size, np.float32)).astype(kind)
     return generator.standard_normal(size, kind)
 
 
@@ -131,7 +138,7 @@ class RandomStandardNormal(_OfShape):
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
         """The numbers."""
-        return _standard_normal(generator, attrs["dtype"], _dims(shape))
+        return standard_normal(generator, attrs["dtype"], dims_of(shape))
 
 
 @register
@@ -141,28 +148,35 @@ class TruncatedNormal(_OfShape):
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
         """The numbers."""
-        result = np.asarray(_standard_normal(generator, attrs["dtype"], _dims(shape)))
-        flat = result.reshape(-1)
-        beyond = np.flatnonzero(np.abs(flat) > 2)
-        while beyond.size:
-            flat[beyond] = _standard_normal(generator, attrs["dtype"], beyond.size)
-            beyond = beyond[np.abs(flat[beyond]) > 2]
-        return result
+        return truncated_normal(generator, attrs["dtype"], dims_of(shape))
+
+
+def truncated_normal(
+    generator: np.random.Generator, dtype: DType, dims: tuple[int, ...]
+) -> HostArray:
+    """As `standard_normal`, but numbers beyond 2 deviations are drawn again."""
+    result = np.asarray(standard_normal(generator, dtype, dims))
+    flat = result.reshape(-1)
+    beyond = np.flatnonzero(np.abs(flat) > 2)
+    while beyond.size:
+        flat[beyond] = standard_normal(generator, dtype, beyond.size)
+        beyond = beyond[np.abs(flat[beyond]) > 2]
+    return result
 
 
 @register
-class RandomUniformInt(_RandomOp):
+class RandomUniformInt(RandomOp):
     """Integers in [minval, maxval), all equally likely."""
 
     inputs = "shape: T, minval: Tout, maxval: Tout"
     outputs = "output: Tout"
-    attrs = {**_SEEDS, "Tout": type_attr(INDEX), "T": type_attr(INDEX)}
+    attrs = {**SEEDS, "Tout": type_attr(INDEX), "T": type_attr(INDEX)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape asked for."""
         low, high = constant_scalar(node, 1, "minval"), constant_scalar(node, 2, "maxval")
         if low is not None and high is not None:
-            _check_range(low, high)
+            check_range(low, high)
         return [constant_shape(node, 0, "shape")]
 
     @staticmethod
@@ -179,22 +193,23 @@ class RandomUniformInt(_RandomOp):
             InvalidArgumentError: minval is not below maxval.
         """
         low, high = scalar(minval, "minval"), scalar(maxval, "maxval")
-        _check_range(low, high)
-        return generator.integers(low, high, _dims(shape), attrs["Tout"].as_numpy_dtype)
+        check_range(low, high)
+        return generator.integers(low, high, dims_of(shape), attrs["Tout"].as_numpy_dtype)
 
 
-def _check_range(low: int, high: int) -> None:
+def check_range(low: int, high: int) -> None:
+    """Passes when there is an integer to draw."""
     if low >= high:
         raise InvalidArgumentError(message=f"Need minval < maxval, got {low} >= {high}")
 
 
 @register
-class RandomShuffle(_RandomOp):
+class RandomShuffle(RandomOp):
     """The slices along the first dimension in random order."""
 
     inputs = "value: T"
     outputs = "output: T"
-    attrs = {**_SEEDS, "T": type_attr()}
+    attrs = {**SEEDS, "T": type_attr()}
     kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -208,12 +223,12 @@ class RandomShuffle(_RandomOp):
 
 
 @register
-class Multinomial(_RandomOp):
+class Multinomial(RandomOp):
     """Per row of `logits`, `num_samples` classes drawn with probability softmax(logits)."""
 
     inputs = "logits: T, num_samples: int32"
     outputs = "output: output_dtype"
-    attrs = {**_SEEDS, "T": type_attr(REAL), "output_dtype": type_attr(INDEX, int64)}
+    attrs = {**SEEDS, "T": type_attr(REAL), "output_dtype": type_attr(INDEX, int64)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(batch, num_samples)."""
@@ -229,18 +244,29 @@ class Multinomial(_RandomOp):
         Raises:
             InvalidArgumentError: Not a matrix with at least one class, or a negative number.
         """
-        count = scalar(num_samples, "num_samples")
-        if logits.ndim != 2 or not logits.shape[1] or count < 0:
-            raise InvalidArgumentError(
-                message="logits must be [batch, classes] with classes > 0 and num_samples >= 0, "
-                f"got shape {bracketed(logits.shape)} and num_samples {count}"
-            )
-        wide = logits.astype(np.float64)
-        weights = np.cumsum(np.exp(wide - wide.max(axis=1, keepdims=True, initial=-np.inf)), axis=1)
-        points = generator.random((logits.shape[0], count)) * weights[:, -1:]
-        drawn = [
-            np.searchsorted(row, point, side="right")
-            for row, point in zip(weights, points, strict=True)
-        ]
-        result = np.array(drawn, attrs["output_dtype"].as_numpy_dtype)
-        return result.reshape(logits.shape[0], count)
+        return classes(generator, logits, num_samples, attrs["output_dtype"])
+
+
+def classes(
+    generator: np.random.Generator, logits: HostArray, num_samples: HostArray, dtype: DType
+) -> HostArray:
+    """[batch, num_samples] class numbers drawn with probability softmax(logits).
+
+    Raises:
+        InvalidArgumentError: Not a matrix with at least one class, or a negative number.
+    """
+    count = scalar(num_samples, "num_samples")
+    if logits.ndim != 2 or not logits.shape[1] or count < 0:
+        raise InvalidArgumentError(
+            message="logits must be [batch, classes] with classes > 0 and num_samples >= 0, "
+            f"got shape {bracketed(logits.shape)} and num_samples {count}"
+        )
+    wide = logits.astype(np.float64)
+    weights = np.cumsum(np.exp(wide - wide.max(axis=1, keepdims=True, initial=-np.inf)), axis=1)
+    points = generator.random((logits.shape[0], count)) * weights[:, -1:]
+    drawn = [
+        np.searchsorted(row, point, side="right")
+        for row, point in zip(weights, points, strict=True)
+    ]
+    result = np.array(drawn, dtype.as_numpy_dtype)
+    return result.reshape(logits.shape[0], count)
