@@ -124,12 +124,14 @@ class FunctionGraph(Graph):
         found = self._adopted.get(tensor)
         if found is not None:
             return found
-        if _is_small_constant(tensor):
+        forward = self.forward
+        of_forward = forward is not None and tensor.op.graph is forward.graph
+        if tensor.op.type == "Const" and (of_forward or _is_small_index(tensor)):
             attrs = {key: tensor.op.get_attr(key) for key in ("value", "dtype")}
             with self._control.entered(None):
-                found = self._create_here("Const", (), attrs, tensor.op.name.rpartition("/")[2])
-            self._adopted[tensor] = found.outputs[0]
-            return found.outputs[0]
+                copied = self._create_here("Const", (), attrs, tensor.op.name.rpartition("/")[2])
+            self._adopted[tensor] = copied.outputs[0]
+            return copied.outputs[0]
         if self._reads_around(tensor):
             # A variable is read in here, so that reads that follow an update see it.
             with self._control.entered(None):
@@ -137,8 +139,7 @@ class FunctionGraph(Graph):
                 read = self._create_here("Identity", (variable,), {}, "read")
             self._adopted[tensor] = read.outputs[0]
             return read.outputs[0]
-        forward = self.forward
-        if forward is not None and tensor.op.graph is forward.graph:
+        if forward is not None and of_forward:
             self._adopted[tensor] = found = self._from_forward(forward, tensor)
             return found
         return self._capture(tensor)
@@ -179,7 +180,8 @@ class FunctionGraph(Graph):
         if tensor.op.type == "_Arg" and tensor.op.graph is self:
             place = tensor.op.get_attr("index") - first
             if place >= 0:
-                return self.captured[place]
+                captured: Tensor = self.captured[place]
+                return captured
         return None
 
     def sees(self, graph: Graph) -> bool:
@@ -304,9 +306,7 @@ def _connected(op: Operation) -> tuple[Any, Any]:
     )
 
 
-def _is_small_constant(tensor: Tensor) -> bool:
-    if tensor.op.type != "Const":
-        return False
+def _is_small_index(tensor: Tensor) -> bool:
     value = tensor.op.get_attr("value")
     # Gradients may be asked for real constants; shapes and indices are worth knowing inside.
     return value.dtype.kind in "iub" and value.nbytes <= LARGEST_COPIED_CONSTANT_BYTES

@@ -47,7 +47,8 @@ def ready_functions(graph: Graph, load: Callable[[str], Function]) -> dict[str, 
         NotFoundError: One does not exist.
         InvalidArgumentError: A tape is to hold a tensor its function does not have.
     """
-    functions = reachable(graph, load)
+    # What no result needs is gone before anybody asks what must be recorded for it.
+    functions = {name: _pruned(each) for name, each in reachable(graph, load).items()}
     if not functions:
         return {}
     taped = _taped(graph, functions)
@@ -85,16 +86,19 @@ def _recording(function: Function, names: Mapping[str, None] | None) -> Function
     return Function(function.name, Graph([*function.body, *added]), function.targets, tuple(names))
 
 
-def _ready(function: Function) -> Function:
-    roots = [node.name for node in function.body if node.op == RETVAL]
-    args = [node.name for node in function.args]
-    kept = function.body.ancestors([*roots, *function.targets]) | set(args)
+def _pruned(function: Function) -> Function:
+    roots = [node.name for node in (*function.results, *function.args)]
+    kept = function.body.ancestors([*roots, *function.targets])
     body = Graph(
         Node(node.name, node.op, node.inputs, node.control_inputs, "", node.attrs)
         for node in function.body
         if node.name in kept
     )
-    body = merge(fold(drop_unread(late_reads(body), function.targets)))
+    return Function(function.name, body, function.targets, function.taped)
+
+
+def _ready(function: Function) -> Function:
+    body = merge(fold(drop_unread(late_reads(function.body), function.targets)))
     levels = dict.fromkeys(body.nodes, 0)
     return Function(function.name, Graph(schedule(body, levels)), function.targets, function.taped)
 

@@ -139,9 +139,9 @@ def _choose(
         candidates = fitting[request] = _fitting(request, placement)
     if not candidates:
         raise InvalidArgumentError(
-            message=f"Cannot assign a device for operation {asking.name!r}: it was explicitly "
+            message=f"Cannot assign a device for operation {asking.name}: Operation was explicitly "
             f"assigned to {request.to_string()} but available devices are "
-            f"[{', '.join(spec.to_string() for spec in placement.devices)}]. "
+            f"[ {', '.join(spec.to_string() for spec in placement.devices)} ]. "
             "Make sure the device specification refers to a valid device."
         ).at(asking.describe())
     for spec in candidates:

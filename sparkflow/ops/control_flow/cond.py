@@ -80,7 +80,7 @@ class _Built:
             for t in map(_local(graph), tensors)
         ]
         unpack = not strict and isinstance(result, list | tuple) and len(result) == 1
-        self.rebuild = lambda new: rebuild(new)[0] if unpack else rebuild(new)
+        self.rebuild: structures.Rebuild = (lambda new: rebuild(new)[0]) if unpack else rebuild
 
 
 def _local(graph: FunctionGraph) -> Callable[[Tensor], Tensor]:
@@ -252,6 +252,7 @@ def _chained(
 
 
 def _pairs(pred_fn_pairs: Any, default: Any) -> list[tuple[Any, Branch]]:
+    pairs: list[Any]
     if isinstance(pred_fn_pairs, Mapping):
         pairs = list(pred_fn_pairs.items())
         if not isinstance(pred_fn_pairs, collections.OrderedDict):
