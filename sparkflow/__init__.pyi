@@ -23,6 +23,7 @@ from . import (
     math as math,
     nn as nn,
     python_io as python_io,
+    queue as queue,
     quantization as quantization,
     random as random,
     resource_loader as resource_loader,
@@ -95,6 +96,9 @@ from .gradient_registry import (
 )
 from .graph.collections import (
     GraphKeys as GraphKeys,
+)
+from .graph.device_spec import (
+    DeviceSpec as DeviceSpec,
 )
 from .graph.dimension import (
     Dimension as Dimension,
@@ -512,6 +516,11 @@ from .queues.queues import (
     PaddingFIFOQueue as PaddingFIFOQueue,
     PriorityQueue as PriorityQueue,
     RandomShuffleQueue as RandomShuffleQueue,
+)
+from .session.handles import (
+    delete_session_tensor as delete_session_tensor,
+    get_session_handle as get_session_handle,
+    get_session_tensor as get_session_tensor,
 )
 from .session.session import (
     InteractiveSession as InteractiveSession,

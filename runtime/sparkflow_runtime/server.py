@@ -150,6 +150,7 @@ class Server:
             device_filters=config.device_filters,
             allow_soft_placement=config.allow_soft_placement,
             timeout_s=config.operation_timeout_in_ms / 1000 or None,
+            log_placement=config.log_device_placement,
         )
 
 

@@ -298,8 +298,8 @@ class Graph(Collections):
         """The tensor or operation that `obj` is, stands for, or names.
 
         Raises:
-            TypeError: `obj` is nothing of the kind.
-            ValueError: It belongs to another graph, or is of the kind that is not allowed.
+            TypeError: `obj` is nothing of the kind, or of the kind that is not allowed.
+            ValueError: It belongs to another graph, or names the kind that is not allowed.
             KeyError: Nothing has that name.
         """
         kinds = " or ".join(["Tensor"] * allow_tensor + ["Operation"] * allow_operation)
@@ -314,8 +314,12 @@ class Graph(Collections):
         if found.graph is not self:
             raise ValueError(f"{type(found).__name__} {found!r} is not an element of this graph.")
         if isinstance(found, Tensor) and not allow_tensor:
-            raise ValueError(f"Can not convert a Tensor into an {kinds}: {obj!r}")
+            if isinstance(obj, str):
+                raise ValueError(f"The name {obj!r} refers to a Tensor, not an {kinds}.")
+            raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds}.")
         if isinstance(found, Operation) and not allow_operation:
+            if not isinstance(obj, str):
+                raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds}.")
             raise ValueError(
                 f"The name {obj!r} refers to an Operation, not a {kinds}. Tensor names must be of "
                 'the form "<op_name>:<output_index>".'
@@ -326,16 +330,18 @@ class Graph(Collections):
         path, colon, index = name.rpartition(":")
         operation = self._operations.get(path if colon else name)
         if operation is None:
+            if not colon:
+                raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
             raise KeyError(
-                f"The name {name!r} refers to a {'Tensor' if colon else 'Operation'} which does "
-                f"not exist. The operation, {path if colon else name!r}, does not exist in the "
-                "graph."
+                f"The name {name!r} refers to a Tensor which does not exist. The operation, "
+                f"{path!r}, does not exist in the graph."
             )
         if not colon:
             return operation
         if not index.isdecimal():
             raise ValueError(
-                f'The name {name!r} looks like a Tensor name but is not "<op>:<index>".'
+                f"The name {name!r} looks a like a Tensor name, but is not a valid one. Tensor "
+                'names must be of the form "<op_name>:<output_index>".'
             )
         if int(index) >= len(operation.outputs):
             raise KeyError(

@@ -107,11 +107,16 @@ class Operation:
                     "Cannot execute operation using `run()`: No default session is registered. Use "
                     "`with sess.as_default():` or pass an explicit session to `run(session=sess)`"
                 )
-        if session.graph is not self.graph:
+            if session.graph is not self.graph:
+                raise ValueError(
+                    "Cannot use the default session to execute operation: the operation's graph is "
+                    "different from the session's graph. Pass an explicit session to "
+                    "run(session=sess)."
+                )
+        elif session.graph is not self.graph:
             raise ValueError(
                 "Cannot use the given session to execute operation: the operation's graph is "
-                "different from the session's graph. Pass an explicit session to "
-                "`run(session=sess)`."
+                "different from the session's graph."
             )
         session.run(self, feed_dict)
 

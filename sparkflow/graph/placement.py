@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sparkflow_runtime.device.names import DeviceSpec, merge
+from sparkflow.graph.device_spec import DeviceSpec
+from sparkflow_runtime.device.names import merge
 from sparkflow_runtime.ir.node import CLASS_ATTR, COLOCATION_PREFIX
 
 if TYPE_CHECKING:
@@ -34,11 +35,10 @@ class Placement:
         """Opens a device scope: a name, a function of the operation, or None to forget others.
 
         Raises:
-            InvalidArgumentError: The name is not a device name.
+            ValueError: The name is not a device name.
         """
         if device is not None and not callable(device):
             device = _text(device)
-            DeviceSpec.from_string(device)
         self._devices.append(device)
         try:
             yield
@@ -79,7 +79,7 @@ class Placement:
             if callable(device):
                 op._set_device(_text(device(op)))
             elif device:
-                op._set_device(merge(op.device, device) if op.device else _full(device))
+                op._set_device(merge(op.device, device) if op.device else device)
         if not self._colocated:
             if self._group is not None:
                 op._set_attr(CLASS_ATTR, [f"{COLOCATION_PREFIX}{self._group}"])
@@ -92,11 +92,9 @@ class Placement:
         op._set_attr(CLASS_ATTR, sorted(groups))
 
 
-def _full(device: str) -> str:
-    return DeviceSpec.from_string(device).to_string()
-
-
 def _text(device: Any) -> str:
+    """A device's name in full spelling, from a name or anything with `to_string`."""
     if device is None:
         return ""
-    return device if isinstance(device, str) else str(device.to_string())
+    text = device if isinstance(device, str) else str(device.to_string())
+    return DeviceSpec.from_string(text).to_string()

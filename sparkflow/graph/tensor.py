@@ -101,10 +101,16 @@ class Tensor(Operators):
                     "Cannot evaluate tensor using `eval()`: No default session is registered. Use "
                     "`with sess.as_default()` or pass an explicit session to `eval(session=sess)`"
                 )
-        if session.graph is not self.op.graph:
+            if session.graph is not self.op.graph:
+                raise ValueError(
+                    "Cannot use the default session to evaluate tensor: the tensor's graph is "
+                    "different from the session's graph. Pass an explicit session to "
+                    "`eval(session=sess)`."
+                )
+        elif session.graph is not self.op.graph:
             raise ValueError(
                 "Cannot use the given session to evaluate tensor: the tensor's graph is different "
-                "from the session's graph. Pass an explicit session to `eval(session=sess)`."
+                "from the session's graph."
             )
         return session.run(self, feed_dict)
 

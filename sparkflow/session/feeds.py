@@ -12,6 +12,8 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.tensor import Tensor
+from sparkflow.session.handles import TensorHandle
+from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import PLAIN
 
 
@@ -59,28 +61,39 @@ class FeedSlot:
         )
 
     def _converted(self, value: Any) -> np.ndarray[Any, Any]:
+        if isinstance(value, TensorHandle):
+            value = value.handle if self._dtype is dtypes.string else value.to_numpy_array()
         if isinstance(value, Symbolic):
             raise TypeError(
                 "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include "
-                f"Python scalars, strings, lists and numpy ndarrays. For reference, the tensor "
-                f"object was {value!r} which was passed to the feed with key {self._tensor!r}."
+                "Python scalars, strings, lists, numpy ndarrays, or TensorHandles. For reference, "
+                f"the tensor object was {value!r} which was passed to the feed with key "
+                f"{self._tensor!r}."
             )
         dtype = self._dtype
-        if isinstance(value, int) and dtype.is_integer and not dtype.min <= value <= dtype.max:
+        if isinstance(value, int) and not self._holds(value):
             raise TypeError(
                 f"Type of feed value {value} with type {type(value)} is not compatible with "
-                f"Tensor type {dtype.name}. Try explicitly setting the type of the feed tensor "
-                "to a larger type (e.g. int64)."
+                f"Tensor type {self._numpy.type}. Try explicitly setting the type of the feed "
+                "tensor to a larger type (e.g. int64)."
             )
         try:
             if dtype not in PLAIN:
                 return constant_array(value, dtype)
             return np.asarray(value, self._numpy)
+        except OverflowError:  # integers in a list, which numpy 1 cut to the type
+            return np.asarray(value).astype(self._numpy)
         except (TypeError, ValueError) as error:
             raise type(error)(
                 f"Cannot feed {type(value).__name__} for Tensor {self.name!r} of type "
                 f"{dtype.name}: {error}{self._made_at()}"
             ) from error
+
+    def _holds(self, value: int) -> bool:
+        """Whether an integer stays what it is in the tensor's dtype."""
+        if self._dtype.is_integer:
+            return bool(self._dtype.min <= value <= self._dtype.max)
+        return self._dtype is not dtypes.bool_ or value in (0, 1)
 
     def _made_at(self) -> str:
         source = self._tensor.op.source

@@ -10,6 +10,7 @@ from sparkflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.tensor import Tensor
+from sparkflow.session.handles import TensorHandle
 
 Fill = Callable[[Sequence[Any]], Any]
 
@@ -20,7 +21,8 @@ class Fetches:
     Args:
         graph: The session's graph.
         structure: A tensor, operation, variable, `IndexedSlices` or name, or lists, tuples,
-            named tuples and dictionaries of those.
+            named tuples, classes made with attrs, and dictionaries of those.
+        session: The session that runs them, which `TensorHandle`s need.
 
     Attributes:
         tensors: The tensors to fetch, each once.
@@ -33,8 +35,9 @@ class Fetches:
         ValueError: Something belongs to another graph or does not exist.
     """
 
-    def __init__(self, graph: Graph, structure: Any) -> None:
+    def __init__(self, graph: Graph, structure: Any, session: Any = None) -> None:
         self._graph = graph
+        self._session = session
         self._positions: dict[Tensor, int] = {}
         self.targets: list[Operation] = []
         self.fill = self._visit(structure)
@@ -47,6 +50,8 @@ class Fetches:
             return self._mapping(item)
         if isinstance(item, list | tuple):
             return self._sequence(item)
+        if hasattr(type(item), "__attrs_attrs__"):
+            return self._attrs(item)
         if isinstance(item, IndexedSlices):
             return self._indexed_slices(item)
         element = self._element(item)
@@ -55,6 +60,9 @@ class Fetches:
                 self.targets.append(element)
             return _nothing
         index = self._position(element)
+        if element.op.type == "GetSessionHandle":
+            dtype, session = element.op.inputs[0].dtype.base, self._session
+            return lambda values: TensorHandle(values[index], dtype, session)
         return lambda values: values[index]
 
     def _element(self, item: Any) -> Tensor | Operation:
@@ -98,6 +106,11 @@ class Fetches:
             return result if kind is dict else kind(result)
 
         return fill
+
+    def _attrs(self, item: Any) -> Fill:
+        kind = type(item)
+        fills = [self._visit(getattr(item, each.name)) for each in kind.__attrs_attrs__]
+        return lambda values: kind(*[fill(values) for fill in fills])
 
     def _indexed_slices(self, item: IndexedSlices) -> Fill:
         rows, indices = (self._visit(each) for each in (item.values, item.indices))

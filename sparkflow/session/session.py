@@ -14,12 +14,12 @@ from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
+from sparkflow.session.device_description import DeviceDescription
 from sparkflow.session.feeds import Expand, FeedSlot, feed_tensor, resolve
 from sparkflow.session.fetches import Fetches, key_of
-from sparkflow_runtime.errors import OpError
+from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError
 from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
-from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 
 _NODE_IN_TEXT = re.compile(r"\[\[node '?(?P<name>[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*)'?")
 _NOTHING_FED: Mapping[Any, Any] = {}
@@ -72,16 +72,14 @@ class BaseSession:
         config: ConfigProto | None = None,
         credentials: str | None = None,
     ) -> None:
+        if not isinstance(target, str | bytes):
+            raise TypeError(f"target must be a string, but got {type(target)}")
         if graph is not None and not isinstance(graph, Graph):
-            raise TypeError(
-                f"Argument `graph` must be a tf.Graph, but got {type(graph).__name__!r}"
-            )
+            raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
         if config is not None and not isinstance(config, ConfigProto):
-            raise TypeError(
-                f"Argument `config` must be a tf.ConfigProto, but got {type(config).__name__!r}"
-            )
+            raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
         self._graph = get_default_graph() if graph is None else graph
-        self._target = target
+        self._target = target.decode() if isinstance(target, bytes) else target
         self._config = config
         self._lock = threading.Lock()
         self._sent = 0
@@ -160,7 +158,7 @@ class BaseSession:
     def _make_plan(self, fetches: Any, tensors: Sequence[Tensor], expand: Expand | None) -> _Plan:
         client = self._open_client()
         plan = _Plan(
-            Fetches(self._graph, fetches), [FeedSlot(tensor) for tensor in tensors], expand
+            Fetches(self._graph, fetches, self), [FeedSlot(tensor) for tensor in tensors], expand
         )
         self._extend(client)
         try:
@@ -196,19 +194,22 @@ class BaseSession:
 
         Raises:
             TypeError: `feed_list` is not a list.
-            Else as `run`.
+            Else as `run`. The function raises CancelledError when the session is closed, and
+            InvalidArgumentError for another number of values.
         """
         if feed_list is not None and not isinstance(feed_list, list | tuple):
-            raise TypeError("`feed_list` must be a list or tuple.")
+            raise TypeError("Argument `feed_list` must be a list or tuple.")
         tensors = [feed_tensor(self._graph, each) for each in feed_list or ()]
         plan = self._make_plan(fetches, tensors, None)
         call, fill, arrays = plan.call, plan.fill, plan.arrays
 
         def run_once(*values: Any) -> Any:
             if self._client is None:
-                self._open_client()
+                raise CancelledError(message="Session has been closed.")
             if len(values) != len(arrays):
-                raise TypeError(f"The callable takes {len(arrays)} values, got {len(values)}")
+                raise InvalidArgumentError(
+                    message=f"The callable takes {len(arrays)} values, got {len(values)}"
+                )
             try:
                 return fill(
                     call(*[array(value) for array, value in zip(arrays, values, strict=True)])
@@ -225,9 +226,70 @@ class BaseSession:
 
         return run_with_options if accept_options else run_once
 
-    def list_devices(self) -> list[DeviceAttributes]:
+    def partial_run_setup(self, fetches: Any, feeds: Sequence[Any] | None = None) -> str:
+        """Announces a step that is run in several calls.
+
+        Args:
+            fetches: All that will be fetched, and the operations that will run, as for `run`.
+            feeds: The tensors that will be fed.
+
+        Returns:
+            A handle for `partial_run`.
+
+        Raises:
+            TypeError, ValueError: A fetch or feed does not fit the graph.
+            InvalidArgumentError: Nothing is fetched or run.
+        """
+        client = self._open_client()
+        self._extend(client)
+        found = Fetches(self._graph, fetches, self)
+        tensors = [feed_tensor(self._graph, each) for each in feeds or ()]
+        try:
+            return client.partial_run_setup(
+                [tensor.name for tensor in found.tensors],
+                [tensor.name for tensor in tensors],
+                [op.name for op in found.targets],
+            )
+        except OpError as error:
+            raise self._located(error) from error.__cause__
+
+    def partial_run(
+        self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
+    ) -> Any:
+        """One call of a partial run: every tensor is fed once and fetched once.
+
+        What the feeds of this and earlier calls allow is computed, each node once.
+
+        Args:
+            handle: From `partial_run_setup`.
+            fetches: Some of the tensors announced, in any structure.
+            feed_dict: Values for some of the feeds announced.
+
+        Raises:
+            RuntimeError: An operation is among the fetches, or the session is closed.
+            InvalidArgumentError: A tensor was not announced, was fed or fetched before, or cannot
+                be computed yet.
+            Else as `run`.
+        """
+        client = self._open_client()
+        found = Fetches(self._graph, fetches, self)
+        if found.targets:
+            raise RuntimeError("partial_run() requires empty target_list.")
+        given = feed_dict or {}
+        tensors, expand = resolve(self._graph, given)
+        values = given.values() if expand is None else expand(given)
+        slots = [FeedSlot(tensor) for tensor in tensors]
+        feeds = {slot.name: slot.array(v) for slot, v in zip(slots, values, strict=True)}
+        try:
+            return found.fill(
+                client.partial_run(handle, [tensor.name for tensor in found.tensors], feeds)
+            )
+        except OpError as error:
+            raise self._located(error) from error.__cause__
+
+    def list_devices(self) -> list[DeviceDescription]:
         """The devices the session may use."""
-        return self._open_client().list_devices()
+        return [DeviceDescription.of(each) for each in self._open_client().list_devices()]
 
     def close(self) -> None:
         """Ends the session; may be called again."""

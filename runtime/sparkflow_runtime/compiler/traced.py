@@ -123,7 +123,7 @@ def _add(stats: DeviceStepStats, node: Node, clock: _Clock, start: int, result: 
         entry.memory.add(allocator_name=allocator, total_bytes=size, peak_bytes=size)
     for slot, array in arrays:
         described = entry.output.add(slot=slot).tensor_description
-        described.dtype = dtypes.as_dtype(array.dtype).number
+        described.dtype = dtypes.as_dtype(array.dtype).number  # type: ignore[assignment]  # the enum's numbers are ints
         described.shape.CopyFrom(export_shape(np.shape(array)))
         allocation = described.allocation_description
         allocation.requested_bytes = allocation.allocated_bytes = array.nbytes

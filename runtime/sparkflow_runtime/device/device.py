@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import FailedPreconditionError
+
+_CPU_MEMORY_BYTES: Final = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,13 @@ class Device:
     def type(self) -> str:
         """`CPU` or `GPU`."""
         return str(self.spec.device_type)
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """The memory of a GPU; for a CPU the figure TensorFlow gives, which limits nothing."""
+        if self.xp is np:
+            return _CPU_MEMORY_BYTES
+        return int(self.xp.cuda.Device(self.spec.device_index).mem_info[1])
 
     def synchronize(self) -> None:
         """Waits until the device has done what it was given."""

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from sparkflow_runtime.device.device import count_gpus
-from sparkflow_runtime.errors import InvalidArgumentError, OpError, from_status
+from sparkflow_runtime.errors import NotFoundError, OpError, from_status
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.master.links import LocalLink
@@ -81,14 +81,15 @@ def open_session(
         credentials: The token the server asks for.
 
     Raises:
-        InvalidArgumentError: `target` is neither.
+        NotFoundError: `target` is neither.
         UnavailableError: Nothing answers there.
     """
     if not target:
         return LocalSession(config or ConfigProto())
     if not target.startswith(SCHEME):
-        raise InvalidArgumentError(
-            message=f"Session target {target!r} is neither '' nor 'grpc://host:port'"
+        raise NotFoundError(
+            message="No session factory registered for the given session options: "
+            f"{{target: \"{target}\"}}: the target is neither '' nor 'grpc://host:port'"
         )
     return RemoteSession(target[len(SCHEME) :], config or ConfigProto(), credentials)
 
@@ -105,6 +106,7 @@ class LocalSession:
             default_task=self._worker.task,
             allow_soft_placement=config.allow_soft_placement,
             timeout_s=config.operation_timeout_in_ms / 1000 or None,
+            log_placement=config.log_device_placement,
         )
 
     def extend(self, graph_def: GraphDef) -> None:

@@ -23,6 +23,7 @@ from sparkflow_runtime.ir.node import parse_endpoint
 from sparkflow_runtime.master.executable import Executable, Request, optimise
 from sparkflow_runtime.master.links import WorkerLink
 from sparkflow_runtime.master.partial import PartialRun
+from sparkflow_runtime.master.placement_log import PlacementLog
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.worker.step import LoopUpdate
@@ -37,6 +38,7 @@ class MasterSession:
         device_filters: The tasks it may use; all when empty.
         allow_soft_placement: Whether nodes may fall back to a CPU.
         timeout_s: How long a step may take that says nothing else.
+        log_placement: Whether to tell on stderr where nodes go.
 
     Attributes:
         handle: The session's unique name.
@@ -51,6 +53,7 @@ class MasterSession:
         device_filters: Sequence[str] = (),
         allow_soft_placement: bool = False,
         timeout_s: float | None = None,
+        log_placement: bool = False,
     ) -> None:
         self.handle = uuid.uuid4().hex
         self._links = _filtered(links, device_filters, default_task)
@@ -65,6 +68,7 @@ class MasterSession:
         self._timeout_s = timeout_s
         self.devices = _best_first(self._links, default_task)
         self._placement = Placement(self.devices, allow_soft_placement)
+        self._log = PlacementLog(self.devices) if log_placement else None
         for link in self._links.values():
             link.create_session(self.handle)
 
@@ -106,6 +110,8 @@ class MasterSession:
             found = self._executables.get(key)
             if found is None:
                 partitions = optimise(graph, request, self._placement, self._load)
+                for part in partitions if self._log is not None else ():
+                    self._log.tell(part.nodes)
                 found = Executable(self.handle, request, partitions, self._link_of, self._timeout_s)
                 self._executables[key] = found
             return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from sparkflow_runtime.ops.static import (
     vector,
 )
 from sparkflow_runtime.shapes import Shape, merge
+
+_MESSAGE_NAMES: Final = {"float16": "half", "float32": "float", "float64": "double"}
+"""What TensorFlow's kernels call these types."""
 
 
 @register
@@ -82,11 +85,11 @@ class Placeholder(Op):
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., NoReturn]:
         """A kernel that fails, since a fed placeholder does not run."""
-        shape = node.attrs["shape"]
+        shape, name = node.attrs["shape"], node.attrs["dtype"].name
         expected = f" and shape {bracketed(shape)}" if shape else ""
         message = (
             f"You must feed a value for placeholder tensor '{node.name}' with dtype "
-            f"{node.attrs['dtype'].name}{expected}"
+            f"{_MESSAGE_NAMES.get(name, name)}{expected}"
         )
 
         def unfed() -> NoReturn:

@@ -51,7 +51,10 @@ def describe_devices(worker: Worker) -> list[device_attributes_pb2.DeviceAttribu
     """The worker's devices as ListDevices and GetStatus show them."""
     return [
         device_attributes_pb2.DeviceAttributes(
-            name=device.name, device_type=device.type, incarnation=worker.incarnation
+            name=device.name,
+            device_type=device.type,
+            memory_limit=device.memory_limit_bytes,
+            incarnation=worker.incarnation,
         )
         for device in worker.devices
     ]

@@ -1,0 +1,116 @@
+"""Tensors that stay in the session's runtime between runs, and the handles that name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkflow.graph.scopes import apply_op, device, get_default_graph, name_scope
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.constants import placeholder
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType, as_dtype
+
+
+class TensorHandle:
+    """What fetching `get_session_handle(tensor)` gives: a tensor that the session keeps.
+
+    Args:
+        handle: The name the runtime gave it.
+        dtype: The tensor's dtype.
+        session: The session that keeps it.
+    """
+
+    def __init__(self, handle: bytes, dtype: DType, session: Any) -> None:
+        self._handle = handle.decode()
+        self.dtype = dtype
+        self._session = session
+
+    @property
+    def handle(self) -> str:
+        """The name the runtime gave it, to be fed to what `get_session_tensor` returns."""
+        return self._handle
+
+    def get_raw_handle(self) -> str:
+        """The same name; the session goes on keeping the tensor."""
+        return self._handle
+
+    def eval(self) -> Any:
+        """The tensor's value.
+
+        Raises:
+            InvalidArgumentError: It was deleted.
+        """
+        holder, tensor = get_session_tensor(self._handle, self.dtype)
+        return self._session.run(tensor, {holder: self._handle})
+
+    def to_numpy_array(self) -> np.ndarray[Any, Any]:
+        """The tensor's value as an array."""
+        return np.asarray(self.eval())
+
+    def delete(self) -> None:
+        """Has the session forget the tensor.
+
+        Raises:
+            InvalidArgumentError: It was deleted before.
+        """
+        holder, deleter = delete_session_tensor(self._handle)
+        self._session.run(deleter, {holder: self._handle})
+
+    def __str__(self) -> str:
+        return self._handle
+
+    def __repr__(self) -> str:
+        return f"<TensorHandle {self._handle!r} dtype={self.dtype.name}>"
+
+
+def get_session_handle(data: Any, name: str | None = None) -> Tensor:
+    """A tensor that, when it is fetched, keeps `data` in the session and gives a `TensorHandle`.
+
+    Args:
+        data: The tensor to keep.
+        name: Name of the node.
+    """
+    result: Tensor = apply_op("GetSessionHandle", data, name=name)
+    return result
+
+
+def get_session_tensor(handle: str, dtype: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """The tensor a handle stands for, as a node.
+
+    Args:
+        handle: A handle's name; the node is put on the device it names.
+        dtype: The tensor's dtype.
+        name: Name of the node.
+
+    Returns:
+        A string placeholder to feed a handle to, and the tensor.
+    """
+    holder = _holder(handle)
+    with device(_device_of(handle)):
+        return holder, apply_op("GetSessionTensor", holder, dtype=as_dtype(dtype), name=name)
+
+
+def delete_session_tensor(handle: str, name: str | None = None) -> tuple[Tensor, Any]:
+    """A node that forgets what a handle stands for.
+
+    Args:
+        handle: A handle's name; the node is put on the device it names.
+        name: Name of the node.
+
+    Returns:
+        A string placeholder to feed a handle to, and the operation.
+    """
+    holder = _holder(handle)
+    with device(_device_of(handle)):
+        return holder, apply_op("DeleteSessionTensor", holder, name=name)
+
+
+def _holder(handle: str) -> Tensor:
+    with get_default_graph().as_default(), name_scope("session_tensor"):
+        return placeholder(dtypes.string, shape=())
+
+
+def _device_of(handle: str) -> str:
+    return handle.rpartition(";")[2]
