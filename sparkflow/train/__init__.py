@@ -5,6 +5,10 @@ from sparkflow.train.adadelta import AdadeltaOptimizer
 from sparkflow.train.adagrad import AdagradOptimizer
 from sparkflow.train.adagrad_da import AdagradDAOptimizer
 from sparkflow.train.adam import AdamOptimizer
+from sparkflow.train.checkpoint_hook import (
+    CheckpointSaverHook,
+    CheckpointSaverListener,
+)
 from sparkflow.train.checkpoints.meta_graph import (
     export_meta_graph,
     import_meta_graph,
@@ -38,7 +42,21 @@ from sparkflow.train.decay import (
 from sparkflow.train.device_setter import replica_device_setter
 from sparkflow.train.ftrl import FtrlOptimizer
 from sparkflow.train.gradient_descent import GradientDescentOptimizer
+from sparkflow.train.graph_files import write_graph
+from sparkflow.train.logging_hooks import (
+    LoggingTensorHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+)
 from sparkflow.train.momentum import MomentumOptimizer
+from sparkflow.train.monitored_session import (
+    MonitoredSession,
+    SingularMonitoredSession,
+)
+from sparkflow.train.monitored_training import (
+    MonitoredTrainingSession,
+    basic_train_loop,
+)
 from sparkflow.train.moving_averages import ExponentialMovingAverage
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.proximal import (
@@ -52,7 +70,20 @@ from sparkflow.train.queue_runner import (
 )
 from sparkflow.train.rmsprop import RMSPropOptimizer
 from sparkflow.train.saver import Saver
+from sparkflow.train.scaffold import Scaffold
 from sparkflow.train.server import Server
+from sparkflow.train.session_creators import (
+    ChiefSessionCreator,
+    SessionCreator,
+    WorkerSessionCreator,
+)
+from sparkflow.train.session_manager import SessionManager
+from sparkflow.train.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
 from sparkflow.train.step_counter import (
     assert_global_step,
     create_global_step,
@@ -60,6 +91,17 @@ from sparkflow.train.step_counter import (
     get_or_create_global_step,
     global_step,
 )
+from sparkflow.train.step_hooks import (
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    StepCounterHook,
+    StopAtStepHook,
+)
+from sparkflow.train.step_timer import SecondOrStepTimer
+from sparkflow.train.summary_hook import SummarySaverHook
+from sparkflow.train.supervisor import Supervisor
+from sparkflow.train.sync_replicas import SyncReplicasOptimizer
 from sparkflow_runtime.events.event_file import read_events as summary_iterator
 from sparkflow_runtime.protos.checkpoint_state_pb2 import CheckpointState
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef, JobDef
@@ -74,16 +116,27 @@ __all__ = [
     "AdagradDAOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
+    "CheckpointSaverHook",
+    "CheckpointSaverListener",
     "CheckpointState",
+    "ChiefSessionCreator",
     "ClusterDef",
     "ClusterSpec",
     "Coordinator",
     "ExponentialMovingAverage",
+    "FeedFnHook",
+    "FinalOpsHook",
     "FtrlOptimizer",
+    "GlobalStepWaiterHook",
     "GradientDescentOptimizer",
     "JobDef",
+    "LoggingTensorHook",
     "LooperThread",
     "MomentumOptimizer",
+    "MonitoredSession",
+    "MonitoredTrainingSession",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
     "Optimizer",
     "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer",
@@ -92,11 +145,27 @@ __all__ = [
     "RMSPropOptimizer",
     "Saver",
     "SaverDef",
+    "Scaffold",
+    "SecondOrStepTimer",
     "Server",
     "ServerDef",
+    "SessionCreator",
+    "SessionManager",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "SingularMonitoredSession",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
     "SummaryWriter",
+    "Supervisor",
+    "SyncReplicasOptimizer",
+    "WorkerSessionCreator",
     "add_queue_runner",
     "assert_global_step",
+    "basic_train_loop",
     "checkpoint_exists",
     "cosine_decay",
     "cosine_decay_restarts",
@@ -123,4 +192,5 @@ __all__ = [
     "start_queue_runners",
     "summary_iterator",
     "update_checkpoint_state",
+    "write_graph",
 ]

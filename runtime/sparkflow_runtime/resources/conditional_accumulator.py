@@ -1,0 +1,235 @@
+"""TensorFlow's accumulators of gradients: sums that are taken once enough gradients are in.
+
+A gradient carries the step it was computed for; one computed for a step that is over is dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import AbortedError, CancelledError, InvalidArgumentError
+from sparkflow_runtime.resources.waiting import Cancellation, wait_for
+from sparkflow_runtime.shapes import Shape
+
+S = TypeVar("S")
+
+
+class _Accumulator(Generic[S]):
+    """A sum behind a condition. Safe to use from several threads.
+
+    `_changed` guards `_sum`, `_count`, `_step`, `_stopped` and `_closed`.
+
+    Args:
+        name: For messages.
+        dtype: Of the gradients.
+        shape: Of the gradients, as far as it is known.
+        mean: Whether what is taken is a mean rather than a sum.
+    """
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, mean: bool) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape = shape
+        self.mean = mean
+        self._sum: S | None = None
+        self._count = 0
+        self._step = 0
+        self._stopped = False
+        self._closed = False
+        self._changed = threading.Condition()
+
+    @property
+    def num_accumulated(self) -> int:
+        """How many gradients are in."""
+        with self._changed:
+            return self._count
+
+    def set_global_step(self, step: int) -> None:
+        """Drops gradients for steps before this one from now on; lets them be taken again."""
+        with self._changed:
+            self._step = step
+            self._stopped = False
+
+    def cancel_takes(self) -> None:
+        """Ends all taking with CancelledError, until the next `set_global_step`.
+
+        What takes in a loop can be stopped so, whether it waits now or begins to in a moment.
+        """
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Ends all waiting with AbortedError, for whoever drops the accumulator."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _add(self, local_step: int, gradient: S) -> bool:
+        with self._changed:
+            if local_step < self._step:
+                return False
+            self._sum = gradient if self._sum is None else self._added(self._sum, gradient)
+            self._count += 1
+            self._changed.notify_all()
+        return True
+
+    def _take(self, num_required: int, cancellation: Cancellation) -> tuple[S, int]:
+        if num_required < 1:
+            raise InvalidArgumentError(
+                message=f"Argument num_required must be positive, got {num_required}"
+            )
+
+        def attempt() -> tuple[S, int] | None:
+            if self._closed:
+                raise AbortedError(message=f"Accumulator {self.name!r} was dropped by its task")
+            if self._stopped:
+                raise CancelledError(
+                    message=f"Taking gradients from accumulator {self.name!r} was stopped"
+                )
+            if self._count < num_required or self._sum is None:
+                return None
+            taken = self._sum, self._count
+            self._sum, self._count = None, 0
+            self._step += 1
+            return taken
+
+        return wait_for(self._changed, attempt, cancellation)
+
+    def _added(self, total: S, gradient: S) -> S:
+        raise NotImplementedError(type(self).__name__)
+
+    def _check(self, array: Any, expected: Shape) -> None:
+        if array.dtype != self.dtype.as_numpy_dtype:
+            raise InvalidArgumentError(
+                message=f"Accumulator {self.name!r} holds {self.dtype.name}, got a gradient of "
+                f"{array.dtype}"
+            )
+        if not shapes.is_compatible(expected, array.shape):
+            raise InvalidArgumentError(
+                message=f"Shape mismatch: expected {shapes.text(expected)}, "
+                f"got {shapes.text(array.shape)}, for accumulator {self.name!r}"
+            )
+
+
+class ConditionalAccumulator(_Accumulator[Any]):
+    """Sums or means of arrays."""
+
+    def apply(self, local_step: int, gradient: Any) -> bool:
+        """Adds a gradient, unless its step is over; whether it was added. Does not block.
+
+        Raises:
+            InvalidArgumentError: A wrong dtype, or a shape that does not fit those before.
+        """
+        self._check(gradient, self.shape)
+        return self._add(local_step, np.array(gradient))
+
+    def take(self, num_required: int, cancellation: Cancellation) -> Any:
+        """The mean or sum once so many gradients are in; ends the step. Blocks until then.
+
+        Raises:
+            InvalidArgumentError: `num_required` below 1.
+            AbortedError: The accumulator was dropped.
+            CancelledError, ...: What ended the waiting step.
+        """
+        total, count = self._take(num_required, cancellation)
+        return total / total.dtype.type(count) if self.mean else total
+
+    def _added(self, total: Any, gradient: Any) -> Any:
+        self._check(gradient, total.shape)
+        return np.add(total, gradient, out=total)
+
+
+class Rows:
+    """Rows by index, with the number of gradients each was in.
+
+    Args:
+        indices: [n] different integers, ascending.
+        values: [n, ...].
+        counts: [n] integers.
+    """
+
+    __slots__ = ("counts", "indices", "values")
+
+    def __init__(self, indices: Any, values: Any, counts: Any) -> None:
+        self.indices = indices
+        self.values = values
+        self.counts = counts
+
+    @staticmethod
+    def summed(indices: Any, values: Any, counts: Any) -> Rows:
+        """Rows of equal index added up."""
+        distinct, where = np.unique(indices, return_inverse=True)
+        sums = np.zeros((distinct.size, *values.shape[1:]), values.dtype)
+        np.add.at(sums, where, values)
+        numbers = np.zeros(distinct.size, np.int64)
+        np.add.at(numbers, where, counts)
+        return Rows(distinct, sums, numbers)
+
+
+class SparseConditionalAccumulator(_Accumulator[Rows]):
+    """Sums or means of rows; a mean is over the gradients that have the row, as in TensorFlow."""
+
+    def apply(self, local_step: int, indices: Any, values: Any, shape: Any) -> bool:
+        """Adds rows, unless their step is over; whether they were added. Does not block.
+
+        Args:
+            local_step: The step they were computed for.
+            indices: [n] integers, which may repeat.
+            values: [n, ...].
+            shape: The shape of the whole, empty where it is not known.
+
+        Raises:
+            InvalidArgumentError: A wrong dtype, or shapes that do not fit.
+        """
+        self._check_rows(indices, values)
+        whole = tuple(int(size) for size in shape)
+        if whole and not shapes.is_compatible(self.shape, whole):
+            raise InvalidArgumentError(
+                message=f"Shape mismatch: expected {shapes.text(self.shape)}, "
+                f"got {shapes.text(whole)}, for accumulator {self.name!r}"
+            )
+        rows = None if self.shape is None else self.shape[1:]
+        self._check(values, shapes.concatenate(indices.shape, rows))
+        if whole and indices.size and int(indices.max()) >= whole[0]:
+            raise InvalidArgumentError(
+                message=f"Index {int(indices.max())} is outside the shape {shapes.text(whole)} of "
+                f"a gradient for accumulator {self.name!r}"
+            )
+        once = Rows.summed(indices, values, np.zeros(indices.size, np.int64))
+        once.counts += 1
+        return self._add(local_step, once)
+
+    def take(self, num_required: int, cancellation: Cancellation) -> tuple[Any, Any, Any]:
+        """Indices, values and the shape as far as it is known; ends the step. Blocks.
+
+        Raises as `ConditionalAccumulator.take`.
+        """
+        rows, _ = self._take(num_required, cancellation)
+        values = rows.values
+        if self.mean:
+            counts = rows.counts.astype(values.dtype)
+            values = values / counts.reshape(-1, *[1] * (values.ndim - 1))
+        known = self.shape if self.shape is not None else (None, *values.shape[1:])
+        sizes = [-1 if size is None else size for size in known]
+        return rows.indices, values, np.array(sizes, np.int64)
+
+    def _added(self, total: Rows, gradient: Rows) -> Rows:
+        self._check(gradient.values, (None, *total.values.shape[1:]))
+        return Rows.summed(
+            np.concatenate([total.indices, gradient.indices]),
+            np.concatenate([total.values, gradient.values]),
+            np.concatenate([total.counts, gradient.counts]),
+        )
+
+    def _check_rows(self, indices: Any, values: Any) -> None:
+        if indices.ndim != 1 or values.shape[:1] != indices.shape:
+            raise InvalidArgumentError(
+                message=f"Accumulator {self.name!r} takes indices of rank 1 with one row of values "
+                f"each, got shapes {shapes.text(indices.shape)} and {shapes.text(values.shape)}"
+            )
