@@ -21,6 +21,7 @@ TESTED_IN = {  # by module of ops
     "accumulator": "test_accumulator.py",
     "debugging": "test_debugging.py",
     "iterator": "test_iterator.py",
+    "frames": "test_frames.py",
     "queue": "test_queue.py",
     "random": "test_random.py",
     "random_distributions": "test_random.py",

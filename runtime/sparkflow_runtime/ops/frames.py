@@ -1,0 +1,117 @@
+"""Control flow of TensorFlow's first releases, as far as graphs from there can be read.
+
+`cond` was Switch and Merge, `while_loop` these with Enter, Exit and NextIteration. The nodes are
+known here with their types and shapes, so that such graphs can be imported, cut and exported, and
+every part runs that needs none of them. They have no kernels: a step is one straight line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.ops.op import Inference, Op
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import bool_attr, int_attr, string_attr, type_attr
+from sparkflow_runtime.shapes import Shape
+
+_FRAME = {
+    "T": type_attr(),
+    "frame_name": string_attr(),
+    "is_constant": bool_attr(False),
+    "parallel_iterations": int_attr(10),
+}
+
+
+class _Frame(Op):
+    stateful = True
+    kernels = {}
+    attrs = {"T": type_attr()}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of the first input."""
+        return [node.shapes[0]]
+
+
+@register
+class Switch(_Frame):
+    """`data` on the output that `pred` chooses; nothing on the other."""
+
+    inputs = "data: T, pred: bool"
+    outputs = "output_false: T, output_true: T"
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """Both have the shape of the data."""
+        return [node.shapes[0], node.shapes[0]]
+
+
+@register
+class RefSwitch(Switch):
+    """`Switch` of a variable."""
+
+    inputs = "data: Ref(T), pred: bool"
+    outputs = "output_false: Ref(T), output_true: Ref(T)"
+
+
+@register
+class Merge(_Frame):
+    """The input that is there, and its number."""
+
+    inputs = "inputs: N * T"
+    outputs = "output: T, value_index: int32"
+    attrs = {"T": type_attr(), "N": int_attr(minimum=1)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of the inputs where they agree; a scalar."""
+        first = node.shapes[0]
+        return [first if all(each == first for each in node.shapes) else None, shapes.SCALAR]
+
+
+@register
+class RefMerge(Merge):
+    """`Merge` of variables."""
+
+    inputs = "inputs: N * Ref(T)"
+    outputs = "output: Ref(T), value_index: int32"
+
+
+@register
+class Enter(_Frame):
+    """Takes a tensor into a loop."""
+
+    inputs = "data: T"
+    outputs = "output: T"
+    attrs = _FRAME
+
+
+@register
+class RefEnter(Enter):
+    """`Enter` of a variable."""
+
+    inputs = "data: Ref(T)"
+    outputs = "output: Ref(T)"
+
+
+@register
+class Exit(_Frame):
+    """Takes a tensor out of a loop."""
+
+    inputs = "data: T"
+    outputs = "output: T"
+
+
+@register
+class NextIteration(_Frame):
+    """Takes a tensor to the next turn of a loop."""
+
+    inputs = "data: T"
+    outputs = "output: T"
+
+
+@register
+class LoopCond(_Frame):
+    """Whether there is another turn."""
+
+    inputs = "input: bool"
+    outputs = "output: bool"
+    attrs = {}
