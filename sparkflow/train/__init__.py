@@ -9,9 +9,18 @@ from sparkflow.train.checkpoint_hook import (
     CheckpointSaverHook,
     CheckpointSaverListener,
 )
+from sparkflow.train.checkpoints.initialising import init_from_checkpoint
 from sparkflow.train.checkpoints.meta_graph import (
     export_meta_graph,
     import_meta_graph,
+)
+from sparkflow.train.checkpoints.reading import (
+    CheckpointReader,
+    NewCheckpointReader,
+    checkpoints_iterator,
+    list_variables,
+    load_checkpoint,
+    load_variable,
 )
 from sparkflow.train.checkpoints.state_file import (
     checkpoint_exists,
@@ -21,6 +30,10 @@ from sparkflow.train.checkpoints.state_file import (
     latest_checkpoint,
     remove_checkpoint,
     update_checkpoint_state,
+)
+from sparkflow.train.checkpoints.warm_starting import (
+    VocabInfo,
+    warm_start,
 )
 from sparkflow.train.cluster_spec import ClusterSpec
 from sparkflow.train.coordinator import (
@@ -43,6 +56,24 @@ from sparkflow.train.device_setter import replica_device_setter
 from sparkflow.train.ftrl import FtrlOptimizer
 from sparkflow.train.gradient_descent import GradientDescentOptimizer
 from sparkflow.train.graph_files import write_graph
+from sparkflow.train.input.batching import (
+    batch,
+    batch_join,
+    maybe_batch,
+    maybe_batch_join,
+    maybe_shuffle_batch,
+    maybe_shuffle_batch_join,
+    shuffle_batch,
+    shuffle_batch_join,
+)
+from sparkflow.train.input.producers import (
+    input_producer,
+    limit_epochs,
+    match_filenames_once,
+    range_input_producer,
+    slice_input_producer,
+    string_input_producer,
+)
 from sparkflow.train.logging_hooks import (
     LoggingTensorHook,
     NanLossDuringTrainingError,
@@ -116,6 +147,7 @@ __all__ = [
     "AdagradDAOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
+    "CheckpointReader",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
     "CheckpointState",
@@ -137,6 +169,7 @@ __all__ = [
     "MonitoredTrainingSession",
     "NanLossDuringTrainingError",
     "NanTensorHook",
+    "NewCheckpointReader",
     "Optimizer",
     "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer",
@@ -162,11 +195,15 @@ __all__ = [
     "SummaryWriter",
     "Supervisor",
     "SyncReplicasOptimizer",
+    "VocabInfo",
     "WorkerSessionCreator",
     "add_queue_runner",
     "assert_global_step",
     "basic_train_loop",
+    "batch",
+    "batch_join",
     "checkpoint_exists",
+    "checkpoints_iterator",
     "cosine_decay",
     "cosine_decay_restarts",
     "create_global_step",
@@ -179,18 +216,35 @@ __all__ = [
     "get_or_create_global_step",
     "global_step",
     "import_meta_graph",
+    "init_from_checkpoint",
+    "input_producer",
     "inverse_time_decay",
     "latest_checkpoint",
+    "limit_epochs",
     "linear_cosine_decay",
+    "list_variables",
+    "load_checkpoint",
+    "load_variable",
+    "match_filenames_once",
+    "maybe_batch",
+    "maybe_batch_join",
+    "maybe_shuffle_batch",
+    "maybe_shuffle_batch_join",
     "natural_exp_decay",
     "noisy_linear_cosine_decay",
     "piecewise_constant",
     "piecewise_constant_decay",
     "polynomial_decay",
+    "range_input_producer",
     "remove_checkpoint",
     "replica_device_setter",
+    "shuffle_batch",
+    "shuffle_batch_join",
+    "slice_input_producer",
     "start_queue_runners",
+    "string_input_producer",
     "summary_iterator",
     "update_checkpoint_state",
+    "warm_start",
     "write_graph",
 ]

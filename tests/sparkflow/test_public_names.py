@@ -9,6 +9,8 @@ from sparkflow_runtime.ops import registry
 
 PACKAGE = Path(sparkflow.__file__).parent
 NAMESPACES = [
+    "saved_model",
+    "graph_util",
     "",
     "app",
     "bitwise",
@@ -25,6 +27,7 @@ NAMESPACES = [
     "math",
     "nn",
     "python_io",
+    "queue",
     "quantization",
     "random",
     "resource_loader",

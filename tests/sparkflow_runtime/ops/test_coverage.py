@@ -30,6 +30,7 @@ TESTED_IN = {  # by module of ops
     "save_restore": "test_save_restore.py",
     "scatter": "test_scatter.py",
     "scatter_nd": "test_scatter_nd.py",
+    "sparse_map": "test_sparse_map.py",
     "state": "test_state.py",
     "step": "test_step.py",
     "summary": "test_summary.py",
