@@ -11,6 +11,7 @@ from sparkflow_runtime.protos.config_pb2 import (
 )
 from sparkflow_runtime.protos.event_pb2 import Event, LogMessage, SessionLog
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 from sparkflow_runtime.protos.summary_pb2 import HistogramProto, Summary, SummaryMetadata
 
@@ -23,6 +24,7 @@ __all__ = [
     "GraphOptions",
     "HistogramProto",
     "LogMessage",
+    "MetaGraphDef",
     "NodeDef",
     "OptimizerOptions",
     "RunMetadata",

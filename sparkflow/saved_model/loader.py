@@ -1,0 +1,141 @@
+"""Loads saved models into the default graph of a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from sparkflow.graph.meta_graph import restore_meta_graph
+from sparkflow.saved_model import constants
+from sparkflow.train.saver import Saver, all_saveable_objects
+from sparkflow_runtime.protos.meta_graph_pb2 import AssetFileDef, MetaGraphDef
+from sparkflow_runtime.protos.saved_model_pb2 import SavedModel
+
+
+def contains_saved_model(export_dir: str | os.PathLike[str]) -> bool:
+    """Whether there is a saved model in a directory."""
+    folder = Path(export_dir)
+    names = (constants.SAVED_MODEL_FILENAME_PB, constants.SAVED_MODEL_FILENAME_PBTXT)
+    return any((folder / name).exists() for name in names)
+
+
+def maybe_saved_model_directory(export_dir: str | os.PathLike[str]) -> bool:
+    """The old name of `contains_saved_model`."""
+    return contains_saved_model(export_dir)
+
+
+def parse_saved_model(export_dir: str | os.PathLike[str]) -> SavedModel:
+    """The graphs of a saved model.
+
+    Raises:
+        OSError: There is no saved model, or it cannot be parsed.
+    """
+    binary = Path(export_dir) / constants.SAVED_MODEL_FILENAME_PB
+    text = Path(export_dir) / constants.SAVED_MODEL_FILENAME_PBTXT
+    model = SavedModel()
+    try:
+        if binary.exists():
+            model.ParseFromString(binary.read_bytes())
+            return model
+        if text.exists():
+            text_format.Merge(text.read_text(encoding="utf-8"), model)
+            return model
+    except (DecodeError, text_format.ParseError) as error:
+        raise OSError(f"Cannot parse file in {os.fspath(export_dir)}: {error}.") from error
+    raise OSError(
+        f"SavedModel file does not exist at: {os.fspath(export_dir)}/{{{text.name}|{binary.name}}}"
+    )
+
+
+def load(
+    sess: Any,
+    tags: Sequence[str],
+    export_dir: str | os.PathLike[str],
+    import_scope: str | None = None,
+    **saver_kwargs: Any,
+) -> MetaGraphDef:
+    """Adds a graph of a saved model to the session's graph, restores its variables, runs its init.
+
+    Args:
+        sess: The session.
+        tags: All the tags of the graph.
+        export_dir: The directory of the model, for the client and for the tasks.
+        import_scope: A name scope to put the nodes in; not part of the names in signatures.
+        **saver_kwargs: `input_map` and others of `tf.train.import_meta_graph`.
+
+    Returns:
+        The message of the graph, with its signatures.
+
+    Raises:
+        OSError: There is no saved model.
+        RuntimeError: It has no graph with these tags.
+    """
+    wanted = {tags} if isinstance(tags, str) else set(tags)
+    model = parse_saved_model(export_dir)
+    found = [each for each in model.meta_graphs if set(each.meta_info_def.tags) == wanted]
+    if not found:
+        available = [sorted(each.meta_info_def.tags) for each in model.meta_graphs]
+        raise RuntimeError(
+            f"MetaGraphDef associated with tags {sorted(wanted)} could not be found in SavedModel. "
+            f"Available tags: {available}"
+        )
+    message = found[0]
+    graph = sess.graph
+    with graph.as_default():
+        scope = graph.unique_name(import_scope, mark_as_used=False) if import_scope else None
+        restore_meta_graph(message, graph, import_scope=import_scope, **saver_kwargs)
+        saver = _saver(message, scope)
+    directory = os.fspath(export_dir)
+    if saver is not None:
+        path = os.path.join(directory, constants.VARIABLES_DIRECTORY, constants.VARIABLES_FILENAME)
+        saver.restore(sess, path)
+    prefix = f"{scope}/" if scope else ""
+    assets = {
+        prefix + asset.tensor_info.name: os.path.join(
+            directory, constants.ASSETS_DIRECTORY, asset.filename
+        )
+        for asset in _assets(message)
+    }
+    init_op = _init_op(message)
+    if init_op is not None:
+        sess.run(graph.as_graph_element(prefix + init_op), assets)
+    return message
+
+
+def _saver(message: MetaGraphDef, scope: str | None) -> Saver | None:
+    if message.HasField("saver_def"):
+        return Saver(saver_def=message.saver_def, name=scope)
+    if all_saveable_objects(scope=scope):
+        return Saver()
+    return None
+
+
+def _assets(message: MetaGraphDef) -> list[AssetFileDef]:
+    if message.asset_file_def:
+        return list(message.asset_file_def)
+    collection = message.collection_def.get(constants.ASSETS_KEY)
+    values = collection.any_list.value if collection is not None else ()
+    return [AssetFileDef.FromString(each.value) for each in values]
+
+
+def _init_op(message: MetaGraphDef) -> str | None:
+    """The name of what is to run when the model is loaded."""
+    signature = message.signature_def.get(constants.INIT_OP_SIGNATURE_KEY)
+    if signature is not None:
+        return signature.outputs[constants.INIT_OP_SIGNATURE_KEY].name
+    for key in (constants.MAIN_OP_KEY, constants.LEGACY_INIT_OP_KEY):
+        collection = message.collection_def.get(key)
+        if collection is None:
+            continue
+        if len(collection.node_list.value) != 1:
+            raise RuntimeError(
+                f"Expected exactly one main op in the collection {key}, got "
+                f"{list(collection.node_list.value)}"
+            )
+        return collection.node_list.value[0]
+    return None
