@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,6 +132,9 @@ def unstack(
     tensor = convert_to_tensor(value, name="value")
     if num is None:
         if tensor._shape is not None:
+            rank = len(tensor._shape)
+            if not -rank <= axis < rank:
+                raise ValueError(f"Argument `axis` = {axis} not in range [{-rank}, {rank})")
             num = tensor._shape[axis]
         if num is None:
             raise ValueError(f"Cannot infer argument `num` from shape {tensor.shape}")
@@ -237,9 +241,14 @@ def strided_slice(
     ellipsis_mask: int = 0,
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
+    var: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """`input_[begin:end:strides]` per dimension; bits of the masks change single dimensions."""
+    """`input_[begin:end:strides]` per dimension; bits of the masks change single dimensions.
+
+    With `var`, the variable whose value `input_` is, the result has a method `assign` as
+    `var[begin:end]` has it.
+    """
     start = convert_to_tensor(begin)
     result: Tensor = apply_op(
         "StridedSlice",
@@ -254,6 +263,8 @@ def strided_slice(
         shrink_axis_mask=shrink_axis_mask,
         name=name,
     )
+    if var is not None:
+        result.assign = partial(var._assign_part, result.op)
     return result
 
 
@@ -324,9 +335,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
     return Unique(*apply_op("Unique", x, out_idx=as_dtype(out_idx), name=name))
 
 
-def boolean_mask(
-    tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None
-) -> Tensor:
+def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None) -> Tensor:
     """The slices along `axis` where the vector `mask` is true; or elements, for a mask of rank > 1.
 
     Raises:

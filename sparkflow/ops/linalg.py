@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.graph.constant_value import with_known_sizes
+from sparkflow.graph.conversion import first_symbolic
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, reduction
-from sparkflow.ops.elementwise import sqrt
-from sparkflow_runtime.dtypes import as_dtype, float32
+from sparkflow_runtime.dtypes import as_dtype, float32, int32
 
 
 def matmul(
@@ -84,6 +86,8 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     graph = graph_of((a, b))
     with graph.as_default(), graph.name_scope(name or "Tensordot") as scope:
         left, right = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
+        if left._shape is None or right._shape is None:
+            return _tensordot_of_unknown_rank(left, right, axes, scope)
         over_left, over_right = _contracted(left, right, axes)
         matrix_a, free_a = _as_matrix(left, over_left, last=True)
         matrix_b, free_b = _as_matrix(right, over_right, last=False)
@@ -93,10 +97,12 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
 
 
 def _contracted(left: Tensor, right: Tensor, axes: Any) -> tuple[list[int], list[int]]:
-    if left._shape is None or right._shape is None:
-        raise ValueError(f"tf.tensordot needs tensors of known rank, got {left!r} and {right!r}")
+    assert left._shape is not None
+    assert right._shape is not None
     ranks = len(left._shape), len(right._shape)
     if isinstance(axes, int | np.integer):
+        if not 0 <= axes <= min(ranks):
+            raise ValueError(f"'axes' must be at least 0 and at most {min(ranks)}, got {axes}")
         return list(range(ranks[0] - axes, ranks[0])), list(range(axes))
     first, second = (
         [int(each)] if isinstance(each, int | np.integer) else [int(i) for i in each]
@@ -105,6 +111,33 @@ def _contracted(left: Tensor, right: Tensor, axes: Any) -> tuple[list[int], list
     if len(first) != len(second):
         raise ValueError(f"Different number of contraction axes: {first} and {second}")
     return [i % ranks[0] for i in first], [i % ranks[1] for i in second]
+
+
+def _tensordot_of_unknown_rank(left: Tensor, right: Tensor, axes: Any, name: str) -> Tensor:
+    """As `tensordot`, with ranks and axes looked at when it runs."""
+    ranks = arrays.rank(left), arrays.rank(right)
+    if isinstance(axes, int | np.integer):
+        over = (
+            apply_op("Range", ranks[0] - int(axes), ranks[0], 1),
+            apply_op("Range", 0, int(axes), 1),
+        )
+    else:
+        over = tuple(
+            apply_op("FloorMod", arrays.reshape(convert_to_tensor(each, int32), [-1]), rank)
+            for each, rank in zip(axes, ranks, strict=True)
+        )
+    matrices, sizes = [], []
+    for tensor, rank, summed, is_left in zip(
+        (left, right), ranks, over, (True, False), strict=True
+    ):
+        free = apply_op("ListDiff", apply_op("Range", 0, rank, 1), summed)[0]
+        order = arrays.concat([free, summed] if is_left else [summed, free], 0)
+        shape = arrays.shape(tensor)
+        sizes.append(arrays.gather(shape, free))
+        inner = reduction.reduce_prod(arrays.gather(shape, summed))
+        target = arrays.stack([-1, inner] if is_left else [inner, -1])
+        matrices.append(arrays.reshape(arrays.transpose(tensor, order), target))
+    return arrays.reshape(matmul(*matrices), arrays.concat(sizes, 0), name=name)
 
 
 def _as_matrix(tensor: Tensor, axes: Sequence[int], last: bool) -> tuple[Tensor, Tensor]:
@@ -126,40 +159,57 @@ def _as_matrix(tensor: Tensor, axes: Sequence[int], last: bool) -> tuple[Tensor,
     return arrays.reshape(tensor, shape), convert_to_tensor(sizes)
 
 
-def norm(
-    tensor: Any,
-    ord: Any = "euclidean",
-    axis: Any = None,
-    keepdims: bool | None = None,
+def eye(
+    num_rows: Any,
+    num_columns: Any = None,
+    batch_shape: Any = None,
+    dtype: Any = float32,
     name: str | None = None,
 ) -> Tensor:
-    """A vector norm over `axis` (None: over everything).
+    """Identity matrices.
 
     Args:
-        tensor: Real numbers.
-        ord: `euclidean` (or 2), 1, or infinity.
-        axis: The axes of the vectors.
-        keepdims: Leaves sizes of 1.
+        num_rows: A number, or a scalar integer tensor.
+        num_columns: As many as rows when None.
+        batch_shape: The dimensions before those of the matrices.
+        dtype: Of the elements.
         name: Name of the scope.
-
-    Raises:
-        ValueError: Another `ord`.
     """
-    graph = graph_of((tensor,))
-    with graph.as_default(), graph.name_scope(name or "norm"):
-        value = convert_to_tensor(tensor, name="tensor")
-        if ord in ("euclidean", "fro", 2):
-            return sqrt(reduction.reduce_sum(value * value, axis, keepdims))
-        if ord == 1:
-            return reduction.reduce_sum(abs(value), axis, keepdims)
-        if ord == np.inf:
-            return reduction.reduce_max(abs(value), axis, keepdims)
-    raise ValueError(f"'ord' must be 'euclidean', 1, 2 or np.inf, got {ord!r}")
+    kind = as_dtype(dtype).base
+    given = (num_rows, num_columns, batch_shape)
+    if not any(isinstance(each, Symbolic) or first_symbolic(each) is not None for each in given):
+        batch = () if batch_shape is None else tuple(int(size) for size in batch_shape)
+        columns = None if num_columns is None else int(num_columns)
+        one = np.eye(int(num_rows), columns, dtype=kind.as_numpy_dtype)
+        array = np.broadcast_to(one, (*batch, *one.shape))
+        return convert_to_tensor(array, kind, name=name or "eye")
+    graph = graph_of(given)
+    with graph.as_default(), graph.name_scope(name or "eye"):
+        rows = convert_to_tensor(num_rows, name="num_rows")
+        columns = rows if num_columns is None else convert_to_tensor(num_columns, rows.dtype.base)
+        lead: Any = [] if batch_shape is None else [convert_to_tensor(batch_shape, int32)]
+        least = apply_op("Cast", apply_op("Minimum", rows, columns), DstT=int32)
+        sizes = [apply_op("Cast", each, DstT=int32) for each in (rows, columns)]
+        ones = arrays.concat([*lead, [least]], 0)
+        whole = arrays.concat([*lead, sizes], 0)
+        number = np.array(1, kind.as_numpy_dtype)
+        zeros = apply_op("Fill", whole, np.array(0, kind.as_numpy_dtype))
+        result: Tensor = apply_op("MatrixSetDiag", zeros, apply_op("Fill", ones, number))
+        return with_known_sizes(result, whole)
 
 
-def eye(
-    num_rows: int, num_columns: int | None = None, dtype: Any = float32, name: str | None = None
+def matvec(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
 ) -> Tensor:
-    """The identity matrix, a constant."""
-    array = np.eye(num_rows, num_columns, dtype=as_dtype(dtype).as_numpy_dtype)
-    return convert_to_tensor(array, name=name or "eye")
+    """The products of matrices [..., n, m] with vectors [..., m], as `matmul`."""
+    graph = graph_of((a, b))
+    with graph.as_default(), graph.name_scope(name or "MatVec"):
+        column = arrays.expand_dims(b, -1)
+        product = matmul(a, column, transpose_a=transpose_a, adjoint_a=adjoint_a)
+        return arrays.squeeze(product, [-1])

@@ -147,6 +147,30 @@ def _check_broadcast(given: Sequence[Dim], asked: Shape) -> None:
 
 
 @register
+class BroadcastArgs(Op):
+    """The shape of two tensors of the given shapes broadcast against each other."""
+
+    inputs = "s0: T, s1: T"
+    outputs = "r0: T"
+    attrs = {"T": type_attr(INDEX, int32)}
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """A vector as long as the longer one."""
+        first, second = (node.with_rank(i, 1, "The shape")[0] for i in (0, 1))
+        return [(None if first is None or second is None else max(first, second),)]
+
+    def compute(self, xp: Any, s0: Array, s1: Array) -> Array:
+        """The common shape.
+
+        Raises:
+            InvalidArgumentError: There is none.
+        """
+        dims = shapes.broadcast(vector(s0, "s0"), vector(s1, "s1"))
+        return xp.asarray(dims, dtype=s0.dtype)
+
+
+@register
 class Tile(Op):
     """The tensor repeated `multiples[i]` times along dimension i."""
 

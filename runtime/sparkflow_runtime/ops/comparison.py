@@ -200,6 +200,7 @@ class SelectV2(Op):
         """To the tensor that was chosen, summed where it was repeated."""
         condition, t, e = op.inputs
         output = op.outputs[0]
-        dt, _ = sum_to_operands(g, t, output, g.SelectV2(condition, dy, 0.0), None)
-        de, _ = sum_to_operands(g, e, output, g.SelectV2(condition, 0.0, dy), None)
+        zero = g.const(0, dy.dtype.base)
+        dt, _ = sum_to_operands(g, t, output, g.SelectV2(condition, dy, zero), None)
+        de, _ = sum_to_operands(g, e, output, g.SelectV2(condition, zero, dy), None)
         return None, dt, de

@@ -265,7 +265,7 @@ class GatherNd(Op):
             raise InvalidArgumentError(message="indices must be at least a vector")
         if params is None or indices is None or indices[-1] is None:
             return [None]
-        _check_depth(indices[-1], len(params), "params")
+        check_depth(indices[-1], len(params), "params")
         return [indices[:-1] + params[indices[-1] :]]
 
     def compute(self, xp: Any, params: Array, indices: Array) -> Array:
@@ -277,7 +277,7 @@ class GatherNd(Op):
         if not indices.ndim:
             raise InvalidArgumentError(message="indices must be at least a vector")
         depth = indices.shape[-1]
-        _check_depth(depth, params.ndim, "params")
+        check_depth(depth, params.ndim, "params")
         rows = linear_rows(xp, indices, params.shape, "param ")
         flat = params.reshape(int(np.prod(params.shape[:depth])), *params.shape[depth:])
         return flat[rows].reshape(indices.shape[:-1] + params.shape[depth:])
@@ -294,7 +294,7 @@ class GatherNd(Op):
         return g.ScatterNd(wide, dy, shape_tensor(g, params, index_dtype)), None
 
 
-def _check_depth(depth: int, rank: int, name: str) -> None:
+def check_depth(depth: int, rank: int, name: str) -> None:
     if depth > rank:
         raise InvalidArgumentError(
             message=f"The innermost dimension length of indices must be <= rank of {name}, "
@@ -348,10 +348,10 @@ class ScatterNd(Op):
             raise InvalidArgumentError(message="indices must be at least a vector")
         shape = constant_shape(node, 2, "shape")
         if indices is not None and indices[-1] is not None and shape is not None:
-            _check_depth(indices[-1], len(shape), "shape")
+            check_depth(indices[-1], len(shape), "shape")
             expected = indices[:-1] + shape[indices[-1] :]
             if not shapes.is_compatible(expected, updates):
-                raise InvalidArgumentError(message=_updates_text(updates, expected))
+                raise InvalidArgumentError(message=updates_text(updates, expected))
         return [shape]
 
     def compute(self, xp: Any, indices: Array, updates: Array, shape: Array) -> Array:
@@ -365,10 +365,10 @@ class ScatterNd(Op):
         if not indices.ndim:
             raise InvalidArgumentError(message="indices must be at least a vector")
         depth = indices.shape[-1]
-        _check_depth(depth, len(dims), "shape")
+        check_depth(depth, len(dims), "shape")
         expected = indices.shape[:-1] + dims[depth:]
         if updates.shape != expected:
-            raise InvalidArgumentError(message=_updates_text(updates.shape, expected))
+            raise InvalidArgumentError(message=updates_text(updates.shape, expected))
         rows = linear_rows(xp, indices, dims, "")
         data = updates.reshape(rows.size, *dims[depth:])
         return sum_by_segment(xp, data, rows, int(np.prod(dims[:depth]))).reshape(dims)
@@ -378,7 +378,7 @@ class ScatterNd(Op):
         return None, g.GatherNd(dy, op.inputs[0]), None
 
 
-def _updates_text(updates: Shape, expected: Shape) -> str:
+def updates_text(updates: Shape, expected: Shape) -> str:
     return (
         f"updates must have shape indices.shape[:-1] + shape[depth:] = {bracketed(expected)}, "
         f"but has {bracketed(updates)}"

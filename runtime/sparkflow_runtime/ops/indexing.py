@@ -113,9 +113,13 @@ class Where(Op):
         return [(None, None if shape is None else len(shape))]
 
     def compute(self, xp: Any, value: Array) -> Array:
-        """[count, rank] int64."""
+        """[count, rank] int64.
+
+        Raises:
+            InvalidArgumentError: The input is a scalar.
+        """
         if value.ndim == 0:
-            return xp.zeros((int(bool(value)), 0), xp.int64)
+            raise InvalidArgumentError(message="WhereOp : Unhandled input dimensions: 0")
         return xp.argwhere(value).astype(xp.int64, copy=False)
 
 

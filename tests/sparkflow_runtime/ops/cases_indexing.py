@@ -163,7 +163,6 @@ CASES = [
         OpCase("Where", [x], expected=np.argwhere, dynamic_shape=True)
         for x in (TABLE, CUBE, EMPTY, np.zeros((2, 2)))
     ),
-    OpCase("Where", [np.array(True)], expected=np.zeros((1, 0), np.int64), dynamic_shape=True),
     *(
         OpCase("TopKV2", [x, index(k)], expected=largest, gradient=(0,) if x is TABLE else ())
         for x, k in ((TABLE, 2), (TABLE, 3), (TABLE, 1), (np.array([[1.0, 3.0, 3.0, 2.0, 3.0]]), 4))

@@ -231,21 +231,6 @@ WRONG_SHAPES = [
         values={1: pairs(0, -1)},
         message="Paddings must be non-negative: [[0, -1]]",
     ),
-    WrongShapeCase(
-        "MirrorPad",
-        [(2,), (1, 2)],
-        {"mode": "REFLECT"},
-        values={1: pairs(0, 2)},
-        message="paddings must be less than the dimension size: 0 and 2 for size 2 of dimension 0",
-    ),
-    WrongShapeCase(
-        "MirrorPad",
-        [(2,), (1, 2)],
-        {"mode": "SYMMETRIC"},
-        values={1: pairs(3, 2)},
-        message="paddings must be no greater than the dimension size: "
-        "3 and 2 for size 2 of dimension 0",
-    ),
 ]
 
 FAILURES = [

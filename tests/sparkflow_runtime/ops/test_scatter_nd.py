@@ -7,7 +7,12 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError
 from sparkflow_runtime.testing.eager import EagerBuilder
 
-REDUCTIONS = {"ScatterNdAdd": np.add, "ScatterNdSub": np.subtract}
+REDUCTIONS = {
+    "ScatterNdAdd": np.add,
+    "ScatterNdSub": np.subtract,
+    "ScatterNdMax": np.maximum,
+    "ScatterNdMin": np.minimum,
+}
 INDICES = {
     "elements": np.int32([[0, 1], [2, 2], [0, 1]]),
     "rows": np.int64([[1], [0]]),

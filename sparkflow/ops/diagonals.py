@@ -1,0 +1,124 @@
+"""Diagonals, bands, transposes and traces of the matrices in the last two dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops import arrays, reduction
+
+
+def diag(diagonal: Any, name: str | None = None) -> Tensor:
+    """A tensor of twice the rank with `diagonal` on its diagonal and 0 elsewhere."""
+    result: Tensor = apply_op("Diag", diagonal, name=name)
+    return result
+
+
+def diag_part(input: Any, name: str | None = None) -> Tensor:
+    """The diagonal of a tensor whose shape is some shape twice."""
+    result: Tensor = apply_op("DiagPart", input, name=name)
+    return result
+
+
+def matrix_diag(
+    diagonal: Any,
+    name: str = "diag",
+    k: Any = 0,
+    num_rows: Any = -1,
+    num_cols: Any = -1,
+    padding_value: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Tensor:
+    """Matrices with the given diagonals.
+
+    Args:
+        diagonal: [..., length], or [..., diagonals, longest] for several.
+        name: Name of the node.
+        k: The number of the diagonal, above 0 for those above the main one; or (lowest, highest).
+        num_rows: How many rows, -1 for as few as fit.
+        num_cols: How many columns, -1 for as few as fit.
+        padding_value: What is elsewhere.
+        align: On which side shorter diagonals lie, above and below the main one.
+    """
+    graph = graph_of((diagonal, k, num_rows, num_cols, padding_value))
+    with graph.as_default():
+        tensor = convert_to_tensor(diagonal, name="diagonal")
+        padding = _padding(padding_value, diagonal, tensor)
+        values = (tensor, k, num_rows, num_cols, padding)
+        result: Tensor = apply_op("MatrixDiagV3", *values, align=align, name=name)
+        return result
+
+
+def matrix_diag_part(
+    input: Any,
+    name: str = "diag_part",
+    k: Any = 0,
+    padding_value: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Tensor:
+    """The diagonals of matrices, arguments as for `matrix_diag`."""
+    graph = graph_of((input, k, padding_value))
+    with graph.as_default():
+        tensor = convert_to_tensor(input, name="input")
+        values = (tensor, k, _padding(padding_value, input, tensor))
+        result: Tensor = apply_op("MatrixDiagPartV3", *values, align=align, name=name)
+        return result
+
+
+def _padding(value: Any, given: Any, like: Tensor) -> Tensor:
+    if hasattr(given, "dtype") and like.dtype.is_bool:
+        value = bool(value)
+    return convert_to_tensor(value, like.dtype.base, name="padding_value")
+
+
+def matrix_set_diag(
+    input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
+    """The matrices `input` with other diagonals, arguments as for `matrix_diag`."""
+    result: Tensor = apply_op("MatrixSetDiagV3", input, diagonal, k, align=align, name=name)
+    return result
+
+
+def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
+    """The matrices with zeros outside a band of `num_lower` and `num_upper` diagonals (-1: all)."""
+    result: Tensor = apply_op("MatrixBandPart", input, num_lower, num_upper, name=name)
+    return result
+
+
+def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+    """The last two dimensions exchanged.
+
+    Raises:
+        ValueError: Fewer than two dimensions.
+    """
+    graph = graph_of((a,))
+    with graph.as_default(), graph.name_scope(name):
+        tensor = convert_to_tensor(a, name="a")
+        rank = tensor.shape.ndims
+        if rank is None:
+            found = apply_op("Rank", tensor)
+            head = apply_op("Range", 0, found - 2, 1)
+            order: Any = arrays.concat([head, [found - 1, found - 2]], 0)
+        elif rank < 2:
+            raise ValueError(
+                f"Argument 'a' should be a (batch) matrix, with rank >= 2.  Found: {tensor.shape}"
+            )
+        else:
+            order = [*range(rank - 2), rank - 1, rank - 2]
+        return arrays.transpose(tensor, order, conjugate=conjugate)
+
+
+def adjoint(matrix: Any, name: str | None = None) -> Tensor:
+    """The transposed and conjugated matrices."""
+    graph = graph_of((matrix,))
+    with graph.as_default(), graph.name_scope(name or "adjoint"):
+        return matrix_transpose(convert_to_tensor(matrix, name="matrix"), conjugate=True)
+
+
+def trace(x: Any, name: str | None = None) -> Tensor:
+    """The sums along the main diagonals of matrices."""
+    graph = graph_of((x,))
+    with graph.as_default(), graph.name_scope(name or "Trace") as scope:
+        matrix = convert_to_tensor(x, name="x")
+        return reduction.reduce_sum(matrix_diag_part(matrix), [-1], name=scope)
