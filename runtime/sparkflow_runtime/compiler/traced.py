@@ -112,7 +112,7 @@ class _Clock:
 
 def _add(stats: DeviceStepStats, node: Node, clock: _Clock, start: int, result: Any = None) -> None:
     values = result if isinstance(result, tuple | list) else (result,)
-    arrays = [(slot, each) for slot, each in enumerate(values) if hasattr(each, "dtype")]
+    arrays = [(slot, each) for slot, each in enumerate(values) if hasattr(each, "nbytes")]
     size = sum(array.nbytes for _, array in arrays)
     spent = clock.now() - start
     entry = _entry(stats, node.name, start, spent)

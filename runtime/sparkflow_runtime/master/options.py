@@ -39,7 +39,8 @@ def run_with_options(
     recorded: list[DeviceStepStats] = []
     record = None if options.trace_level == RunOptions.NO_TRACE else recorded.append
     values = executable.run(args, timeout_s=timeout_s, on_begin=on_begin, record=record)
-    metadata.step_stats.dev_stats.extend(sorted(recorded, key=lambda stats: stats.device))
+    if record is not None:
+        metadata.step_stats.dev_stats.extend(sorted(recorded, key=lambda stats: stats.device))
     if options.output_partition_graphs:
         for part in executable.partitions:
             metadata.partition_graphs.append(export_program(part.nodes, part.functions))

@@ -123,7 +123,7 @@ def test_looking_up_by_name(graph):
         graph.get_tensor_by_name("x:1")
     with pytest.raises(ValueError, match="not a Tensor"):
         graph.get_tensor_by_name("x")
-    with pytest.raises(ValueError, match="looks like a Tensor name"):
+    with pytest.raises(ValueError, match="looks a like a Tensor name"):
         graph.as_graph_element("x:y")
     with pytest.raises(TypeError, match="Can not convert a int"):
         graph.as_graph_element(3)

@@ -104,7 +104,7 @@ def test_an_uninitialised_variable_is_named_with_its_line(session):
 
 def test_a_missing_feed_is_named_with_its_line(session):
     x = tf.placeholder(tf.float32, [None, 3], name="features")
-    with pytest.raises(tf.errors.InvalidArgumentError, match="'features' with dtype float32") as e:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'features' with dtype float ") as e:
         session.run(x * 2.0)
     assert "test_session.py:" in str(e.value)
     assert e.value.op is x.op
@@ -131,7 +131,7 @@ def test_callables_take_feeds_by_position(session):
     run = session.make_callable({"sum": x + y}, [x, y])
     assert run(1.0, 2) == {"sum": 3.0}
     assert run(2.0, 2) == {"sum": 4.0}
-    with pytest.raises(TypeError, match="takes 2 values, got 1"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="takes 2 values, got 1"):
         run(1.0)
     with pytest.raises(TypeError, match="must be a list or tuple"):
         session.make_callable(x, x)
@@ -150,9 +150,11 @@ def test_a_closed_session_says_so():
         assert session.run(x) == 1.0
         session.close()
         session.close()
-        for use in (lambda: session.run(x), run, session.list_devices):
+        for use in (lambda: session.run(x), session.list_devices):
             with pytest.raises(RuntimeError, match="closed Session"):
                 use()
+        with pytest.raises(tf.errors.CancelledError, match="Session has been closed"):
+            run()
 
 
 def test_the_first_run_of_an_empty_graph_says_so():
@@ -210,7 +212,7 @@ def test_wrong_arguments_are_refused(arguments, text):
 
 
 def test_a_target_that_is_none_is_refused():
-    with pytest.raises(tf.errors.InvalidArgumentError, match="neither '' nor 'grpc://host:port'"):
+    with pytest.raises(tf.errors.NotFoundError, match="neither '' nor 'grpc://host:port'"):
         tf.Session("http://localhost")
 
 

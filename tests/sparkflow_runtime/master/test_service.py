@@ -16,7 +16,6 @@ from sparkflow_runtime.errors import (
     Code,
     FailedPreconditionError,
     InvalidArgumentError,
-    UnimplementedError,
 )
 from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.master.service import SERVICE, TENSORFLOW_SERVICE
@@ -152,12 +151,19 @@ def test_sessions_share_variables(call: Call) -> None:
     assert import_tensor(answer.tensor[0].tensor).tolist() == [1, 1]
 
 
-def test_partial_runs_are_refused(call: Call) -> None:
-    with pytest.raises(UnimplementedError, match="partial runs"):
-        call("PartialRunSetup")
+def test_partial_runs(call: Call) -> None:
     handle = call("CreateSession", graph_def=GRAPH).session_handle
-    with pytest.raises(UnimplementedError, match="partial runs"):
-        call("RunStep", session_handle=handle, partial_run_handle="p")
+    call("RunStep", session_handle=handle, target=["init"])
+    run = call(
+        "PartialRunSetup", session_handle=handle, feed=["x:0"], fetch=["add:0"]
+    ).partial_run_handle
+    step = {"session_handle": handle, "partial_run_handle": run, "fetch": ["add:0"]}
+    with pytest.raises(InvalidArgumentError, match="can't be computed from the feeds"):
+        call("RunStep", **step)
+    (answer,) = call("RunStep", feed=[{"name": "x:0", "tensor": X}], **step).tensor
+    assert import_tensor(answer.tensor).tolist() == [3, 4]
+    with pytest.raises(InvalidArgumentError, match="Must run 'setup'"):
+        call("RunStep", **step)
 
 
 def test_a_step_ends_when_its_client_goes_away(call: Call, cluster: LocalCluster) -> None:

@@ -123,7 +123,7 @@ def test_soft_placement_falls_back_to_the_cpu_of_the_task(soft: bool) -> None:
     [
         (
             [const("c", 1, device="/job:gone/task:3")],
-            ["operation 'c'", "/job:gone/task:3", W0, P1, "[[node 'c' (Const)"],
+            ["operation c:", "/job:gone/task:3", W0, P1, "[[node 'c' (Const)"],
         ),
         (
             [
