@@ -1,6 +1,11 @@
 import pytest
 
 import sparkflow as tf
+from sparkflow.train.device_strategies import (
+    GreedyLoadBalancingStrategy,
+    RandomStrategy,
+    byte_size_load_fn,
+)
 
 
 def devices(setter, count=4):
@@ -44,3 +49,33 @@ def test_a_job_in_an_inner_scope_keeps_its_tasks():
 def test_a_cluster_without_the_job_means_anywhere():
     assert tf.train.replica_device_setter(cluster={"worker": ["a:1"]}) is None
     assert tf.train.replica_device_setter(0) is None
+
+
+def test_the_greedy_strategy_fills_the_emptiest_task():
+    strategy = GreedyLoadBalancingStrategy(2, byte_size_load_fn)
+    with (
+        tf.Graph().as_default(),
+        tf.device(tf.train.replica_device_setter(2, ps_strategy=strategy)),
+    ):
+        large = tf.Variable(tf.zeros([100]))
+        small = [tf.Variable(tf.zeros([30], tf.float64)) for _ in range(3)]
+        parts = tf.get_variable("w", [8, 10], partitioner=tf.fixed_size_partitioner(4))
+    assert large.device[-1] == "0"
+    assert [each.device[-1] for each in small] == ["1", "1", "0"]
+    assert [each.device[-1] for each in parts] == ["1", "1", "0", "1"]
+
+
+def test_the_greedy_strategy_needs_sizes():
+    with tf.Graph().as_default():
+        value = tf.placeholder(tf.float32, [None])
+        with pytest.raises(ValueError, match="not fully defined"):
+            byte_size_load_fn(value.op)
+
+
+def test_the_random_strategy_repeats_itself():
+    with tf.Graph().as_default():
+        op = tf.no_op()
+    first, second = (RandomStrategy(3, 7) for _ in range(2))
+    drawn = [first(op) for _ in range(50)]
+    assert drawn == [second(op) for _ in range(50)]
+    assert set(drawn) == {0, 1, 2}
