@@ -1,0 +1,304 @@
+"""Pooling layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.tensor_shape import TensorShape
+from sparkflow.layers.base import Layer
+from sparkflow.layers.input_spec import (
+    InputSpec,
+    normalized_format,
+    normalized_padding,
+    normalized_tuple,
+    windows_of,
+)
+from sparkflow.ops import pooling
+from sparkflow.ops.window_arguments import spatial_format
+
+
+class _Pooling(Layer):
+    def __init__(
+        self,
+        rank: int,
+        function: Any,
+        pool_size: Any,
+        strides: Any,
+        padding: str,
+        data_format: str,
+        name: str | None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        self._rank = rank
+        self._function = function
+        self.pool_size = normalized_tuple(pool_size, rank, "pool_size")
+        self.strides = normalized_tuple(strides, rank, "strides")
+        self.padding = normalized_padding(padding)
+        self.data_format = normalized_format(data_format)
+        self.input_spec = InputSpec(ndim=rank + 2)
+
+    def call(self, inputs: Any, **kwargs: Any) -> Tensor:
+        """The pooled inputs."""
+        layout = spatial_format(self._rank, self.data_format == "channels_first")
+        result: Tensor = self._function(
+            inputs, self.pool_size, self.strides, self.padding.upper(), data_format=layout
+        )
+        return result
+
+    def compute_output_shape(self, input_shape: Any) -> TensorShape:
+        """The shape of the result."""
+        shape = TensorShape(input_shape).with_rank(self._rank + 2).as_list()
+        start = 2 if self.data_format == "channels_first" else 1
+        for i, (size, stride) in enumerate(zip(self.pool_size, self.strides, strict=True)):
+            shape[start + i] = windows_of(shape[start + i], size, stride, self.padding)
+        return TensorShape(shape)
+
+
+class MaxPooling1D(_Pooling):
+    """The largest element of every window of sequences [batch, width, channels].
+
+    Args:
+        pool_size: The size of a window: one number, or one per spatial dimension.
+        strides: One number, or one per spatial dimension.
+        padding: `valid` or `same`.
+        data_format: `channels_last` or `channels_first`.
+        name: The layer's name.
+        kwargs: As for `Layer`.
+    """
+
+    def __init__(
+        self,
+        pool_size: Any,
+        strides: Any,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            1, pooling.max_pool1d, pool_size, strides, padding, data_format, name, **kwargs
+        )
+
+
+class MaxPooling2D(_Pooling):
+    """The largest element of every window of images [batch, height, width, channels].
+
+    Args:
+        pool_size: The size of a window: one number, or one per spatial dimension.
+        strides: One number, or one per spatial dimension.
+        padding: `valid` or `same`.
+        data_format: `channels_last` or `channels_first`.
+        name: The layer's name.
+        kwargs: As for `Layer`.
+    """
+
+    def __init__(
+        self,
+        pool_size: Any,
+        strides: Any,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            2, pooling.max_pool, pool_size, strides, padding, data_format, name, **kwargs
+        )
+
+
+class MaxPooling3D(_Pooling):
+    """The largest element of every window of volumes [batch, depth, height, width, channels].
+
+    Args:
+        pool_size: The size of a window: one number, or one per spatial dimension.
+        strides: One number, or one per spatial dimension.
+        padding: `valid` or `same`.
+        data_format: `channels_last` or `channels_first`.
+        name: The layer's name.
+        kwargs: As for `Layer`.
+    """
+
+    def __init__(
+        self,
+        pool_size: Any,
+        strides: Any,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            3, pooling.max_pool3d, pool_size, strides, padding, data_format, name, **kwargs
+        )
+
+
+class AveragePooling1D(_Pooling):
+    """The mean of every window of sequences [batch, width, channels].
+
+    Args:
+        pool_size: The size of a window: one number, or one per spatial dimension.
+        strides: One number, or one per spatial dimension.
+        padding: `valid` or `same`.
+        data_format: `channels_last` or `channels_first`.
+        name: The layer's name.
+        kwargs: As for `Layer`.
+    """
+
+    def __init__(
+        self,
+        pool_size: Any,
+        strides: Any,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            1, pooling.avg_pool1d, pool_size, strides, padding, data_format, name, **kwargs
+        )
+
+
+class AveragePooling2D(_Pooling):
+    """The mean of every window of images [batch, height, width, channels].
+
+    Args:
+        pool_size: The size of a window: one number, or one per spatial dimension.
+        strides: One number, or one per spatial dimension.
+        padding: `valid` or `same`.
+        data_format: `channels_last` or `channels_first`.
+        name: The layer's name.
+        kwargs: As for `Layer`.
+    """
+
+    def __init__(
+        self,
+        pool_size: Any,
+        strides: Any,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            2, pooling.avg_pool, pool_size, strides, padding, data_format, name, **kwargs
+        )
+
+
+class AveragePooling3D(_Pooling):
+    """The mean of every window of volumes [batch, depth, height, width, channels].
+
+    Args:
+        pool_size: The size of a window: one number, or one per spatial dimension.
+        strides: One number, or one per spatial dimension.
+        padding: `valid` or `same`.
+        data_format: `channels_last` or `channels_first`.
+        name: The layer's name.
+        kwargs: As for `Layer`.
+    """
+
+    def __init__(
+        self,
+        pool_size: Any,
+        strides: Any,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            3, pooling.avg_pool3d, pool_size, strides, padding, data_format, name, **kwargs
+        )
+
+
+def max_pooling1d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Tensor:
+    """A `MaxPooling1D` layer applied to sequences [batch, width, channels]."""
+    result: Tensor = MaxPooling1D(pool_size, strides, padding, data_format, name)(inputs)
+    return result
+
+
+def max_pooling2d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Tensor:
+    """A `MaxPooling2D` layer applied to images [batch, height, width, channels]."""
+    result: Tensor = MaxPooling2D(pool_size, strides, padding, data_format, name)(inputs)
+    return result
+
+
+def max_pooling3d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Tensor:
+    """A `MaxPooling3D` layer applied to volumes [batch, depth, height, width, channels]."""
+    result: Tensor = MaxPooling3D(pool_size, strides, padding, data_format, name)(inputs)
+    return result
+
+
+def average_pooling1d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Tensor:
+    """A `AveragePooling1D` layer applied to sequences [batch, width, channels]."""
+    result: Tensor = AveragePooling1D(pool_size, strides, padding, data_format, name)(inputs)
+    return result
+
+
+def average_pooling2d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Tensor:
+    """A `AveragePooling2D` layer applied to images [batch, height, width, channels]."""
+    result: Tensor = AveragePooling2D(pool_size, strides, padding, data_format, name)(inputs)
+    return result
+
+
+def average_pooling3d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Tensor:
+    """A `AveragePooling3D` layer applied to volumes [batch, depth, height, width, channels]."""
+    result: Tensor = AveragePooling3D(pool_size, strides, padding, data_format, name)(inputs)
+    return result
+
+
+MaxPool1D = MaxPooling1D
+MaxPool2D = MaxPooling2D
+MaxPool3D = MaxPooling3D
+AveragePool1D = AveragePooling1D
+AveragePool2D = AveragePooling2D
+AveragePool3D = AveragePooling3D
+max_pool1d = max_pooling1d
+max_pool2d = max_pooling2d
+max_pool3d = max_pooling3d
+average_pool1d = average_pooling1d
+average_pool2d = average_pooling2d
+average_pool3d = average_pooling3d

@@ -1,0 +1,258 @@
+"""Convolutional layers that treat channels apart, then mix them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.graph.scopes import convert_to_tensor
+from sparkflow.graph.tensor import Tensor
+from sparkflow.initializers import Zeros
+from sparkflow.layers.base import Activation
+from sparkflow.layers.convolutional import Convolution
+from sparkflow.ops import arrays, convolution
+
+
+class _Separable(Convolution):
+    def __init__(
+        self,
+        rank: int,
+        filters: int,
+        kernel_size: Any,
+        strides: Any,
+        padding: str,
+        data_format: str,
+        dilation_rate: Any,
+        depth_multiplier: int,
+        activation: Activation | None,
+        use_bias: bool,
+        depthwise_initializer: Any,
+        pointwise_initializer: Any,
+        bias_initializer: Any,
+        depthwise_regularizer: Any,
+        pointwise_regularizer: Any,
+        bias_regularizer: Any,
+        activity_regularizer: Any,
+        depthwise_constraint: Any,
+        pointwise_constraint: Any,
+        bias_constraint: Any,
+        trainable: bool,
+        name: str | None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            rank, filters, kernel_size, strides, padding, data_format, dilation_rate, activation,
+            use_bias, None, bias_initializer, None, bias_regularizer, activity_regularizer, None,
+            bias_constraint, trainable, name, **kwargs,
+        )  # fmt: skip
+        self.depth_multiplier = depth_multiplier
+        self.depthwise_initializer = depthwise_initializer
+        self.pointwise_initializer = pointwise_initializer
+        self.depthwise_regularizer = depthwise_regularizer
+        self.pointwise_regularizer = pointwise_regularizer
+        self.depthwise_constraint = depthwise_constraint
+        self.pointwise_constraint = pointwise_constraint
+        self.depthwise_kernel: Any = None
+        self.pointwise_kernel: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        """Makes `depthwise_kernel`, `pointwise_kernel` and `bias`."""
+        channels = self.channels_of(input_shape)
+        self.depthwise_kernel = self.add_weight(
+            "depthwise_kernel",
+            shape=[*self.kernel_size, channels, self.depth_multiplier],
+            initializer=self.depthwise_initializer,
+            regularizer=self.depthwise_regularizer,
+            constraint=self.depthwise_constraint,
+        )
+        self.pointwise_kernel = self.add_weight(
+            "pointwise_kernel",
+            shape=[*(1,) * self.rank, channels * self.depth_multiplier, self.filters],
+            initializer=self.pointwise_initializer,
+            regularizer=self.pointwise_regularizer,
+            constraint=self.pointwise_constraint,
+        )
+        self.add_bias()
+        self.built = True
+
+    def call(self, inputs: Any, **kwargs: Any) -> Tensor:
+        """[batch, ..., filters], or channels second."""
+        first = self.data_format == "channels_first"
+        flat = self.rank == 1
+        axis = 2 if first else 1
+        deep, point = self.depthwise_kernel, self.pointwise_kernel
+        strides, rates = self.strides, self.dilation_rate
+        if flat:
+            inputs = arrays.expand_dims(inputs, axis)
+            deep, point = arrays.expand_dims(deep, 0), arrays.expand_dims(point, 0)
+            strides, rates = (1, *strides), (1, *rates)
+            # TensorFlow's depthwise kernel takes equal strides only; the other one has no effect.
+            strides = (strides[1], strides[1])
+        outputs = convolution.separable_conv2d(
+            inputs,
+            deep,
+            point,
+            [1, 1, *strides] if first else [1, *strides, 1],
+            self.padding.upper(),
+            rate=rates,
+            data_format="NCHW" if first else "NHWC",
+        )
+        return self.finished(arrays.squeeze(outputs, [axis]) if flat else outputs)
+
+
+class SeparableConv1D(_Separable):
+    """Separable convolution of sequences [batch, width, channels].
+
+    Arguments as for `Convolution`, the kernel's in two parts.
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        dilation_rate: Any = 1,
+        depth_multiplier: int = 1,
+        activation: Activation | None = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = None,
+        pointwise_initializer: Any = None,
+        bias_initializer: Any = Zeros,
+        depthwise_regularizer: Any = None,
+        pointwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        pointwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            1, filters, kernel_size, strides, padding, data_format, dilation_rate, depth_multiplier,
+            activation, use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
+            depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer,
+            depthwise_constraint, pointwise_constraint, bias_constraint, trainable, name, **kwargs,
+        )  # fmt: skip
+
+
+class SeparableConv2D(_Separable):
+    """Separable convolution of images [batch, height, width, channels].
+
+    Arguments as for `Convolution`, the kernel's in two parts.
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        dilation_rate: Any = (1, 1),
+        depth_multiplier: int = 1,
+        activation: Activation | None = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = None,
+        pointwise_initializer: Any = None,
+        bias_initializer: Any = Zeros,
+        depthwise_regularizer: Any = None,
+        pointwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        pointwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            2, filters, kernel_size, strides, padding, data_format, dilation_rate, depth_multiplier,
+            activation, use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
+            depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer,
+            depthwise_constraint, pointwise_constraint, bias_constraint, trainable, name, **kwargs,
+        )  # fmt: skip
+
+
+def separable_conv1d(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = 1,
+    depth_multiplier: int = 1,
+    activation: Activation | None = None,
+    use_bias: bool = True,
+    depthwise_initializer: Any = None,
+    pointwise_initializer: Any = None,
+    bias_initializer: Any = Zeros,
+    depthwise_regularizer: Any = None,
+    pointwise_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    depthwise_constraint: Any = None,
+    pointwise_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Tensor:
+    """A `SeparableConv1D` layer applied to sequences [batch, width, channels]."""
+    tensor = convert_to_tensor(inputs)
+    layer = SeparableConv1D(
+        filters, kernel_size, strides, padding, data_format, dilation_rate, depth_multiplier,
+        activation, use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
+        depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer,
+        depthwise_constraint, pointwise_constraint, bias_constraint, trainable, name,
+        dtype=tensor.dtype.base, _reuse=reuse, _scope=name,
+    )  # fmt: skip
+    result: Tensor = layer(tensor)
+    return result
+
+
+def separable_conv2d(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = (1, 1),
+    depth_multiplier: int = 1,
+    activation: Activation | None = None,
+    use_bias: bool = True,
+    depthwise_initializer: Any = None,
+    pointwise_initializer: Any = None,
+    bias_initializer: Any = Zeros,
+    depthwise_regularizer: Any = None,
+    pointwise_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    depthwise_constraint: Any = None,
+    pointwise_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Tensor:
+    """A `SeparableConv2D` layer applied to images [batch, height, width, channels]."""
+    tensor = convert_to_tensor(inputs)
+    layer = SeparableConv2D(
+        filters, kernel_size, strides, padding, data_format, dilation_rate, depth_multiplier,
+        activation, use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
+        depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer,
+        depthwise_constraint, pointwise_constraint, bias_constraint, trainable, name,
+        dtype=tensor.dtype.base, _reuse=reuse, _scope=name,
+    )  # fmt: skip
+    result: Tensor = layer(tensor)
+    return result
+
+
+SeparableConvolution1D = SeparableConv1D
+SeparableConvolution2D = SeparableConv2D
+separable_convolution2d = separable_conv2d
