@@ -90,6 +90,7 @@ from sparkflow.train.monitored_training import (
 )
 from sparkflow.train.moving_averages import ExponentialMovingAverage
 from sparkflow.train.optimizer import Optimizer
+from sparkflow.train.profiler_hook import ProfilerHook
 from sparkflow.train.proximal import (
     ProximalAdagradOptimizer,
     ProximalGradientDescentOptimizer,
@@ -171,6 +172,7 @@ __all__ = [
     "NanTensorHook",
     "NewCheckpointReader",
     "Optimizer",
+    "ProfilerHook",
     "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer",
     "QueueRunner",

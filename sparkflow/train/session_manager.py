@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,8 +12,15 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.session.session import Session
 from sparkflow.train.checkpoints.state_file import get_checkpoint_state
-from sparkflow_runtime.errors import DeadlineExceededError, FailedPreconditionError
+from sparkflow_runtime.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    UnavailableError,
+)
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunOptions
+
+_FIRST_PAUSE_S: Final = 0.25
+"""Tasks mostly start together: the first looks at whether a model is ready come quickly."""
 
 
 class SessionManager:
@@ -27,7 +34,7 @@ class SessionManager:
         ready_op: Gives the names of variables that have no value; None: always ready.
         ready_for_local_init_op: The same, asked before `local_init_op`; needs a `ready_op`.
         graph: The graph; the default graph when None.
-        recovery_wait_secs: Seconds between two looks at whether the model is ready.
+        recovery_wait_secs: The most seconds between two looks at whether the model is ready.
         local_init_run_options: Options of the run of `local_init_op`.
         local_init_feed_dict: Values by tensor for it.
 
@@ -179,8 +186,9 @@ class SessionManager:
         """
         wait_s = float("inf") if max_wait_secs is None else max_wait_secs
         deadline = time.monotonic() + wait_s
+        pause_s = min(_FIRST_PAUSE_S, self._recovery_wait_secs)
         while True:
-            session = Session(master, graph=self._graph, config=config)
+            session = self._open(master, config, deadline)
             message = None
             try:
                 local_done, local_message = self._try_run_local_init_op(session)
@@ -192,7 +200,7 @@ class SessionManager:
                 _safe_close(session)
                 raise
             _safe_close(session)
-            if deadline - time.monotonic() < self._recovery_wait_secs:
+            if deadline - time.monotonic() < pause_s:
                 raise DeadlineExceededError(
                     None, None, f"Session was not ready after waiting {wait_s} secs."
                 )
@@ -201,7 +209,19 @@ class SessionManager:
                 local_message,
                 message,
             )
-            time.sleep(self._recovery_wait_secs)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, self._recovery_wait_secs)
+
+    def _open(self, master: str, config: ConfigProto | None, deadline: float) -> Session:
+        """A session, once all tasks are up: they may start minutes after each other."""
+        while True:
+            try:
+                return Session(master, graph=self._graph, config=config)
+            except UnavailableError as error:
+                if time.monotonic() + _FIRST_PAUSE_S > deadline:
+                    raise
+                logging.info("Still waiting for all tasks of the cluster: %s", error)
+                time.sleep(_FIRST_PAUSE_S)
 
     def _restore_checkpoint(
         self,
@@ -217,7 +237,7 @@ class SessionManager:
             raise ValueError(
                 "Can not provide both checkpoint_dir and checkpoint_filename_with_path."
             )
-        session = Session(master, graph=self._graph, config=config)
+        session = self._open(master, config, time.monotonic() + max_wait_secs)
         if not saver or not (checkpoint_dir or checkpoint_filename_with_path):
             return session, False
         if checkpoint_filename_with_path:

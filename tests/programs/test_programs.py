@@ -1,0 +1,125 @@
+"""The programs of the documents, each task a process of its own."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+HERE = Path(__file__).parent
+PROGRAMS = {p.name for p in HERE.glob("*.py")} - {"conftest.py", "test_programs.py"}
+DEADLINE_S = 120
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+@contextmanager
+def started(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that runs until it ends, or until the block does."""
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / program), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    output, errors = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0, errors[-3000:]
+    return output
+
+
+def cluster_run(program: str, *arguments: str) -> list[str]:
+    """What two workers print that share one parameter server."""
+    ps, *workers = [f"localhost:{port}" for port in free_ports(3)]
+    hosts = [f"--ps_hosts={ps}", f"--worker_hosts={','.join(workers)}"]
+    tasks = [("worker", 0), ("worker", 1)]
+    with ExitStack() as stack:
+        server = stack.enter_context(started(program, *hosts, "--job_name=ps", *arguments))
+        processes = [
+            stack.enter_context(
+                started(program, *hosts, f"--job_name={job}", f"--task_index={task}", *arguments)
+            )
+            for job, task in tasks
+        ]
+        outputs = [finished(process) for process in processes]
+        assert server.poll() is None, "the parameter server serves until it is ended"
+    return outputs
+
+
+def test_linear_regression_with_a_supervisor(tmp_path):
+    outputs = cluster_run("linear_regression.py", f"--logdir={tmp_path}", "--steps=300")
+    for task, output in enumerate(outputs):
+        words = output.split()
+        assert words[:3] == ["worker", f"{task}", "done:"]
+        assert abs(float(words[4]) - 3) < 0.5
+        assert abs(float(words[6]) - 1) < 0.3
+    assert (tmp_path / "graph.pbtxt").exists()
+    assert list(tmp_path.glob("events.out.tfevents.*"))
+
+
+def test_synchronous_linear_regression_is_that_of_one_process():
+    outputs = cluster_run("sync_linear_regression.py", "--steps=20")
+    x = np.linspace(0, 1, 8)
+    weight = bias = 0.0
+    for _ in range(20):
+        error = x * weight + bias - (3 * x + 1)
+        weight -= 0.1 * np.mean(2 * error * x)
+        bias -= 0.1 * np.mean(2 * error)
+    for output in outputs:
+        words = output.split()
+        np.testing.assert_allclose(
+            [float(words[4]), float(words[6])], [weight, bias], rtol=1e-5, atol=2e-6
+        )
+        assert int(words[8]) == 20
+
+
+def test_monitored_training(tmp_path):
+    outputs = cluster_run("monitored_trainer.py", f"--checkpoint_dir={tmp_path}", "--steps=60")
+    assert [output.split()[-1] for output in outputs] == ["stopped", "stopped"]
+    latest = tf.train.latest_checkpoint(str(tmp_path))
+    assert latest is not None
+    assert int(latest.rpartition("-")[2]) >= 60
+
+
+def test_a_client_of_two_servers():
+    hosts = ",".join(f"localhost:{port}" for port in free_ports(2))
+    with started("server.py", "0", hosts), started("server.py", "1", hosts):
+        with started("client.py", hosts.split(",")[0]) as client:
+            output = finished(client)
+    assert output.strip() == "[  4.875 126.45 ]"
+
+
+def test_a_counter():
+    with started("counter.py") as program:
+        assert finished(program).split() == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("program", sorted(PROGRAMS))
+def test_programs_differ_from_tensorflow_s_in_one_line(program):
+    text = (HERE / program).read_text()
+    assert text.count("import sparkflow as tf") == 1
+    assert text.count("sparkflow") == 1
