@@ -5,6 +5,7 @@ One block per module. A name must not be that of a module in this folder, unless
 
 from . import (
     app as app,
+    audio as audio,
     bitwise as bitwise,
     compat as compat,
     debugging as debugging,
@@ -19,6 +20,7 @@ from . import (
     layers as layers,
     linalg as linalg,
     logging as logging,
+    lookup as lookup,
     losses as losses,
     manip as manip,
     math as math,
@@ -39,6 +41,7 @@ from . import (
     version as version,
 )
 from .backward import (
+    UnconnectedGradients as UnconnectedGradients,
     gradients as gradients,
 )
 from .compat.switches import (
@@ -86,6 +89,14 @@ from .dtypes import (
     uint32 as uint32,
     uint64 as uint64,
     variant as variant,
+)
+from .eager.mode import (
+    disable_eager_execution as disable_eager_execution,
+    enable_eager_execution as enable_eager_execution,
+    executing_eagerly as executing_eagerly,
+)
+from .eager.tape import (
+    GradientTape as GradientTape,
 )
 from .errors import (
     OpError as OpError,
@@ -328,6 +339,7 @@ from .ops.elementwise import (
     is_nan as is_nan,
     log as log,
     log1p as log1p,
+    log_sigmoid as log_sigmoid,
     maximum as maximum,
     minimum as minimum,
     mod as mod,
@@ -362,6 +374,11 @@ from .ops.elementwise import (
     truncatediv as truncatediv,
     truncatemod as truncatemod,
 )
+from .ops.files import (
+    matching_files as matching_files,
+    read_file as read_file,
+    write_file as write_file,
+)
 from .ops.linalg import (
     eye as eye,
     matmul as matmul,
@@ -382,6 +399,21 @@ from .ops.morphology import (
 from .ops.norms import (
     norm as norm,
 )
+from .ops.parsing import (
+    decode_csv as decode_csv,
+    decode_json_example as decode_json_example,
+    parse_example as parse_example,
+    parse_single_example as parse_single_example,
+    parse_single_sequence_example as parse_single_sequence_example,
+    parse_tensor as parse_tensor,
+    serialize_tensor as serialize_tensor,
+)
+from .ops.parsing_config import (
+    FixedLenFeature as FixedLenFeature,
+    FixedLenSequenceFeature as FixedLenSequenceFeature,
+    SparseFeature as SparseFeature,
+    VarLenFeature as VarLenFeature,
+)
 from .ops.random import (
     multinomial as multinomial,
     random_crop as random_crop,
@@ -392,6 +424,14 @@ from .ops.random import (
     random_uniform as random_uniform,
     set_random_seed as set_random_seed,
     truncated_normal as truncated_normal,
+)
+from .ops.readers import (
+    FixedLengthRecordReader as FixedLengthRecordReader,
+    IdentityReader as IdentityReader,
+    ReaderBase as ReaderBase,
+    TextLineReader as TextLineReader,
+    TFRecordReader as TFRecordReader,
+    WholeFileReader as WholeFileReader,
 )
 from .ops.reduction import (
     arg_max as arg_max,
@@ -492,6 +532,10 @@ from .ops.strings import (
     string_to_hash_bucket_strong as string_to_hash_bucket_strong,
     string_to_number as string_to_number,
     substr as substr,
+)
+from .ops.vocabulary import (
+    initialize_all_tables as initialize_all_tables,
+    tables_initializer as tables_initializer,
 )
 from .protos import (
     AttrValue as AttrValue,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any
 
 from sparkflow.gradient_registry import gradient_of
@@ -21,6 +22,13 @@ from sparkflow_runtime.dtypes import variant
 Gradient = Tensor | IndexedSlices
 
 
+class UnconnectedGradients(Enum):
+    """What a gradient is where there is no path."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
 def gradients(
     ys: Any,
     xs: Any,
@@ -30,6 +38,7 @@ def gradients(
     gate_gradients: bool = False,
     aggregation_method: Any = None,
     stop_gradients: Any = None,
+    unconnected_gradients: Any = "none",
 ) -> list[Gradient | None]:
     """The derivatives of the sum of `ys` with respect to each of `xs`.
 
@@ -43,6 +52,7 @@ def gradients(
         gate_gradients: Make all gradients of an operation available at the same time.
         aggregation_method: Accepted; gradients over several paths are always added by AddN.
         stop_gradients: Tensors taken as constants.
+        unconnected_gradients: `tf.UnconnectedGradients.ZERO` for zeros in place of None.
 
     Returns:
         One entry per x: a tensor; `IndexedSlices` where only some rows get a gradient; None where
@@ -53,13 +63,18 @@ def gradients(
         TypeError: A y is complex and has no `grad_ys`.
         ValueError: A `grad_ys` does not fit its y, or the lists differ in length.
     """
+    if graph_of(()).is_eager:
+        raise RuntimeError(
+            "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape "
+            "instead."
+        )
     ys, xs, stop = (_listed(each) for each in (ys, xs, stop_gradients))
     graph = graph_of([*ys, *xs])
     with graph.as_default(), graph.name_scope(name):
         targets = [graph.convert(y) for y in ys]
         sources = [_source(graph, x) for x in xs]
         seeds = _initial(graph, targets, _listed(grad_ys, len(targets)))
-        return backward(
+        found = backward(
             graph,
             targets,
             sources,
@@ -68,6 +83,12 @@ def gradients(
             colocate=colocate_gradients_with_ops,
             gate=gate_gradients,
         )
+        if UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.NONE:
+            return found
+        return [
+            graph.apply("ZerosLike", (x,), {}) if each is None else each
+            for x, each in zip(sources, found, strict=True)
+        ]
 
 
 def backward(
@@ -80,6 +101,7 @@ def backward(
     stop: Collection[Tensor] = (),
     colocate: bool = False,
     gate: bool = False,
+    producers: Mapping[Tensor, Operation] | None = None,
 ) -> list[Gradient | None]:
     """The gradients of `xs`, given those of `ys`.
 
@@ -92,8 +114,10 @@ def backward(
         stop: Tensors taken as constants.
         colocate: Put each gradient where its forward operation is.
         gate: Make all gradients of an operation available at the same time.
+        producers: Which operation of `forward` made a tensor, where the tensor does not know.
     """
-    return _Backward(graph, forward or graph, ys, xs, set(stop), colocate, gate).run(seeds)
+    pass_ = _Backward(graph, forward or graph, ys, xs, set(stop), colocate, gate, producers or {})
+    return pass_.run(seeds)
 
 
 def _listed(value: Any, length: int = 0) -> list[Any]:
@@ -149,8 +173,10 @@ class _Backward:
         stop: set[Tensor],
         colocate: bool,
         gate: bool,
+        producers: Mapping[Tensor, Operation],
     ) -> None:
         self._graph = graph
+        self._producers = producers
         self._forward = forward
         # A user's gradient inside a function goes on in the graphs around it.
         self._through = forward is graph and graph.building_function
@@ -161,6 +187,10 @@ class _Backward:
         self._colocate = colocate
         self._gate = gate
         self._parts: dict[Tensor, list[Gradient]] = {}
+
+    def _op(self, tensor: Tensor) -> Operation:
+        """The operation that made a tensor."""
+        return self._producers.get(tensor, tensor.op) if self._producers else tensor.op
 
     def _inputs(self, op: Operation) -> Sequence[Tensor]:
         """What the operation reads: captured arguments are the tensors they were captured from."""
@@ -190,7 +220,9 @@ class _Backward:
         for y, seed in zip(self._ys, seeds, strict=True):
             if seed is not None:
                 self._parts.setdefault(y, []).append(seed)
-        ready = deque(op for op in dict.fromkeys(y.op for y in self._ys) if not waiting.get(op, 0))
+        ready = deque(
+            op for op in dict.fromkeys(self._op(y) for y in self._ys) if not waiting.get(op, 0)
+        )
         while ready:
             op = ready.popleft()
             grads = [self._collected(tensor) for tensor in op.outputs]
@@ -200,28 +232,30 @@ class _Backward:
                 continue
             self._propagate(op, grads)
             for tensor in self._inputs(op):
-                waiting[tensor.op] -= 1
-                if not waiting[tensor.op]:
-                    ready.append(tensor.op)
+                producer = self._op(tensor)
+                waiting[producer] -= 1
+                if not waiting[producer]:
+                    ready.append(producer)
         return [results.get(x) for x in self._xs]
 
     def _between(self) -> set[Operation]:
         """Operations on a path from an x to a y, through which gradients pass."""
-        sources = {x.op for x in self._xs}
-        stopped = {x.op for x in self._stop}
+        sources = {self._op(x) for x in self._xs}
+        stopped = {self._op(x) for x in self._stop}
         needed: set[Operation] = set()
         upstream: dict[Operation, None] = {}
-        stack = [y.op for y in self._ys]
+        stack = [self._op(y) for y in self._ys]
         while stack:
             op = stack.pop()
             if op not in upstream:
                 upstream[op] = None
                 if op not in stopped:
-                    stack.extend(tensor.op for tensor in self._inputs(op))
+                    stack.extend(self._op(tensor) for tensor in self._inputs(op))
         for op in self._operations():
             if op not in upstream or op in stopped:
                 continue
-            if any(tensor.op in needed or tensor.op in sources for tensor in self._inputs(op)):
+            made_by = [self._op(tensor) for tensor in self._inputs(op)]
+            if any(each in needed or each in sources for each in made_by):
                 needed.add(op)
         return needed
 
@@ -229,7 +263,7 @@ class _Backward:
         """For each operation how many inputs of operations `between` read it."""
         reachable: set[Operation] = set()
         counts: dict[Operation, int] = {}
-        stack = [y.op for y in self._ys]
+        stack = [self._op(y) for y in self._ys]
         while stack:
             op = stack.pop()
             if op in reachable:
@@ -237,15 +271,16 @@ class _Backward:
             reachable.add(op)
             if op in between:
                 for tensor in self._inputs(op):
-                    counts[tensor.op] = counts.get(tensor.op, 0) + 1
-                    stack.append(tensor.op)
+                    producer = self._op(tensor)
+                    counts[producer] = counts.get(producer, 0) + 1
+                    stack.append(producer)
         return counts
 
     def _collected(self, tensor: Tensor) -> Gradient | None:
         parts = self._parts.pop(tensor, [])
         if len(parts) < 2:
             return parts[0] if parts else None
-        with self._placed(tensor.op):
+        with self._placed(self._op(tensor)):
             sparse = [part for part in parts if isinstance(part, IndexedSlices)]
             if len(sparse) == len(parts):
                 return self._joined(sparse)

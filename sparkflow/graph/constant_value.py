@@ -22,6 +22,9 @@ Value = np.ndarray[Any, np.dtype[Any]] | None
 def constant_value(tensor: Tensor) -> Value:
     """The value of `tensor` where the graph tells it, else None."""
     op = tensor.op
+    if op.graph.is_eager:
+        held = getattr(tensor, "held", None)
+        return np.asarray(held) if isinstance(held, np.ndarray | np.generic) else None
     if op.type == "Const":
         value: Value = op.get_attr("value")
         return value

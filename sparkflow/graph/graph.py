@@ -35,7 +35,24 @@ from sparkflow_runtime.shapes import Shape
 OVERRIDE_ATTR = "_gradient_op_type"
 """The attribute by which TensorFlow asks for another gradient of one operation."""
 
-default_graphs: default_stack.DefaultStack[Graph] = default_stack.DefaultStack("graph")
+
+class _DefaultGraphs(default_stack.DefaultStack["Graph"]):
+    """The default graphs of a thread.
+
+    Attributes:
+        fallback: What all threads use that made no graph the default; for eager execution.
+    """
+
+    fallback: Graph | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "fallback":
+            type(self).fallback = value
+        else:
+            super().__setattr__(name, value)
+
+
+default_graphs = _DefaultGraphs("graph")
 """The default graphs of this thread; `sparkflow.graph.scopes` has the functions."""
 
 
@@ -178,6 +195,11 @@ class Graph(Collections):
         return apply(self, op_type, values, attrs, name)
 
     # ------------------------------------------------------------------ functions
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether nodes run when they are made."""
+        return False
 
     @property
     def root(self) -> Graph:

@@ -151,6 +151,10 @@ class Operators(Symbolic):
         return self._unary("Neg")
 
     def __abs__(self) -> Any:
+        tensor = self._to_tensor()
+        if tensor.dtype.is_complex:
+            attrs = {"Tout": tensor.dtype.real_dtype.base}
+            return tensor.op.graph.apply("ComplexAbs", (tensor,), attrs)
         return self._unary("Abs")
 
     def _unary(self, op_type: str) -> Any:

@@ -17,7 +17,7 @@ from sparkflow_runtime.dtypes import DType, as_dtype
 
 def get_default_graph() -> Graph:
     """The innermost graph made default in this thread; one made on first use when there is none."""
-    graph = default_graphs.top()
+    graph = default_graphs.top() or default_graphs.fallback
     if graph is None:
         graph = Graph()
         default_graphs.push(graph)

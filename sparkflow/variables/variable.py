@@ -204,13 +204,16 @@ class Variable(Operators, metaclass=_Creating):
                 with graph.colocate_with(self._variable.op):
                     self._snapshot = graph.apply("Identity", (self._variable,), {}, "read")
             self._caching_device = caching_device
+            if graph.is_eager:
+                self._eager_name = f"{scope[:-1]}:0"
+                graph.owners[id(self._variable)] = self  # type: ignore[attr-defined]
 
     # ------------------------------------------------------------------ what it is
 
     @property
     def name(self) -> str:
         """`operation:0`."""
-        return self._variable.name
+        return self._eager_name if self._graph.is_eager else self._variable.name
 
     @property
     def op(self) -> Operation:
@@ -290,7 +293,19 @@ class Variable(Operators, metaclass=_Creating):
 
     def value(self) -> Tensor:
         """The value at the beginning of the step, read once per step by the node `read`."""
-        return self._snapshot
+        return self._to_tensor()
+
+    def numpy(self) -> Any:
+        """Its value as a numpy array.
+
+        Raises:
+            NotImplementedError: A variable of a graph has a value only in a session.
+        """
+        if not self._graph.is_eager:
+            raise NotImplementedError(
+                "numpy() is only available when eager execution is enabled."
+            )
+        return self._variable.numpy()  # type: ignore[attr-defined]  # tensors of eager execution
 
     def read_value(self) -> Tensor:
         """A new node that reads, ordered by the control dependencies it is made under."""
@@ -328,7 +343,9 @@ class Variable(Operators, metaclass=_Creating):
         session.run(self._initializer, {self._initializer.inputs[1]: value})
 
     def _to_tensor(self, as_ref: bool = False) -> Tensor:
-        return self._variable if as_ref else self._snapshot
+        if as_ref:
+            return self._variable
+        return self.read_value() if self._graph.is_eager else self._snapshot
 
     def _ref(self) -> Tensor:
         return self._variable

@@ -134,7 +134,8 @@ class VariableStore:
         partition_info: PartitionInfo | None,
         given: dict[str, Any],
     ) -> Any:
-        existing = self.variables.get(name)
+        # In eager execution whoever made a variable keeps it: a second one is another one.
+        existing = None if self._graph.is_eager else self.variables.get(name)
         from_value = initializer is not None and not callable(initializer)
         if shape is not None and from_value:
             raise ValueError("If initializer is a constant, do not specify shape.")
@@ -157,13 +158,14 @@ class VariableStore:
                     f"dtype {existing.dtype.name}."
                 )
             return existing
-        if reuse is True:
+        if reuse is True and not self._graph.is_eager:
             raise ValueError(
                 f"Variable {name} does not exist, or was not created with tf.get_variable(). Did "
                 "you mean to set reuse=tf.AUTO_REUSE in VarScope?"
             )
         made = self._make(name, asked, dtype, initializer, partition_info, **given)
-        self.variables[name] = made
+        if not self._graph.is_eager:
+            self.variables[name] = made
         return made
 
     def _make(

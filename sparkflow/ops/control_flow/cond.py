@@ -56,6 +56,10 @@ def cond(
     if isinstance(pred, bool):
         raise TypeError("pred must not be a Python bool")
     graph = get_default_graph()
+    if graph.is_eager:
+        chosen = true_fn() if convert_to_tensor(pred) else false_fn()
+        unpack = not strict and isinstance(chosen, list | tuple) and len(chosen) == 1
+        return chosen[0] if unpack else chosen
     with graph.as_default(), graph.name_scope(name or "cond"):
         condition = convert_to_tensor(pred, name="pred")
         branches = [
@@ -150,6 +154,8 @@ def switch_case(
     if not callable(default):
         raise TypeError("default must be callable.")
     graph = get_default_graph()
+    if graph.is_eager:
+        return functions.get(int(convert_to_tensor(branch_index)), default)()  # type: ignore[call-overload]
     with graph.as_default(), graph.name_scope(name):
         index = convert_to_tensor(branch_index, dtypes.int32, name="branch_index")
         listed = [functions.get(place, default) for place in range(max(functions) + 1)]

@@ -59,12 +59,32 @@ def while_loop(
     if not loop_vars:
         raise ValueError("No loop variables provided")
     graph = get_default_graph()
+    if graph.is_eager:
+        return _at_once(cond, body, loop_vars, maximum_iterations, return_same_structure)
     with graph.as_default(), graph.name_scope(name or "while"):
         loop = _Loop(graph, loop_vars, shape_invariants, maximum_iterations)
         results = loop.run(cond, body, back_prop, parallel_iterations)
     if isinstance(loop_vars, list | tuple) and len(loop_vars) == 1 and not return_same_structure:
         return results[0]
     return results
+
+
+def _at_once(
+    cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, limit: Any, same: bool
+) -> Any:
+    """The loop in eager execution."""
+
+    def converted(structure: Any) -> Any:
+        tensors, rebuild = structures.tensors_of(structure)
+        return rebuild(tensors)
+
+    values, done = converted(loop_vars), 0
+    while (limit is None or done < int(limit)) and cond(*values):
+        result = body(*values)
+        if len(values) == 1 and not isinstance(result, list | tuple):
+            result = (result,)
+        values, done = converted(result), done + 1
+    return values[0] if len(values) == 1 and not same else values
 
 
 class _Loop:

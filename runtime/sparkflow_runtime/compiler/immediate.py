@@ -1,0 +1,149 @@
+"""Runs single nodes at once: what eager execution is made of.
+
+Kernels are those of compiled programs. A kernel without state is bound once per op type and
+attributes; one with state is bound for each call with resources of its own, which live as long as
+the handles it returns.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.compiler.program import located
+from sparkflow_runtime.device.device import Device
+from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.resources.container import Resources
+from sparkflow_runtime.resources.variable import Variable
+
+MOST_KERNELS: Final = 10_000
+"""How many bound kernels are remembered before they are all forgotten."""
+
+
+class _NoStep:
+    """The step of a node that runs by itself: nothing cancels it, and nothing is sent."""
+
+    step_id = 0
+    iteration = 0
+    number = 0
+
+    def check_cancelled(self) -> None:
+        """Nobody can cancel it."""
+
+    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Nobody can cancel it."""
+        return _nothing
+
+    def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
+        """There is no other device.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f"A node that runs by itself cannot send {key}")
+
+    def receive(self, key: str, source: str) -> tuple[Any, ...]:
+        """There is no other device.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f"A node that runs by itself cannot receive {key}")
+
+
+def _nothing() -> None:
+    """What takes back a callback that was never kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    call: Callable[..., Any]
+    reads: tuple[bool, ...]
+    takes_step: bool
+
+
+class Immediate:
+    """Runs nodes on one device. Safe to use from several threads; `_lock` guards `_kernels`."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._lock = threading.Lock()
+        self._kernels: dict[Any, _Bound] = {}
+        self._step = _NoStep()
+
+    def run(
+        self, op_type: str, name: str, attrs: Mapping[str, Any], inputs: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """The values of a node's outputs, lists flattened.
+
+        Args:
+            op_type: A registered op type.
+            name: What error texts call the node.
+            attrs: All attributes.
+            inputs: Arrays, and variables where the op takes them; lists flattened.
+
+        Raises:
+            UnimplementedError: There is no kernel.
+            OpError: The kernel failed.
+        """
+        try:
+            bound = self._bound(op_type, name, attrs)
+            # A variable's own array changes under whoever holds it.
+            values = [
+                value.read().copy() if read and isinstance(value, Variable) else value
+                for value, read in zip(inputs, bound.reads, strict=True)
+            ]
+            with np.errstate(all="ignore"):
+                result = (
+                    bound.call(self._step, *values) if bound.takes_step else bound.call(*values)
+                )
+        except Exception as error:
+            raise located(error, Node(name, op_type, device="", attrs=attrs)) from error
+        if isinstance(result, tuple | list):
+            return tuple(result)
+        return (result,)
+
+    def _bound(self, op_type: str, name: str, attrs: Mapping[str, Any]) -> _Bound:
+        op = registry.lookup(op_type)
+        key = None if op.stateful else _key(op_type, attrs)
+        if key is not None and key in self._kernels:
+            return self._kernels[key]
+        registry.require_kernel(op, self._device.type, attrs)
+        context = KernelContext(
+            self._device.xp, self._device.type, self._device.name, Resources(), Resources()
+        )
+        bound = _Bound(
+            bind_kernel(op, Node(name, op_type, attrs=attrs), context),
+            tuple(not dtype.is_ref for dtype in op.signature.input_dtypes(attrs)),
+            op.takes_step,
+        )
+        if key is not None:
+            with self._lock:
+                if len(self._kernels) >= MOST_KERNELS:
+                    self._kernels.clear()
+                self._kernels[key] = bound
+        return bound
+
+
+def _key(op_type: str, attrs: Mapping[str, Any]) -> Any:
+    """What a kernel without state depends on; None where that cannot be looked up."""
+    try:
+        key = (
+            op_type,
+            tuple(
+                (name, tuple(value) if isinstance(value, list) else value)
+                for name, value in attrs.items()
+                if not name.startswith("_")
+            ),
+        )
+        hash(key)
+    except TypeError:
+        return None
+    return key

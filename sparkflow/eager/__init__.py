@@ -1,0 +1,1 @@
+"""Eager execution: functions compute at once instead of adding nodes."""

@@ -1,0 +1,42 @@
+"""Turning eager execution on, and asking whether it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.eager.context import EagerGraph
+from sparkflow.graph.graph import default_graphs
+from sparkflow.graph.scopes import get_default_graph
+
+
+def executing_eagerly() -> bool:
+    """Whether functions compute at once here; False inside `with graph.as_default()`."""
+    graph = default_graphs.top() or default_graphs.fallback
+    return graph is not None and graph.is_eager
+
+
+def enable_eager_execution(
+    config: Any = None, device_policy: Any = None, execution_mode: Any = None
+) -> None:
+    """Makes functions compute at once, for the rest of the program.
+
+    Args:
+        config: Accepted for TensorFlow's sake, as the others.
+        device_policy: See `config`.
+        execution_mode: See `config`.
+
+    Raises:
+        ValueError: A graph was built before.
+    """
+    if default_graphs.fallback is not None:
+        return
+    if not default_graphs.is_empty:
+        if get_default_graph().version:
+            raise ValueError("tf.enable_eager_execution must be called at program startup.")
+        default_graphs.clear()
+    default_graphs.fallback = EagerGraph()
+
+
+def disable_eager_execution() -> None:
+    """Goes back to building graphs."""
+    default_graphs.fallback = None
