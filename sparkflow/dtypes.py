@@ -1,7 +1,7 @@
 """`tf.dtypes`: the element types, under TensorFlow's names."""
 
 from sparkflow.ops.bitwise import bitcast
-from sparkflow.ops.complex import complex, imag, real
+from sparkflow.ops.complex import complex
 from sparkflow.ops.elementwise import cast, saturate_cast
 from sparkflow_runtime.dtypes import (
     QUANTIZED,
@@ -53,7 +53,6 @@ __all__ = [
     "float32",
     "float64",
     "half",
-    "imag",
     "int8",
     "int16",
     "int32",
@@ -63,7 +62,6 @@ __all__ = [
     "qint32",
     "quint8",
     "quint16",
-    "real",
     "resource",
     "saturate_cast",
     "string",

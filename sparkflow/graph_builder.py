@@ -12,6 +12,7 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.shapes import Shape
 
 
@@ -25,6 +26,13 @@ class FrontEndBuilder:
         graph = self._graph
 
         def build(*inputs: Any, **attrs: Any) -> Any:
+            if not all(isinstance(each, Tensor) for each in inputs):
+                # A number has the dtype of a tensor, also of one that comes after it.
+                for arg, each in zip(
+                    registry.lookup(op_type).signature.inputs, inputs, strict=False
+                ):
+                    if arg.type_attr is not None and isinstance(each, Tensor):
+                        attrs.setdefault(arg.type_attr, each.dtype.base)
             return graph.apply(op_type, inputs, attrs)
 
         return build

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sparkflow.graph.operators import true_divide
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops.complex import complex_abs
 from sparkflow_runtime.dtypes import (
+    DType,
     as_dtype,
     bfloat16,
     complex64,
@@ -22,13 +25,22 @@ from sparkflow_runtime.dtypes import (
     float64,
     int32,
     int64,
+    string,
 )
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X + y, elementwise."""
-    result: Tensor = apply_op("AddV2", x, y, name=name or "Add")
-    return result
+    """X + y, elementwise; texts are joined."""
+    graph = graph_of((x, y))
+    with graph.as_default():
+        left = x if isinstance(x, Tensor) else convert_to_tensor(x, _dtype_of(y), "x")
+        op_type = "Add" if left.dtype.base is string else "AddV2"
+        result: Tensor = apply_op(op_type, left, y, name=name or "Add")
+        return result
+
+
+def _dtype_of(other: Any) -> Any:
+    return other.dtype.base if isinstance(other, Tensor) else None
 
 
 def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -331,10 +343,18 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     tensor = convert_to_tensor(value, name="value")
     with graph_of((tensor,)).name_scope(name or "saturate_cast") as scope:
         if tensor.dtype.min < wanted.min:
-            tensor = maximum(tensor, convert_to_tensor(wanted.min, tensor.dtype.base, "min"))
+            tensor = maximum(tensor, _bound(wanted.min, tensor.dtype.base, wanted))
         if tensor.dtype.max > wanted.max:
-            tensor = minimum(tensor, convert_to_tensor(wanted.max, tensor.dtype.base, "max"))
+            tensor = minimum(tensor, _bound(wanted.max, tensor.dtype.base, wanted))
         return cast(tensor, wanted, scope)
+
+
+def _bound(limit: Any, kind: DType, wanted: DType) -> Any:
+    """The limit of `wanted` as a `kind`, the next number inside where there is no such."""
+    number = np.asarray(limit).astype(kind.as_numpy_dtype)
+    if kind.is_floating and wanted.is_integer and int(number) not in (limit, 0):
+        number = np.nextafter(number, np.zeros_like(number))
+    return number
 
 
 def to_float(x: Any, name: str = "ToFloat") -> Tensor:
@@ -513,4 +533,13 @@ def accumulate_n(
             return single
         result: Tensor = apply_op("AccumulateNV2", tensors, shape=merged._shape, name=name)
         result.set_shape(merged)
+        return result
+
+
+def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
+    """log(sigmoid(x)), exact for large -x."""
+    graph = graph_of((x,))
+    with graph.as_default(), graph.name_scope(name or "LogSigmoid") as scope:
+        tensor = convert_to_tensor(x, name="x")
+        result: Tensor = apply_op("Neg", apply_op("Softplus", -tensor), name=scope)
         return result

@@ -71,7 +71,7 @@ def histogram_fixed_width_bins(
     graph = graph_of((values, value_range, nbins))
     with graph.as_default(), graph.name_scope(name or "histogram_fixed_width_bins"):
         tensor = convert_to_tensor(values, name="values")
-        ends = convert_to_tensor(value_range, tensor.dtype.base, "value_range")
+        ends = convert_to_tensor(value_range, name="value_range")
         count = convert_to_tensor(nbins, int32, "nbins")
         width = truediv(tensor - ends[0], ends[1] - ends[0])
         bins = floor(cast(count, width.dtype) * width)

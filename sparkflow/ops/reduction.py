@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.complex import conj, real
@@ -27,7 +28,8 @@ def _reduce(
     axis = either("axis", axis, "reduction_indices", reduction_indices)
     keepdims = either("keepdims", keepdims, "keep_dims", keep_dims)
     graph = graph_of((input_tensor, axis))
-    tensor = graph.convert(input_tensor, dtype, "input_tensor")
+    wanted = None if isinstance(input_tensor, Symbolic) else dtype  # apply refuses other tensors
+    tensor = graph.convert(input_tensor, wanted, "input_tensor")
     if axis is None:
         axis = _all_axes(tensor)
     attrs = {"keep_dims": bool(keepdims)}

@@ -21,6 +21,7 @@ from sparkflow_runtime.dtypes import (
     float64,
     int32,
     int64,
+    string,
     uint8,
 )
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -132,7 +133,14 @@ def _chosen_gradient(comparison: str) -> Callable[..., tuple[Any, Any]]:
     return gradient
 
 
-binary("Add", _ADDABLE, "add", "x + y", lambda g, x, y, z, dz: (dz, dz))
+binary(
+    "Add",
+    _ADDABLE | {string},  # texts are joined
+    "add",
+    "x + y",
+    lambda g, x, y, z, dz: (dz, dz),
+    kernels={"CPU": None, "GPU": _ADDABLE},
+)
 binary("AddV2", NUMERIC, "add", "x + y", lambda g, x, y, z, dz: (dz, dz))
 binary("Sub", NUMERIC, "subtract", "x - y", lambda g, x, y, z, dz: (dz, g.Neg(dz)))
 binary("Mul", NUMERIC, "multiply", "x * y", lambda g, x, y, z, dz: (g.Mul(dz, y), g.Mul(dz, x)))

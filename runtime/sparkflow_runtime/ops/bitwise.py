@@ -11,7 +11,7 @@ from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INTEGER, PLAIN, QUANTIZED, DType, bool_, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.elementwise_table import BinaryOp, UnaryOp, enter
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
 from sparkflow_runtime.shapes import Shape
@@ -65,7 +65,6 @@ class Bitcast(Op):
     }
     kernels = {"CPU": None, "GPU": PLAIN}
     widens_bfloat16 = False
-    gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape, one dimension more or less where the sizes differ."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, float_attr, int_attr
 from sparkflow_runtime.shapes import Shape
@@ -93,6 +93,7 @@ class FakeQuantWithMinMaxArgsGradient(Op):
     inputs = "gradients: float32, inputs: float32"
     outputs = "backprops: float32"
     attrs = _ENDS
+    gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape."""
@@ -144,6 +145,7 @@ class _WithVariablesGradient(Op):
     inputs = "gradients: float32, inputs: float32, min: float32, max: float32"
     outputs = "backprops_wrt_input: float32, backprop_wrt_min: float32, backprop_wrt_max: float32"
     attrs = _WIDTH
+    gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Of the input and of the ends."""

@@ -58,7 +58,6 @@ class QuantizeV2(Op):
         "ensure_minimum_range": float_attr(0.01),
     }
     kernels = _ON_HOST
-    gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape, and those of the ends."""

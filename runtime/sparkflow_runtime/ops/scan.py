@@ -97,12 +97,12 @@ class Cumprod(_CumulativeOp):
     identity = 1
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Sums of products that contain the element, over the element: nan where that is 0."""
+        """Sums of products that contain the element, over the element: 0 where that is 0."""
         x, axis = op.inputs
         exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
         products = g.Mul(conjugated(g, op.outputs[0]), dy)
         sums = g.Cumsum(products, axis, exclusive=exclusive, reverse=not reverse)
-        return g.RealDiv(sums, conjugated(g, x)), None
+        return g.DivNoNan(sums, conjugated(g, x)), None
 
 
 @register

@@ -83,7 +83,7 @@ class _Segment(Op):
         if data is not None and None not in (rows, data[0]) and rows != data[0]:
             raise InvalidArgumentError(message=rows_text(rows, data[0]))
         ids = node.value(1)
-        count = None if ids is None else sorted_count(np, ids)
+        count = None if ids is None else count_if_sorted(ids)
         return [None if data is None else (count, *data[1:])]
 
     def compute(self, xp: Any, data: Array, segment_ids: Array) -> Array:
@@ -127,6 +127,14 @@ def sorted_count(xp: Any, ids: Array) -> int:
             f"after {ids[at - 1]}"
         )
     return int(ids[-1]) + 1
+
+
+def count_if_sorted(ids: Array) -> int | None:
+    """The number of segments of constant ids, None where only the kernel may refuse them."""
+    try:
+        return sorted_count(np, ids)
+    except InvalidArgumentError:
+        return None
 
 
 @register

@@ -14,6 +14,7 @@ from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.segment import (
     SUMMED_BY_INDEX,
+    count_if_sorted,
     mean_by_segment,
     rows_text,
     sorted_count,
@@ -59,7 +60,7 @@ class _SparseSegment(Op):
             segments = constant_scalar(node, 3, "num_segments")
         else:
             ids = node.value(2)
-            segments = None if ids is None else sorted_count(np, ids)
+            segments = None if ids is None else count_if_sorted(ids)
         return [None if data is None else (segments, *data[1:])]
 
     def compute(

@@ -190,10 +190,10 @@ class _PerParameter(_Stateless):
 
     @staticmethod
     def _check(dims: tuple[int, ...], parameter: HostArray) -> None:
-        if np.broadcast_shapes(dims, parameter.shape) != dims:
+        if not shapes.is_compatible(dims[len(dims) - parameter.ndim :], parameter.shape):
             raise InvalidArgumentError(
-                message=f"Shape passed in must end with broadcasted shape {parameter.shape}, got "
-                f"{shapes.text(dims)}"
+                message=f"Shape passed in must end with broadcasted shape "
+                f"{shapes.text(parameter.shape)}, got {shapes.text(dims)}"
             )
 
 

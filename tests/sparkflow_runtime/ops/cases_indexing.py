@@ -392,12 +392,6 @@ WRONG_SHAPES = [
         "but has 3 ids for 2 rows",
     ),
     WrongShapeCase(
-        "SegmentSum",
-        [(2, 3), (2,)],
-        values={1: ints(1, 0)},
-        message="segment ids are not increasing: segment_ids[1] = 0 after 1",
-    ),
-    WrongShapeCase(
         "SparseSegmentSum",
         [(2, 3), (4,), (3,)],
         message="segment_ids should be a vector with one id for each row of data, "

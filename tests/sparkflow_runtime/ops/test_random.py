@@ -143,3 +143,108 @@ def test_concurrent_steps_draw_different_parts_of_the_stream():
     for thread in threads:
         thread.join()
     assert len(np.unique(np.stack(drawn))) == 8 * 20000
+
+
+def test_gamma_numbers_have_the_moments_of_their_parameters():
+    alpha = np.array([0.5, 3.0, 40.0])
+    x = draw("RandomGamma", np.array([20000], np.int32), alpha)
+    assert x.shape == (20000, 3)
+    assert (x > 0).all()
+    np.testing.assert_allclose(x.mean(axis=0), alpha, rtol=0.05)
+    np.testing.assert_allclose(x.var(axis=0), alpha, rtol=0.1)
+
+
+def test_gamma_numbers_have_the_gradient_of_their_mean():
+    """The mean is alpha: the mean of the derivatives by alpha is 1."""
+    g = EagerBuilder()
+    alpha = g.tensor(np.array([0.7, 4.0]))
+    x = g.RandomGamma(np.array([20000], np.int32), alpha, seed=7, seed2=3)
+    mean = g.Mean(x, np.array([0], np.int32))
+    (slope,) = g.gradients([mean], [alpha], [g.tensor(np.ones(2))])
+    np.testing.assert_allclose(slope.read(), [1, 1], rtol=0.05)
+
+
+@pytest.mark.parametrize("op", ["RandomPoisson", "RandomPoissonV2"])
+def test_poisson_numbers_have_the_moments_of_their_rate(op):
+    rate = np.array([0.3, 5.0, 100.0])
+    x = draw(op, np.array([20000], np.int32), rate, dtype=dtypes.float64)
+    assert x.shape == (20000, 3)
+    assert (x == np.round(x)).all()
+    np.testing.assert_allclose(x.mean(axis=0), rate, rtol=0.05)
+    np.testing.assert_allclose(x.var(axis=0), rate, rtol=0.1)
+
+
+def test_parameterized_truncated_normal_numbers_stay_between_their_ends():
+    means, deviations, low, high = np.array([0.0, 5.0]), np.ones(2), np.array([-1.0, 4.0]), 9.0
+    x = draw(
+        "ParameterizedTruncatedNormal",
+        np.array([2, 20000], np.int32),
+        means,
+        deviations,
+        low,
+        np.full(2, high),
+        dtype=dtypes.float64,
+    )
+    assert (x.min(axis=1) >= low).all()
+    assert (x.max(axis=1) <= high).all()
+    # Of a standard normal above -1: density(1) / (1 - cdf(-1)) = 0.2876.
+    np.testing.assert_allclose(x.mean(axis=1), [0.2876, 5.2876], atol=0.02)
+    one = np.ones(1)
+    with pytest.raises(InvalidArgumentError, match="minvals must be below maxvals"):
+        draw("ParameterizedTruncatedNormal", np.array([1], np.int32), one, one, one, one)
+
+
+STATELESS = {
+    "StatelessRandomUniform": {},
+    "StatelessRandomNormal": {},
+    "StatelessTruncatedNormal": {},
+    "StatelessRandomUniformFullInt": {"dtype": dtypes.int32},
+}
+
+
+def stateless(op, seed, *inputs, **attrs):
+    return getattr(EagerBuilder(), op)(*inputs[:1], np.array(seed), *inputs[1:], **attrs).value
+
+
+@pytest.mark.parametrize("op", STATELESS)
+def test_seeds_alone_decide_stateless_numbers(op):
+    attrs = STATELESS[op]
+    x, same, other, swapped = (
+        stateless(op, seed, SHAPE, **attrs) for seed in ((1, 2), (1, 2), (1, 3), (2, 1))
+    )
+    np.testing.assert_array_equal(x, same)
+    assert not np.array_equal(x, other)
+    assert not np.array_equal(x, swapped)
+
+
+def test_stateless_numbers_have_their_distributions():
+    uniform = stateless("StatelessRandomUniform", (1, 2), SHAPE)
+    assert 0 <= uniform.min() < uniform.max() < 1
+    assert abs(uniform.mean() - 0.5) < 0.01
+    normal = stateless("StatelessRandomNormal", (1, 2), SHAPE)
+    assert abs(normal.mean()) < 0.03
+    assert abs(normal.std() - 1) < 0.03
+    assert np.abs(stateless("StatelessTruncatedNormal", (1, 2), SHAPE)).max() <= 2
+    ends = np.array(-2, np.int32), np.array(3, np.int32)
+    integers = stateless("StatelessRandomUniformInt", (1, 2), SHAPE, *ends)
+    assert sorted(set(integers.ravel().tolist())) == [-2, -1, 0, 1, 2]
+    gamma = stateless("StatelessRandomGammaV2", (1, 2), np.array([9000, 2]), np.array([1.0, 8.0]))
+    np.testing.assert_allclose(gamma.mean(axis=0), [1, 8], rtol=0.05)
+    shape = np.array([9000, 2])
+    poisson = stateless("StatelessRandomPoisson", (1, 2), shape, np.array([1.0, 8]), dtype="int64")
+    np.testing.assert_allclose(poisson.mean(axis=0), [1, 8], rtol=0.05)
+
+
+def test_stateless_classes_follow_their_logits():
+    g = EagerBuilder()
+    logits, count = np.log([[0.2, 0.8]]), np.array(9000, np.int32)
+    drawn = g.StatelessMultinomial(logits, count, np.array([1, 2])).value
+    assert drawn.shape == (1, 9000)
+    assert abs(drawn.mean() - 0.8) < 0.02
+
+
+def test_wrong_stateless_seeds_and_shapes_are_refused():
+    with pytest.raises(InvalidArgumentError, match=r"seed must have shape \[2\], not \[3\]"):
+        stateless("StatelessRandomNormal", (1, 2, 3), SHAPE)
+    with pytest.raises(InvalidArgumentError, match="must end with broadcasted shape"):
+        stateless("StatelessRandomGammaV2", (1, 2), np.array([2]), np.ones(3))
