@@ -236,8 +236,9 @@ class Assign(Op):
                 required = ref.shape if array is None else array.shape
                 if not shapes.is_compatible(required, shape):
                     raise InvalidArgumentError(
-                        message=f"Assign to variable {ref.name!r} needs a value of shape "
-                        f"{shapes.text(required)}, got shape {shapes.text(shape)}"
+                        message="Assign requires shapes of both tensors to match. lhs shape= "
+                        f"{shapes.bracketed(required)} rhs shape= {shapes.bracketed(shape)} "
+                        f"(variable {ref.name!r})"
                     )
             if array is None or array.shape != shape:
                 kind = ref.dtype.as_numpy_dtype

@@ -1,0 +1,235 @@
+import errno
+import json
+import os
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.checkpoint import bundle_writer
+from sparkflow_runtime.checkpoint.bundle_reader import BundleReader
+from sparkflow_runtime.checkpoint.bundle_writer import Saved, merge_bundles, write_bundle
+from sparkflow_runtime.checkpoint.opening import open_checkpoint
+from sparkflow_runtime.checkpoint.sorted_table import TableReader
+from sparkflow_runtime.checkpoint.tensor_slice import TensorSlice
+from sparkflow_runtime.errors import (
+    DataLossError,
+    NotFoundError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnknownError,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden/checkpoints/variables"
+VALUES = [
+    np.arange(6, dtype=np.float32).reshape(2, 3),
+    np.float64(2.5),
+    np.array([[1, -2]], np.int8),
+    np.array([True, False]),
+    np.array([1 + 2j], np.complex64),
+    np.zeros((0, 4), np.uint16),
+    np.array([1.5, -2], ml_dtypes.bfloat16),
+    np.array([[b"one", b""], [b"x" * 300, "ü".encode()]], object),
+    np.array(b"text", object),
+]
+
+
+def saved(name, value):
+    array = np.asarray(value)
+    return Saved(name, dtypes.as_dtype(array.dtype), array)
+
+
+def write(prefix, **values):
+    write_bundle(str(prefix), [saved(name, value) for name, value in values.items()])
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: str(np.asarray(value).dtype))
+def test_every_type_comes_back(tmp_path, value):
+    write(tmp_path / "x", v=value, other=np.float32(1))
+    reader = BundleReader(str(tmp_path / "x"))
+    found = reader.read("v")
+    assert found.dtype == np.asarray(value).dtype
+    assert reader.shape("v") == np.shape(value)
+    np.testing.assert_array_equal(found, value)
+
+
+@pytest.mark.parametrize("name", ["second-3", "first"])
+def test_checkpoints_of_tensorflow_are_read_in_both_formats(name):
+    expected = json.loads((GOLDEN / "expected.json").read_text())
+    reader = open_checkpoint(str(GOLDEN / name))
+    assert reader.names() == sorted(expected)
+    for key, value in expected.items():
+        found = reader.read(key)
+        if found.dtype == object:
+            assert [text.decode() for text in found] == value
+            continue
+        if found.dtype.kind == "c":
+            found = np.stack([found.real, found.imag], -1)
+        assert found.tolist() == value
+    np.testing.assert_array_equal(
+        reader.read_slice("parts", TensorSlice((2, 1), (4, 2))),
+        np.array(expected["parts"], np.float32)[2:6, 1:3],
+    )
+
+
+def test_bfloat16_of_tensorflow():
+    found = open_checkpoint(str(GOLDEN / "bfloat")).read("bfloat")
+    assert found.dtype == ml_dtypes.bfloat16
+    assert found.astype(np.float32).tolist() == [1.5, -2]
+
+
+def test_the_files_say_what_those_of_tensorflow_say(tmp_path):
+    source = open_checkpoint(str(GOLDEN / "bfloat"))
+    write_bundle(str(tmp_path / "x"), [Saved("bfloat", dtypes.bfloat16, source.read("bfloat"))])
+    data = ".data-00000-of-00001"
+    assert (tmp_path / f"x{data}").read_bytes() == (GOLDEN / f"bfloat{data}").read_bytes()
+    ours, theirs = tmp_path / "x.index", GOLDEN / "bfloat.index"
+    assert list(TableReader(ours)) == list(TableReader(theirs))
+
+
+def test_thousands_of_names(tmp_path):
+    expected = {f"layer_{i:04d}/{'w' * 100}": np.int32(i) for i in range(6000)}
+    write(tmp_path / "x", **expected)
+    reader = BundleReader(str(tmp_path / "x"))
+    assert reader.names() == sorted(expected)
+    assert all(reader.read(name) == value for name, value in expected.items())
+
+
+def test_damage_is_noticed(tmp_path):
+    write(tmp_path / "x", v=np.arange(100.0), t=VALUES[7])
+    data = tmp_path / "x.data-00000-of-00001"
+    intact = data.read_bytes()
+    for place in (8, 805, len(intact) - 2):
+        damaged = bytearray(intact)
+        damaged[place] ^= 1
+        data.write_bytes(damaged)
+        with pytest.raises(DataLossError, match="does not match"):
+            [BundleReader(str(tmp_path / "x")).read(name) for name in ("v", "t")]
+    data.write_bytes(intact[:100])
+    with pytest.raises(DataLossError, match="truncated"):
+        BundleReader(str(tmp_path / "x")).read("v")
+    data.unlink()
+    with pytest.raises(NotFoundError, match="no such file"):
+        BundleReader(str(tmp_path / "x")).read("v")
+
+
+def test_damaged_indexes_are_refused(tmp_path):
+    write(tmp_path / "x", v=np.arange(100.0))
+    index = tmp_path / "x.index"
+    intact = index.read_bytes()
+    for damaged, message in (
+        (intact[:20], "too short"),
+        (intact[:-1] + b"\0", "magic"),
+        (b"\1" + intact[1:], "checksum"),
+    ):
+        index.write_bytes(damaged)
+        with pytest.raises(DataLossError, match=message):
+            BundleReader(str(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("position", range(120))
+def test_no_damage_of_an_index_gets_further_than_an_error(tmp_path, position):
+    write(tmp_path / "x", v=np.arange(3.0))
+    index = tmp_path / "x.index"
+    damaged = bytearray(index.read_bytes())
+    if position >= len(damaged):
+        pytest.skip("the index is shorter")
+    damaged[position] ^= 0x55
+    index.write_bytes(damaged)
+    try:
+        found = BundleReader(str(tmp_path / "x")).read("v")
+    except (DataLossError, NotFoundError):
+        return
+    np.testing.assert_array_equal(found, np.arange(3.0))  # padding of the footer
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (errno.ENOSPC, ResourceExhaustedError),
+        (errno.EACCES, PermissionDeniedError),
+        (errno.EIO, UnknownError),
+    ],
+)
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch, number, error, fails_at):
+    write(tmp_path / "x", v=np.float32(1))
+    before = names(tmp_path)
+    calls = []
+    sync = os.fsync
+
+    def fails(descriptor):
+        calls.append(descriptor)
+        if len(calls) == fails_at:  # the first is the data's, the second the index's
+            raise OSError(number, os.strerror(number))
+        sync(descriptor)
+
+    monkeypatch.setattr(bundle_writer.os, "fsync", fails)
+    with pytest.raises(error, match="cannot be written"):
+        write(tmp_path / "x", v=np.float32(2))
+    assert names(tmp_path) == before
+    assert BundleReader(str(tmp_path / "x")).read("v") == 1
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_a_crash_between_the_renames_leaves_none_rather_than_a_mixture(
+    tmp_path, monkeypatch, fails_at
+):
+    write(tmp_path / "x", v=np.float32(1))
+    calls = []
+    rename = os.replace
+
+    def dies(source, target):
+        calls.append(target)
+        if len(calls) == fails_at:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(bundle_writer.os, "replace", dies)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "x", v=np.float32(2))
+    with pytest.raises(NotFoundError):
+        open_checkpoint(str(tmp_path / "x"))
+    assert not [name for name in names(tmp_path) if "tempstate" in name]
+
+
+def test_only_the_last_directory_is_made(tmp_path):
+    write(tmp_path / "new" / "x", v=np.float32(1))
+    assert BundleReader(str(tmp_path / "new" / "x")).read("v") == 1
+    with pytest.raises(NotFoundError, match="cannot be written"):
+        write(tmp_path / "a" / "b" / "x", v=np.float32(1))
+
+
+def test_merging_joins_parts_and_refuses_one_tensor_twice(tmp_path):
+    for shard, part in enumerate(("0,1", "1,2")):
+        piece = TensorSlice.parse(part)
+        array = np.full(piece.shape_in((3,)), shard, np.float32)
+        write_bundle(
+            str(tmp_path / f"part{shard}"), [Saved("v", dtypes.float32, array, piece, (3,))]
+        )
+    merge_bundles([str(tmp_path / "part0"), str(tmp_path / "part1")], str(tmp_path / "x"), True)
+    assert BundleReader(str(tmp_path / "x")).read("v").tolist() == [0, 1, 1]
+    write(tmp_path / "a", v=np.float32(1))
+    write(tmp_path / "b", v=np.float32(1))
+    with pytest.raises(Exception, match="saved twice"):
+        merge_bundles([str(tmp_path / "a"), str(tmp_path / "b")], str(tmp_path / "y"), True)
+
+
+def test_parts_that_do_not_cover_the_whole_are_noticed(tmp_path):
+    array = np.zeros(1, np.float32)
+    part = TensorSlice.parse("0,1")
+    write_bundle(str(tmp_path / "x"), [Saved("v", dtypes.float32, array, part, (3,))])
+    with pytest.raises(DataLossError, match="Only 1 of 3 elements"):
+        BundleReader(str(tmp_path / "x")).read("v")
+
+
+def test_keys_of_parts_are_those_of_tensorflow():
+    """Established from files that TensorFlow wrote."""
+    key = TensorSlice((0, 70), (2, -1)).key("a\0b")
+    assert key.hex() == "00" + "6100ff620001" + "0102" + "8082" + "c0467f"
