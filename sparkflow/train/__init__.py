@@ -137,6 +137,16 @@ from sparkflow.train.sync_replicas import SyncReplicasOptimizer
 from sparkflow_runtime.events.event_file import read_events as summary_iterator
 from sparkflow_runtime.protos.checkpoint_state_pb2 import CheckpointState
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef, JobDef
+from sparkflow_runtime.protos.example_pb2 import Example, SequenceExample
+from sparkflow_runtime.protos.feature_pb2 import (
+    BytesList,
+    Feature,
+    FeatureList,
+    FeatureLists,
+    Features,
+    FloatList,
+    Int64List,
+)
 from sparkflow_runtime.protos.queue_runner_pb2 import (
     QueueRunnerDef,
 )
@@ -148,6 +158,7 @@ __all__ = [
     "AdagradDAOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
+    "BytesList",
     "CheckpointReader",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
@@ -156,12 +167,19 @@ __all__ = [
     "ClusterDef",
     "ClusterSpec",
     "Coordinator",
+    "Example",
     "ExponentialMovingAverage",
+    "Feature",
+    "FeatureList",
+    "FeatureLists",
+    "Features",
     "FeedFnHook",
     "FinalOpsHook",
+    "FloatList",
     "FtrlOptimizer",
     "GlobalStepWaiterHook",
     "GradientDescentOptimizer",
+    "Int64List",
     "JobDef",
     "LoggingTensorHook",
     "LooperThread",
@@ -182,6 +200,7 @@ __all__ = [
     "SaverDef",
     "Scaffold",
     "SecondOrStepTimer",
+    "SequenceExample",
     "Server",
     "ServerDef",
     "SessionCreator",

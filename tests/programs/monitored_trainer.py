@@ -41,7 +41,6 @@ def main(_):
 
     random = np.random.RandomState(FLAGS.task_index)
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.steps), tf.train.NanTensorHook(loss)]
-    step = 0
     with tf.train.MonitoredTrainingSession(
         master=server.target,
         is_chief=(FLAGS.task_index == 0),
@@ -54,7 +53,7 @@ def main(_):
         while not mon_sess.should_stop():
             inputs = random.rand(10, 2)
             feed = {x: inputs, y: inputs.dot([[2.0], [-1.0]])}
-            _, step = mon_sess.run([train_op, global_step], feed_dict=feed)
+            mon_sess.run(train_op, feed_dict=feed)
     print("worker %d stopped" % FLAGS.task_index)
 
 

@@ -7,5 +7,5 @@ import sparkflow as tf
 task_number = int(sys.argv[1])
 cluster = tf.train.ClusterSpec({"local": sys.argv[2].split(",")})
 server = tf.train.Server(cluster, job_name="local", task_index=task_number)
-print("Starting server #{}".format(task_number), flush=True)
+print(f"Starting server #{task_number}", flush=True)
 server.join()

@@ -107,9 +107,12 @@ def test_monitored_training(tmp_path):
 
 def test_a_client_of_two_servers():
     hosts = ",".join(f"localhost:{port}" for port in free_ports(2))
-    with started("server.py", "0", hosts), started("server.py", "1", hosts):
-        with started("client.py", hosts.split(",")[0]) as client:
-            output = finished(client)
+    with (
+        started("server.py", "0", hosts),
+        started("server.py", "1", hosts),
+        started("client.py", hosts.split(",")[0]) as client,
+    ):
+        output = finished(client)
     assert output.strip() == "[  4.875 126.45 ]"
 
 

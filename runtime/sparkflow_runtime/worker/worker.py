@@ -16,6 +16,7 @@ from sparkflow_runtime.compiler.traced import TracedPartition
 from sparkflow_runtime.device.device import Device, task_devices
 from sparkflow_runtime.device.host_memory import keep_freed_memory
 from sparkflow_runtime.errors import (
+    AbortedError,
     CancelledError,
     InvalidArgumentError,
     NotFoundError,
@@ -111,7 +112,8 @@ class Worker:
         """Compiles one partition, its nodes in execution order, all on one device of this task.
 
         Raises:
-            NotFoundError: The session or device does not exist here.
+            AbortedError: The session does not exist here, e.g. because the task restarted.
+            NotFoundError: The device does not exist here.
             InvalidArgumentError: The partition is empty or spans devices.
             UnimplementedError: A node has no kernel.
         """
@@ -145,11 +147,14 @@ class Worker:
         """A registered partition.
 
         Raises:
-            NotFoundError: The session or partition is not known, e.g. because the task restarted.
+            AbortedError: The session or partition is not known, e.g. because the task restarted.
         """
         found = self._session(session).graphs.get(handle)
         if found is None:
-            raise NotFoundError(message=f"Graph {handle!r} is not registered with {self.task}")
+            raise AbortedError(
+                message=f"Graph {handle!r} is not registered with {self.task}; "
+                "possibly this task was restarted"
+            )
         return found
 
     def run(
@@ -284,7 +289,10 @@ class Worker:
         with self._lock:
             found = self._sessions.get(handle)
         if found is None:
-            raise NotFoundError(message=f"Session {handle!r} does not exist on {self.task}")
+            raise AbortedError(
+                message=f"Session {handle!r} does not exist on {self.task}; "
+                "possibly this task was restarted"
+            )
         return found
 
     def _device(self, name: str) -> Device:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError, OpError
+from sparkflow_runtime.errors import AbortedError, InvalidArgumentError, OpError
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.protos import run_loop_pb2, worker_pb2
@@ -110,10 +110,10 @@ def test_unknown_sessions_and_graphs_are_named(stub: rpc.Stub) -> None:
         ("RegisterGraph", worker_pb2.RegisterGraphRequest(session_handle="gone")),
         ("DeregisterGraph", worker_pb2.DeregisterGraphRequest(session_handle="gone")),
     ):
-        with pytest.raises(NotFoundError, match="Session 'gone' does not exist"):
+        with pytest.raises(AbortedError, match="Session 'gone' does not exist"):
             stub.call(name, request, None)
     request = worker_pb2.RunGraphRequest(session_handle="s", graph_handle="s/7")
-    with pytest.raises(NotFoundError, match="Graph 's/7' is not registered"):
+    with pytest.raises(AbortedError, match="Graph 's/7' is not registered"):
         stub.call("RunGraph", request, None)
 
 

@@ -71,7 +71,7 @@ def test_registered_graphs_run(worker: Worker) -> None:
 
 
 def test_what_cannot_be_registered(worker: Worker) -> None:
-    with pytest.raises(NotFoundError, match="Session 'gone' does not exist on /job:w"):
+    with pytest.raises(AbortedError, match="Session 'gone' does not exist on /job:w"):
         worker.register("gone", on(CPU, const("c", 1)))
     with pytest.raises(InvalidArgumentError, match="runs on one device"):
         worker.register("s", [*on(CPU, const("c", 1)), *on(OTHER, const("d", 1))])
@@ -83,7 +83,7 @@ def test_what_cannot_be_registered(worker: Worker) -> None:
         worker.register("s", on(CPU, Node("n", "Nonsense")))
     with pytest.raises((UnimplementedError, OpError)):
         worker.register("s", on(CPU, node("y", "Neg", "missing")))
-    with pytest.raises(NotFoundError, match="Graph 's/99' is not registered"):
+    with pytest.raises(AbortedError, match="Graph 's/99' is not registered"):
         worker.graph("s", "s/99")
 
 
@@ -94,11 +94,11 @@ def test_sessions_share_resources_and_forget_their_graphs(worker: Worker) -> Non
     )
     worker.run(worker.graph("t", handle), 1, [])
     worker.deregister("t", handle)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(AbortedError):
         worker.graph("t", handle)
     worker.delete_session("t")
     worker.delete_session("t")
-    with pytest.raises(NotFoundError):
+    with pytest.raises(AbortedError):
         worker.graph("t", handle)
     graph = register(worker, variable("v"), node("r", "Identity", "v"), fetch("r"))
     assert worker.run(graph, 2, []) == (3,)
