@@ -87,7 +87,7 @@ class SavedModelBuilder:
                 "`add_meta_graph()` instead."
             )
         _check_signatures(signature_def_map)
-        self._add_main_op(main_op or legacy_init_op)
+        self._add_main_op(legacy_init_op if main_op is None else main_op)
         assets = self._write_assets(assets_collection)
         folder = self._directory / constants.VARIABLES_DIRECTORY
         folder.mkdir(exist_ok=True)
@@ -134,7 +134,7 @@ class SavedModelBuilder:
                 "`add_meta_graph_and_variables()` first."
             )
         _check_signatures(signature_def_map)
-        self._add_main_op(main_op or legacy_init_op)
+        self._add_main_op(legacy_init_op if main_op is None else main_op)
         assets = self._write_assets(assets_collection)
         self._add(
             _saver(saver), tags, signature_def_map, assets, clear_devices, strip_default_attrs
