@@ -303,8 +303,8 @@ class Layer:
         flat = list(_flat(tensors))
         graph = graph_of(flat)
         if self._graph is None:
-            self._graph = graph
-        elif self._graph is not graph and self.weights:
+            self._graph = graph.root
+        elif self._graph is not graph.root and self.weights:
             raise ValueError(
                 f"Input graph and Layer graph are not the same: {flat} are not of the graph in "
                 f"which {self.name} was built"
