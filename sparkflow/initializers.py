@@ -6,8 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from sparkflow.graph.scopes import apply_op
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import constants, random
+from sparkflow.ops import arrays, constants, random
+from sparkflow.ops.vocabulary import tables_initializer as tables_initializer
+from sparkflow.variables.initialization import (
+    global_variables_initializer,
+    local_variables_initializer,
+    variables_initializer,
+)
 from sparkflow_runtime.dtypes import DType, as_dtype, float32
 
 
@@ -16,6 +25,16 @@ class Initializer:
 
     def __init__(self, dtype: Any = float32) -> None:
         self.dtype = as_dtype(dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make such an initializer."""
+        config = {key: value for key, value in vars(self).items() if not key.startswith("_")}
+        return {**config, "dtype": self.dtype.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Initializer:
+        """The initializer that `get_config` described."""
+        return cls(**config)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         """A tensor of that shape.
@@ -132,11 +151,12 @@ class VarianceScaling(Initializer):
         seed: int | None = None,
         dtype: Any = float32,
     ) -> None:
-        super().__init__(dtype)
+        super().__init__(_floating(dtype))
         if scale <= 0.0:
             raise ValueError(f"`scale` must be positive float, got {scale}")
         if mode not in ("fan_in", "fan_out", "fan_avg"):
             raise ValueError(f"Invalid `mode` argument: {mode}")
+        distribution = distribution.lower()
         if distribution not in ("normal", "truncated_normal", "untruncated_normal", "uniform"):
             raise ValueError(f"Invalid `distribution` argument: {distribution}")
         self.scale = scale
@@ -144,8 +164,14 @@ class VarianceScaling(Initializer):
         self.distribution = distribution
         self.seed = seed
 
-    def _make(self, shape: Any, dtype: DType) -> Tensor:
-        fan_in, fan_out = _fans([int(size) for size in shape])
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        """As for `Initializer`; a part's numbers are as large as those of the whole variable."""
+        whole = shape if partition_info is None else partition_info.full_shape
+        kind = self.dtype if dtype is None else as_dtype(dtype).base
+        return self._scaled(shape, whole, kind)
+
+    def _scaled(self, shape: Any, whole: Any, dtype: DType) -> Tensor:
+        fan_in, fan_out = _fans([int(size) for size in whole])
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
         variance = self.scale / max(1.0, fan)
         if self.distribution == "uniform":
@@ -174,12 +200,20 @@ class GlorotUniform(VarianceScaling):
     def __init__(self, seed: int | None = None, dtype: Any = float32) -> None:
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
 
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make such an initializer."""
+        return {"seed": self.seed, "dtype": self.dtype.name}
+
 
 class GlorotNormal(VarianceScaling):
     """Glorot and Bengio 2010: truncated normal of variance 2 / (inputs + outputs)."""
 
     def __init__(self, seed: int | None = None, dtype: Any = float32) -> None:
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make such an initializer."""
+        return {"seed": self.seed, "dtype": self.dtype.name}
 
 
 def he_normal(seed: int | None = None) -> VarianceScaling:
@@ -192,6 +226,108 @@ def he_uniform(seed: int | None = None) -> VarianceScaling:
     return VarianceScaling(2.0, "fan_in", "uniform", seed)
 
 
+def lecun_normal(seed: int | None = None) -> VarianceScaling:
+    """LeCun et al. 1998: truncated normal of variance 1 / inputs."""
+    return VarianceScaling(1.0, "fan_in", "truncated_normal", seed)
+
+
+def lecun_uniform(seed: int | None = None) -> VarianceScaling:
+    """LeCun et al. 1998: uniform of variance 1 / inputs."""
+    return VarianceScaling(1.0, "fan_in", "uniform", seed)
+
+
+class UniformUnitScaling(Initializer):
+    """Uniform numbers that keep the size of what passes a linear layer (Sussillo and Abbott 2014).
+
+    Args:
+        factor: What the range is multiplied by.
+        seed: Seed of the numbers.
+        dtype: The dtype used when none is asked for.
+    """
+
+    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = float32) -> None:
+        super().__init__(_floating(dtype))
+        self.factor = factor
+        self.seed = seed
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        """As for `Initializer`; a part's range is that of the whole variable."""
+        full = shape if partition_info is None else partition_info.full_shape
+        size = max(math.prod(float(each) for each in list(full)[:-1]), 1.0)
+        limit = math.sqrt(3 / size) * self.factor
+        kind = self.dtype if dtype is None else as_dtype(dtype).base
+        return random.random_uniform(shape, -limit, limit, kind, seed=self.seed)
+
+
+class Orthogonal(Initializer):
+    """A random matrix with orthonormal rows or columns (Saxe et al. 2014).
+
+    Shapes of more dimensions are matrices of all but the last dimension by the last.
+
+    Args:
+        gain: What the matrix is multiplied by.
+        seed: Seed of the numbers.
+        dtype: The dtype used when none is asked for.
+    """
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = float32) -> None:
+        super().__init__(_floating(dtype))
+        self.gain = gain
+        self.seed = seed
+
+    def _make(self, shape: Any, dtype: DType) -> Tensor:
+        sizes = [int(each) for each in shape]
+        if len(sizes) < 2:
+            raise ValueError("The tensor to initialize must be at least two-dimensional")
+        rows, columns = math.prod(sizes[:-1]), sizes[-1]
+        flat = (max(columns, rows), min(columns, rows))
+        drawn = random.random_normal(flat, dtype=dtype, seed=self.seed)
+        q, r = apply_op("Qr", drawn, full_matrices=False)
+        diagonal = apply_op("MatrixDiagPart", r)
+        q = q * apply_op("Sign", diagonal)  # makes the distribution uniform
+        if rows < columns:
+            q = arrays.transpose(q)
+        return arrays.reshape(q, sizes) * constants.constant(self.gain, dtype)
+
+
+class Identity(Initializer):
+    """The identity matrix, times `gain`.
+
+    Args:
+        gain: What the matrix is multiplied by.
+        dtype: The dtype used when none is asked for.
+    """
+
+    def __init__(self, gain: float = 1.0, dtype: Any = float32) -> None:
+        super().__init__(_floating(dtype))
+        self.gain = gain
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        """As for `Initializer`; a part is a part of the whole identity.
+
+        Raises:
+            ValueError: The shape is not that of a matrix.
+        """
+        full = list(shape if partition_info is None else partition_info.full_shape)
+        if len(full) != 2:
+            raise ValueError("Identity matrix initializer can only be used for 2D matrices.")
+        kind = self.dtype if dtype is None else as_dtype(dtype).base
+        matrix = np.eye(*map(int, full)) * self.gain
+        if partition_info is not None:
+            top, left = partition_info.var_offset
+            rows, columns = (int(each) for each in shape)
+            matrix = matrix[top : top + rows, left : left + columns]
+        return constants.constant(matrix.astype(kind.as_numpy_dtype))
+
+
+def _floating(dtype: Any) -> DType:
+    """A dtype that must be floating point."""
+    kind = as_dtype(dtype).base
+    if not kind.is_floating:
+        raise ValueError(f"Expected floating point type, got {kind!r}.")
+    return kind
+
+
 zeros = zeros_initializer = Zeros
 ones = ones_initializer = Ones
 constant = constant_initializer = Constant
@@ -201,3 +337,9 @@ truncated_normal = truncated_normal_initializer = TruncatedNormal
 variance_scaling = variance_scaling_initializer = VarianceScaling
 glorot_uniform = glorot_uniform_initializer = GlorotUniform
 glorot_normal = glorot_normal_initializer = GlorotNormal
+uniform_unit_scaling = uniform_unit_scaling_initializer = UniformUnitScaling
+orthogonal = orthogonal_initializer = Orthogonal
+identity = Identity
+global_variables = global_variables_initializer
+local_variables = local_variables_initializer
+variables = variables_initializer

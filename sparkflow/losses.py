@@ -13,7 +13,9 @@ from sparkflow.graph.scopes import (
     graph_of,
 )
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, constants, cross_entropy, elementwise, reduction
+from sparkflow.ops import arrays, constants, cross_entropy, elementwise
+from sparkflow.ops.reduction import reduce_sum
+from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import float32
 
 
@@ -94,7 +96,7 @@ def _check_weights(values: Tensor, weights: Tensor) -> None:
 def _reduced(weighted: Tensor, values: Tensor, weights: Tensor, reduction_: str) -> Tensor:
     if reduction_ == Reduction.NONE:
         return weighted
-    total = reduction.reduce_sum(weighted)
+    total = reduce_sum(weighted)
     if reduction_ == Reduction.SUM:
         return total
     if reduction_ == Reduction.SUM_OVER_BATCH_SIZE:
@@ -102,7 +104,7 @@ def _reduced(weighted: Tensor, values: Tensor, weights: Tensor, reduction_: str)
     else:
         if reduction_ == Reduction.SUM_BY_NONZERO_WEIGHTS:
             weights = elementwise.cast(apply_op("NotEqual", weights, 0.0), float32)
-        count = reduction.reduce_sum(weights * constants.ones_like(values))
+        count = reduce_sum(weights * constants.ones_like(values))
     return elementwise.div_no_nan(total, count, name="value")
 
 
@@ -115,6 +117,7 @@ def mean_squared_error(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """The mean of (predictions - labels)²; arguments as for `compute_weighted_loss`."""
+    _given(labels=labels, predictions=predictions)
     graph = graph_of((predictions, labels, weights))
     with graph.as_default(), graph.name_scope(scope or "mean_squared_error") as name:
         predicted, wanted = _pair(predictions, labels)
@@ -131,6 +134,7 @@ def absolute_difference(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """The mean of |predictions - labels|; arguments as for `compute_weighted_loss`."""
+    _given(labels=labels, predictions=predictions)
     graph = graph_of((predictions, labels, weights))
     with graph.as_default(), graph.name_scope(scope or "absolute_difference") as name:
         predicted, wanted = _pair(predictions, labels)
@@ -148,6 +152,7 @@ def log_loss(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """The cross entropy of probabilities; arguments as for `compute_weighted_loss`."""
+    _given(labels=labels, predictions=predictions)
     graph = graph_of((predictions, labels, weights))
     with graph.as_default(), graph.name_scope(scope or "log_loss") as name:
         p, z = _pair(predictions, labels)
@@ -160,6 +165,128 @@ def _pair(predictions: Any, labels: Any) -> tuple[Tensor, Tensor]:
     wanted = elementwise.cast(labels, float32)
     predicted.shape.assert_is_compatible_with(wanted.shape)
     return predicted, wanted
+
+
+def hinge_loss(
+    labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    """The mean of max(0, 1 - y · logits), y being -1 for labels 0 and 1 for labels 1."""
+    _given(labels=labels, logits=logits)
+    graph = graph_of((logits, labels, weights))
+    with graph.as_default(), graph.name_scope(scope or "hinge_loss") as name:
+        scores, wanted = _pair(logits, labels)
+        signs = 2 * wanted - constants.ones_like(wanted)
+        losses = apply_op("Relu", constants.ones_like(wanted) - signs * scores)
+        return compute_weighted_loss(losses, weights, name, loss_collection, reduction)
+
+
+def huber_loss(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    delta: float = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    """The mean of a loss that is quadratic up to an error of `delta` and linear beyond."""
+    _given(labels=labels, predictions=predictions)
+    graph = graph_of((predictions, labels, weights))
+    with graph.as_default(), graph.name_scope(scope or "huber_loss") as name:
+        predicted, wanted = _pair(predictions, labels)
+        error = elementwise.abs(predicted - wanted)
+        near = elementwise.minimum(error, delta)
+        losses = 0.5 * near * near + delta * (error - near)
+        return compute_weighted_loss(losses, weights, name, loss_collection, reduction)
+
+
+def cosine_distance(
+    labels: Any,
+    predictions: Any,
+    axis: Any = None,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    dim: Any = None,
+) -> Tensor:
+    """The mean of 1 - labels · predictions along `axis`, for vectors of length 1.
+
+    Raises:
+        ValueError: No axis is given, or the shapes differ.
+    """
+    axis = either("axis", axis, "dim", dim)
+    if axis is None:
+        raise ValueError("You must specify 'axis'.")
+    _given(labels=labels, predictions=predictions)
+    graph = graph_of((predictions, labels, weights))
+    with graph.as_default(), graph.name_scope(scope or "cosine_distance_loss") as name:
+        predicted, wanted = _pair(predictions, labels)
+        products = reduce_sum(elementwise.multiply(predicted, wanted), axis, keepdims=True)
+        return compute_weighted_loss(1 - products, weights, name, loss_collection, reduction)
+
+
+def mean_pairwise_squared_error(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+) -> Tensor:
+    """Per example the mean over pairs of elements of the squared error of their difference.
+
+    Args:
+        labels: [batch, ...].
+        predictions: Of the same shape.
+        weights: A scalar, or [batch, 1, ...].
+        scope: Name of the scope.
+        loss_collection: Where the result is listed, None for nowhere.
+    """
+    _given(labels=labels, predictions=predictions)
+    graph = graph_of((predictions, labels, weights))
+    with graph.as_default(), graph.name_scope(scope or "mean_pairwise_squared_error"):
+        factors = elementwise.cast(weights, float32)
+        wanted = elementwise.cast(labels, float32)
+        predicted = elementwise.cast(predictions, float32)
+        predicted.shape.assert_is_compatible_with(wanted.shape)
+        _check_weights(wanted, factors)
+        delta = predicted - wanted
+        rank = delta.shape.ndims
+        axes: Any = constants.range(1, arrays.rank(delta)) if rank is None else list(range(1, rank))
+        squares = reduce_sum(elementwise.square(delta), axes, keepdims=True)
+        present = _present(delta, factors, axes)
+        pairs = elementwise.maximum(present - 1, 0)
+        first = 2.0 * elementwise.div_no_nan(squares, pairs, name="value")
+        total = reduce_sum(delta, axes, keepdims=True)
+        product = elementwise.multiply(present, pairs)
+        second = 2.0 * elementwise.div_no_nan(elementwise.square(total), product, name="value")
+        weighted = elementwise.multiply(first - second, factors)
+        loss = reduce_sum(weighted)
+        count = reduce_sum(_present(delta, factors, None))
+        nothing = apply_op("Equal", count, 0.0)
+        mean_loss: Tensor = apply_op(
+            "Select", nothing, constants.zeros_like(loss), loss, name="value"
+        )
+        add_loss(mean_loss, loss_collection)
+        return mean_loss
+
+
+def _present(values: Tensor, weights: Tensor, axes: Any) -> Tensor:
+    """How many elements have a weight that is not 0, along `axes`."""
+    counted = elementwise.cast(apply_op("NotEqual", weights, 0.0), float32)
+    spread = counted * constants.ones_like(values)
+    return reduce_sum(spread, axes, keepdims=axes is not None)
+
+
+def _given(**arguments: Any) -> None:
+    for name, value in arguments.items():
+        if value is None:
+            raise ValueError(f"{name} must not be None.")
 
 
 def softmax_cross_entropy(
@@ -182,6 +309,7 @@ def softmax_cross_entropy(
         reduction: As for `compute_weighted_loss`.
         label_smoothing: Moves this share of each label to all classes equally.
     """
+    _given(onehot_labels=onehot_labels, logits=logits)
     graph = graph_of((logits, onehot_labels, weights))
     with graph.as_default(), graph.name_scope(scope or "softmax_cross_entropy_loss") as name:
         features = convert_to_tensor(logits)
@@ -214,6 +342,7 @@ def sparse_softmax_cross_entropy(
         loss_collection: As for `compute_weighted_loss`.
         reduction: As for `compute_weighted_loss`.
     """
+    _given(labels=labels, logits=logits)
     graph = graph_of((logits, labels, weights))
     with graph.as_default(), graph.name_scope(scope or "sparse_softmax_cross_entropy_loss") as name:
         features, classes = convert_to_tensor(logits), convert_to_tensor(labels)
@@ -246,6 +375,7 @@ def sigmoid_cross_entropy(
         reduction: As for `compute_weighted_loss`.
         label_smoothing: Moves labels this far towards 0.5.
     """
+    _given(multi_class_labels=multi_class_labels, logits=logits)
     graph = graph_of((logits, multi_class_labels, weights))
     with graph.as_default(), graph.name_scope(scope or "sigmoid_cross_entropy_loss") as name:
         features = convert_to_tensor(logits)
