@@ -25,6 +25,7 @@ from . import (
     manip as manip,
     math as math,
     nn as nn,
+    profiler as profiler,
     python_io as python_io,
     quantization as quantization,
     queue as queue,

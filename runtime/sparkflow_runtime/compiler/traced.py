@@ -74,7 +74,7 @@ class TracedPartition:
         clock = _Clock()
         for node in self._nodes:
             if node.op in _NOT_CALLED:
-                _add(stats, node, clock, clock.now())
+                _add(stats, node, clock.now(), 0)
         outer = getattr(self._active, "recording", None)
         self._active.recording = (stats, clock)
         try:
@@ -94,7 +94,7 @@ class TracedPartition:
             start = clock.now()
             result = kernel(*inputs)
             self._synchronize()
-            _add(stats, node, clock, start, result)
+            _add(stats, node, start, clock.now() - start, result)
             return result
 
         return observed
@@ -110,11 +110,10 @@ class _Clock:
         return self._offset + time.perf_counter_ns()
 
 
-def _add(stats: DeviceStepStats, node: Node, clock: _Clock, start: int, result: Any = None) -> None:
+def _add(stats: DeviceStepStats, node: Node, start: int, spent: int, result: Any = None) -> None:
     values = result if isinstance(result, tuple | list) else (result,)
     arrays = [(slot, each) for slot, each in enumerate(values) if hasattr(each, "nbytes")]
     size = sum(array.nbytes for _, array in arrays)
-    spent = clock.now() - start
     entry = _entry(stats, node.name, start, spent)
     entry.timeline_label = _label(node)
     device = stats.device.rpartition("/device:")[2]

@@ -31,6 +31,7 @@ TESTED_IN = {  # by module of ops
     "scatter": "test_scatter.py",
     "scatter_nd": "test_scatter_nd.py",
     "sparse_map": "test_sparse_map.py",
+    "session_handle": "test_session_handle.py",
     "state": "test_state.py",
     "step": "test_step.py",
     "summary": "test_summary.py",

@@ -1,0 +1,16 @@
+"""`tf.profiler`: which nodes take the time, the memory, the parameters."""
+
+from sparkflow.profiler.model_analyzer import Profiler, profile
+from sparkflow.profiler.options import ProfileOptionBuilder
+from sparkflow.profiler.statistics import (
+    Statistics as GraphNodeProto,
+    Statistics as MultiGraphNodeProto,
+)
+
+__all__ = [
+    "GraphNodeProto",
+    "MultiGraphNodeProto",
+    "ProfileOptionBuilder",
+    "Profiler",
+    "profile",
+]
