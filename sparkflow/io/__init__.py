@@ -1,4 +1,4 @@
-"""`tf.io`: files and TFRecords outside of graphs."""
+"""`tf.io`: files, TFRecords and messages, in graphs and outside of them."""
 
 from sparkflow.io import gfile
 from sparkflow.io.tfrecord import (
@@ -7,11 +7,46 @@ from sparkflow.io.tfrecord import (
     TFRecordWriter,
     tf_record_iterator,
 )
+from sparkflow.ops.files import matching_files, read_file, write_file
+from sparkflow.ops.parsing import (
+    decode_csv,
+    decode_json_example,
+    parse_example,
+    parse_single_example,
+    parse_single_sequence_example,
+    parse_tensor,
+    serialize_tensor,
+)
+from sparkflow.ops.parsing_config import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseFeature,
+    VarLenFeature,
+)
+from sparkflow.ops.strings import decode_base64, decode_compressed, decode_raw, encode_base64
 
 __all__ = [
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
+    "SparseFeature",
     "TFRecordCompressionType",
     "TFRecordOptions",
     "TFRecordWriter",
+    "VarLenFeature",
+    "decode_base64",
+    "decode_compressed",
+    "decode_csv",
+    "decode_json_example",
+    "decode_raw",
+    "encode_base64",
     "gfile",
+    "matching_files",
+    "parse_example",
+    "parse_single_example",
+    "parse_single_sequence_example",
+    "parse_tensor",
+    "read_file",
+    "serialize_tensor",
     "tf_record_iterator",
+    "write_file",
 ]

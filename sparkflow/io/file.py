@@ -53,10 +53,10 @@ class GFile:
             return self._decoded(stream.read() if n < 0 else stream.read(n))
 
     def readline(self) -> Any:
-        """The next line with its newline; empty at the end."""
+        r"""The next line with its newline and without any \r; empty at the end."""
         stream = self._for_reading()
         with translated(self._path):
-            return self._decoded(stream.readline())
+            return self._decoded(stream.readline().replace(b"\r", b""))
 
     def readlines(self) -> list[Any]:
         """The lines that are left."""

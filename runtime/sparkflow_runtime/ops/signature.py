@@ -309,12 +309,13 @@ def _converted(op_type: str, name: str, attr: Attr, value: Any) -> Any:
 
 
 def _require_allowed(op_type: str, name: str, attr: Attr, value: Any) -> None:
-    if attr.allowed is not None and value not in attr.allowed:
+    given = value if isinstance(value, list) else [value]
+    if attr.allowed is not None and not attr.allowed.issuperset(given):
         allowed = ", ".join(sorted(map(_name, attr.allowed)))
         kind = AttributeValueError if attr.kind == "string" else InvalidArgumentError
         raise kind(
-            message=f"Attribute {name!r} of {op_type} is {_name(value)}, "
-            f"which is not in the list of allowed values: {allowed}"
+            message=f"Attribute {name!r} of {op_type} is "
+            f"{', '.join(map(_name, given))}, which is not in the list of allowed values: {allowed}"
         )
     size = len(value) if isinstance(value, list) else value
     if attr.minimum is not None and size < attr.minimum:

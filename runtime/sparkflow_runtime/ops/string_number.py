@@ -138,7 +138,7 @@ class AsString(StringOp):
 
         def text(value: Any) -> str:
             if np.isfinite(value):
-                return form % value
+                return str(form % value)
             return blank % str(value)  # no zeros before nan and inf
 
         return array_of([text(float(v)).encode() for v in array.ravel()], array.shape)

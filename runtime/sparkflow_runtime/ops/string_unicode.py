@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array, Inference
@@ -178,10 +179,8 @@ class _Decodes(StringOp):
 
     def infer(self, node: Inference) -> list[Shape]:
         """An unknown number of code points."""
-        shape = node.shapes[0]
-        size = None
-        if shape is not None and None not in shape:
-            size = int(np.prod(shape, dtype=int)) + 1
+        count = shapes.num_elements(node.shapes[0])
+        size = None if count is None else count + 1
         return [(size,), *[(None,)] * (len(self.signature.outputs) - 1)]
 
 

@@ -62,7 +62,8 @@ def edge_elements(array: HostArray, count: int) -> str:
 
 def _element(value: Any, quoted: bool) -> str:
     if isinstance(value, bytes):
-        text = "".join(_ESCAPES.get(byte) or _character(byte) for byte in value)
+        chars = map(ord, value.decode("utf-8", "surrogateescape"))
+        text = "".join(_ESCAPES.get(code) or _character(code) for code in chars)
         return f'"{text}"' if quoted else text
     if isinstance(value, np.bool_):
         return "1" if value else "0"
@@ -76,8 +77,10 @@ def _element(value: Any, quoted: bool) -> str:
 _ESCAPES = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
 
 
-def _character(byte: int) -> str:
-    return chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}"
+def _character(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+        return f"\\{code - 0xDC00:03o}"
+    return chr(code) if 32 <= code < 127 or code > 127 else f"\\{code:03o}"
 
 
 def _real(value: Any) -> str:
