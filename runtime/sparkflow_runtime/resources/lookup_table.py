@@ -1,0 +1,182 @@
+"""Tables from keys to values: fixed ones that are filled once, and ones that change."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError
+from sparkflow_runtime.shapes import Shape
+
+Array = Any
+
+
+class LookupTable:
+    """A table that steps share. Safe to use from several threads; `_lock` guards `_rows`.
+
+    Args:
+        name: For error texts.
+        key_dtype: Of the keys, which are scalars.
+        value_dtype: Of the values.
+        value_shape: Of each value.
+        mutable: Whether it may change after it was filled, and needs no filling.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key_dtype: DType,
+        value_dtype: DType,
+        value_shape: tuple[int, ...] = (),
+        mutable: bool = False,
+    ) -> None:
+        self.name = name
+        self.key_dtype = key_dtype
+        self.value_dtype = value_dtype
+        self.value_shape = value_shape
+        self.mutable = mutable
+        self._lock = threading.Lock()
+        self._rows: dict[Any, Any] | None = {} if mutable else None
+
+    def find(self, keys: Array, default: Array) -> Array:
+        """The value of each key, the default where it is missing.
+
+        Args:
+            keys: Any shape.
+            default: Of a value's shape, or one per key.
+
+        Raises:
+            FailedPreconditionError: It was not filled yet.
+            InvalidArgumentError: The default does not fit.
+        """
+        asked = np.asarray(keys, self.key_dtype.as_numpy_dtype)
+        standing_in = np.asarray(default, self.value_dtype.as_numpy_dtype)
+        flat = asked.ravel().tolist()
+        each = standing_in.shape == asked.shape + self.value_shape and bool(asked.shape)
+        if not each and standing_in.shape != self.value_shape:
+            raise InvalidArgumentError(
+                message=f"Expected shape {list(self.value_shape)} for default value, "
+                f"got {list(standing_in.shape)}"
+            )
+        result = np.empty((len(flat), *self.value_shape), standing_in.dtype)
+        fallback = standing_in.reshape(-1, *self.value_shape)
+        with self._lock:
+            rows = self._filled()
+            for index, key in enumerate(flat):
+                found = rows.get(key)
+                result[index] = fallback[index if each else 0] if found is None else found
+        return result.reshape(asked.shape + self.value_shape)
+
+    def fill(self, keys: Array, values: Array) -> None:
+        """Fills a fixed table; once more with the same entries is no error.
+
+        Raises:
+            FailedPreconditionError: It was filled with something else.
+            InvalidArgumentError: A key is given twice with different values.
+        """
+        rows: dict[Any, Any] = {}
+        for key, value in self._pairs(keys, values):
+            if key in rows and not np.array_equal(rows[key], value):
+                raise FailedPreconditionError(
+                    message=f"HashTable has different value for same key. Key {key!r} has "
+                    f"{rows[key]!r} and trying to add value {value!r}"
+                )
+            rows[key] = value
+        with self._lock:
+            if self._rows is None or self.mutable:
+                self._rows = rows
+            elif self._rows.keys() != rows.keys() or any(
+                not np.array_equal(self._rows[key], rows[key]) for key in rows
+            ):
+                raise FailedPreconditionError(message="Table already initialized.")
+
+    def insert(self, keys: Array, values: Array) -> None:
+        """Enters or replaces rows of a table that may change."""
+        self._require_mutable("insert into")
+        pairs = self._pairs(keys, values)
+        with self._lock:
+            self._filled().update(pairs)
+
+    def replace(self, keys: Array, values: Array) -> None:
+        """Makes these its only rows."""
+        self._require_mutable("import into")
+        pairs = self._pairs(keys, values)
+        with self._lock:
+            self._rows = dict(pairs)
+
+    def remove(self, keys: Array) -> None:
+        """Takes out rows; missing ones are no error."""
+        self._require_mutable("remove from")
+        with self._lock:
+            for key in np.asarray(keys, self.key_dtype.as_numpy_dtype).ravel().tolist():
+                self._filled().pop(key, None)
+
+    def export(self) -> tuple[Array, Array]:
+        """All keys and their values."""
+        with self._lock:
+            rows = dict(self._filled())
+        keys = np.empty(len(rows), self.key_dtype.as_numpy_dtype)
+        values = np.empty((len(rows), *self.value_shape), self.value_dtype.as_numpy_dtype)
+        for index, (key, value) in enumerate(rows.items()):
+            keys[index] = key
+            values[index] = value
+        return keys, values
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._filled())
+
+    def _filled(self) -> dict[Any, Any]:
+        if self._rows is None:
+            raise FailedPreconditionError(message=f"Table not initialized. ({self.name})")
+        return self._rows
+
+    def _require_mutable(self, what: str) -> None:
+        if not self.mutable:
+            raise FailedPreconditionError(
+                message=f"Cannot {what} table {self.name!r}: it is a HashTable, which is filled "
+                "once; use a MutableHashTable"
+            )
+
+    def _pairs(self, keys: Array, values: Array) -> list[tuple[Any, Any]]:
+        given = np.asarray(keys, self.key_dtype.as_numpy_dtype)
+        rows = np.asarray(values, self.value_dtype.as_numpy_dtype)
+        wanted = given.shape + self.value_shape
+        if rows.shape != wanted:
+            raise InvalidArgumentError(
+                message=f"Expected shape {shapes.text(wanted)} for value, "
+                f"got {shapes.text(rows.shape)}"
+            )
+        flat = rows.reshape(-1, *self.value_shape)
+        return [(key, flat[index]) for index, key in enumerate(given.ravel().tolist())]
+
+
+def require_types(table: LookupTable, key_dtype: DType, value_dtype: DType | None) -> None:
+    """Passes when a table has these dtypes.
+
+    Raises:
+        InvalidArgumentError: It has others.
+    """
+    if table.key_dtype is not key_dtype or value_dtype not in (None, table.value_dtype):
+        raise InvalidArgumentError(
+            message=f"Table {table.name!r} maps {table.key_dtype.name} to "
+            f"{table.value_dtype.name}, not {key_dtype.name} to "
+            f"{'anything' if value_dtype is None else value_dtype.name}"
+        )
+
+
+def known_shape(shape: Shape) -> tuple[int, ...]:
+    """A complete shape, as the values of a table must have.
+
+    Raises:
+        InvalidArgumentError: A size is unknown.
+    """
+    if shape is None or None in shape:
+        raise InvalidArgumentError(
+            message=f"The shape of a table's values must be known, got {shapes.text(shape)}"
+        )
+    return tuple(size for size in shape if size is not None)

@@ -1,0 +1,63 @@
+"""What `tf.parse_example` is told of each feature."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class FixedLenFeature(NamedTuple):
+    """A feature with a fixed number of values, parsed into a dense tensor.
+
+    Attributes:
+        shape: Of one example's values.
+        dtype: float32, int64 or string.
+        default_value: Taken where an example lacks it; without one it must be there.
+    """
+
+    shape: Any
+    dtype: Any
+    default_value: Any = None
+
+
+class VarLenFeature(NamedTuple):
+    """A feature with any number of values, parsed into a SparseTensor.
+
+    Attributes:
+        dtype: float32, int64 or string.
+    """
+
+    dtype: Any
+
+
+class FixedLenSequenceFeature(NamedTuple):
+    """A feature with any number of rows of a fixed shape, padded to the longest in the batch.
+
+    Attributes:
+        shape: Of one row.
+        dtype: float32, int64 or string.
+        allow_missing: Whether examples may lack it; must be True in `parse_example`.
+        default_value: What shorter ones are padded with; zero or "" when None.
+    """
+
+    shape: Any
+    dtype: Any
+    allow_missing: bool = False
+    default_value: Any = None
+
+
+class SparseFeature(NamedTuple):
+    """Two features, of indices and of values, parsed into one SparseTensor.
+
+    Attributes:
+        index_key: The feature of int64 indices, or a list of such features.
+        value_key: The feature of values.
+        dtype: Of the values.
+        size: How large the indexed axis is, or the axes are.
+        already_sorted: Whether the indices of each example are in order.
+    """
+
+    index_key: Any
+    value_key: str
+    dtype: Any
+    size: Any
+    already_sorted: bool = False

@@ -1,0 +1,172 @@
+"""Readers: `tf.TextLineReader` and its like, which take file names from a queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.tensor import Tensor
+from sparkflow.io.tfrecord import TFRecordOptions
+from sparkflow_runtime.dtypes import int64, string
+
+
+class ReaderBase:
+    """What readers share.
+
+    Args:
+        reader_ref: The handle.
+        supports_serialize: Whether its state can be saved.
+    """
+
+    def __init__(self, reader_ref: Tensor, supports_serialize: bool = False) -> None:
+        self._reader_ref = reader_ref
+        self._supports_serialize = supports_serialize
+
+    @property
+    def reader_ref(self) -> Tensor:
+        """The handle."""
+        return self._reader_ref
+
+    @property
+    def supports_serialize(self) -> bool:
+        """Whether its state can be saved."""
+        return self._supports_serialize
+
+    def read(self, queue: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+        """The next record.
+
+        Args:
+            queue: A queue of file names, or its handle.
+            name: The node's name.
+
+        Returns:
+            Its key and its value, scalar strings.
+        """
+        key, value = apply_op("ReaderReadV2", self._reader_ref, _handle(queue), name=name)
+        return key, value
+
+    def read_up_to(
+        self, queue: Any, num_records: Any, name: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Up to `num_records` records of one file, at least one.
+
+        Args:
+            queue: A queue of file names, or its handle.
+            num_records: The most.
+            name: The node's name.
+
+        Returns:
+            Their keys and their values, vectors of strings.
+        """
+        count = convert_to_tensor(num_records, int64)
+        keys, values = apply_op(
+            "ReaderReadUpToV2", self._reader_ref, _handle(queue), count, name=name
+        )
+        return keys, values
+
+    def num_records_produced(self, name: str | None = None) -> Tensor:
+        """How many records it has given, int64."""
+        count: Tensor = apply_op("ReaderNumRecordsProducedV2", self._reader_ref, name=name)
+        return count
+
+    def num_work_units_completed(self, name: str | None = None) -> Tensor:
+        """How many files it has finished, int64."""
+        count: Tensor = apply_op("ReaderNumWorkUnitsCompletedV2", self._reader_ref, name=name)
+        return count
+
+    def serialize_state(self, name: str | None = None) -> Tensor:
+        """Its state as a string; possible between two files only."""
+        state: Tensor = apply_op("ReaderSerializeStateV2", self._reader_ref, name=name)
+        return state
+
+    def restore_state(self, state: Any, name: str | None = None) -> Operation:
+        """Puts it back into a state."""
+        given = convert_to_tensor(state, string)
+        operation: Operation = apply_op("ReaderRestoreStateV2", self._reader_ref, given, name=name)
+        return operation
+
+    def reset(self, name: str | None = None) -> Operation:
+        """Puts it back to its start."""
+        operation: Operation = apply_op("ReaderResetV2", self._reader_ref, name=name)
+        return operation
+
+
+def _handle(queue: Any) -> Tensor:
+    handle: Tensor = queue if isinstance(queue, Tensor) else queue.queue_ref
+    return handle
+
+
+class WholeFileReader(ReaderBase):
+    """Gives each file as one record; the key is its name."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(apply_op("WholeFileReaderV2", name=name), supports_serialize=True)
+
+
+class IdentityReader(ReaderBase):
+    """Gives the names themselves, as keys and as values."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(apply_op("IdentityReaderV2", name=name), supports_serialize=True)
+
+
+class TextLineReader(ReaderBase):
+    """Gives the lines of files without their ends; keys are `name:line`.
+
+    Args:
+        skip_header_lines: How many lines of each file are left out.
+        name: The node's name.
+    """
+
+    def __init__(self, skip_header_lines: int | None = None, name: str | None = None) -> None:
+        super().__init__(
+            apply_op("TextLineReaderV2", skip_header_lines=skip_header_lines or 0, name=name)
+        )
+
+
+class FixedLengthRecordReader(ReaderBase):
+    """Gives pieces of files; keys are `name:number`.
+
+    Args:
+        record_bytes: The length of each.
+        header_bytes: How much of a file's start is left out.
+        footer_bytes: How much of its end.
+        hop_bytes: From the start of one to that of the next; `record_bytes` when None or 0.
+        name: The node's name.
+        encoding: `ZLIB` or `GZIP` for compressed files.
+    """
+
+    def __init__(
+        self,
+        record_bytes: int,
+        header_bytes: int | None = None,
+        footer_bytes: int | None = None,
+        hop_bytes: int | None = None,
+        name: str | None = None,
+        encoding: str | None = None,
+    ) -> None:
+        super().__init__(
+            apply_op(
+                "FixedLengthRecordReaderV2",
+                record_bytes=record_bytes,
+                header_bytes=header_bytes or 0,
+                footer_bytes=footer_bytes or 0,
+                hop_bytes=hop_bytes or 0,
+                encoding=encoding or "",
+                name=name,
+            )
+        )
+
+
+class TFRecordReader(ReaderBase):
+    """Gives the records of TFRecord files; keys are `name:offset`.
+
+    Args:
+        name: The node's name.
+        options: `TFRecordOptions`, for compressed files.
+    """
+
+    def __init__(self, name: str | None = None, options: Any = None) -> None:
+        kind = TFRecordOptions.get_compression_type_string(options)
+        super().__init__(apply_op("TFRecordReaderV2", compression_type=kind, name=name))
