@@ -15,6 +15,7 @@ NAMESPACES = [
     "bitwise",
     "compat",
     "debugging",
+    "distributions",
     "dtypes",
     "errors",
     "estimator",
