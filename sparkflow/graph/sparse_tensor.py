@@ -44,7 +44,7 @@ class SparseTensor(Symbolic):
         ValueError: The shapes contradict each other.
     """
 
-    __slots__ = ("_dense_shape", "_indices", "_values")
+    __slots__ = ("_dense_shape", "_indices", "_known_shape", "_values")
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         graph = graph_of((indices, values, dense_shape))
@@ -52,6 +52,7 @@ class SparseTensor(Symbolic):
             self._indices = convert_to_tensor(indices, int64, "indices")
             self._values = convert_to_tensor(values, name="values")
             self._dense_shape = convert_to_tensor(dense_shape, int64, "dense_shape")
+        self._known_shape: TensorShape | None = None
         coordinates = self._indices.shape.with_rank(2)
         count = self._values.shape.with_rank(1)
         rank = self._dense_shape.shape.with_rank(1)
@@ -89,7 +90,17 @@ class SparseTensor(Symbolic):
     @property
     def shape(self) -> TensorShape:
         """What is known of the shape of the whole before anything runs."""
+        if self._known_shape is not None:
+            return self._known_shape
         return TensorShape(constant_value_as_shape(self._dense_shape))
+
+    def set_shape(self, shape: Any) -> None:
+        """Adds knowledge about the static shape of the whole.
+
+        Raises:
+            ValueError: It contradicts what is known.
+        """
+        self._known_shape = self.shape.merge_with(shape)
 
     def get_shape(self) -> TensorShape:
         """The same as `shape`."""

@@ -11,25 +11,32 @@ import numpy as np
 from sparkflow.graph.constant_value import constant_value, with_known_sizes
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import as_dtype, int32
 
 
 def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
-    """The shape of `input` when it runs: [rank] integers."""
+    """The shape of `input` (also a sparse tensor) when it runs: [rank] integers."""
+    if isinstance(input, SparseTensor):
+        sizes: Tensor = apply_op("Cast", input.dense_shape, DstT=as_dtype(out_type), name=name)
+        return sizes
     graph = graph_of((input,))
     tensor = graph.convert(input, None, "input")
     kind = as_dtype(out_type)
     if tensor.shape.is_fully_defined():
-        sizes = np.asarray(tensor._shape, kind.as_numpy_dtype)
-        return graph.convert(sizes, None, name or "Shape")
+        known = np.asarray(tensor._shape, kind.as_numpy_dtype)
+        return graph.convert(known, None, name or "Shape")
     result: Tensor = graph.apply("Shape", (tensor,), {"out_type": kind}, name)
     return result
 
 
 def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The number of elements when it runs: a scalar integer."""
+    if isinstance(input, SparseTensor):
+        product: Tensor = apply_op("Prod", shape(input, out_type=out_type), [0], name=name)
+        return product
     graph = graph_of((input,))
     tensor = graph.convert(input, None, "input")
     kind = as_dtype(out_type)
@@ -42,6 +49,8 @@ def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
 
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of dimensions when it runs: a scalar int32."""
+    if isinstance(input, SparseTensor):
+        return size(input.dense_shape, name=name)
     graph = graph_of((input,))
     tensor = graph.convert(input, None, "input")
     if tensor._shape is not None:

@@ -9,11 +9,15 @@ from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, control_dependencies, device as on_device, graph_of
+from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 
 
 def identity(input: Any, name: str | None = None) -> Any:
     """The same value as a node of its own; `IndexedSlices` stay sparse."""
+    if isinstance(input, SparseTensor):
+        parts = (input.indices, input.values, input.dense_shape)
+        return SparseTensor(*[identity(part, name) for part in parts])
     if isinstance(input, IndexedSlices):
         return IndexedSlices(
             identity(input.values, name), identity(input.indices), input.dense_shape

@@ -11,6 +11,7 @@ from sparkflow.graph.constants import constant_array
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.session.handles import TensorHandle
 from sparkflow_runtime import dtypes
@@ -108,7 +109,8 @@ def resolve(graph: Graph, feed_dict: Mapping[Any, Any]) -> tuple[list[Tensor], E
 
     Returns:
         The tensors, and how to get one value for each from a `feed_dict` with these keys: None when
-        its values are just that; nested keys and `IndexedSlices` stand for several tensors.
+        its values are just that; nested keys, `IndexedSlices` and sparse tensors stand for several
+        tensors.
 
     Raises:
         TypeError: A key is not a tensor.
@@ -128,6 +130,8 @@ def _parts(key: Any) -> list[Any] | None:
     if isinstance(key, list | tuple):
         nested = [(each, _parts(each)) for each in key]
         return [part for each, parts in nested for part in ([each] if parts is None else parts)]
+    if isinstance(key, SparseTensor):
+        return [key.indices, key.values, key.dense_shape]
     if isinstance(key, IndexedSlices):
         return [part for part in (key.values, key.indices, key.dense_shape) if part is not None]
     return None
@@ -140,6 +144,12 @@ def _expand(feed_dict: Mapping[Any, Any]) -> list[Any]:
 def _values(key: Any, item: Any) -> list[Any]:
     if isinstance(key, IndexedSlices):
         return list(item)[: 2 if key.dense_shape is None else 3]
+    if isinstance(key, SparseTensor):
+        if len(item) != 3:
+            raise ValueError(
+                f"A SparseTensor is fed (indices, values, dense_shape), got {len(item)} parts"
+            )
+        return list(item)
     if not isinstance(key, list | tuple):
         return [item]
     if len(key) != len(item):

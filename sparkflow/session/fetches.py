@@ -9,6 +9,7 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.graph.tensor import Tensor
 from sparkflow.session.handles import TensorHandle
 
@@ -54,6 +55,9 @@ class Fetches:
             return self._attrs(item)
         if isinstance(item, IndexedSlices):
             return self._indexed_slices(item)
+        if isinstance(item, SparseTensor):
+            parts = [self._visit(each) for each in (item.indices, item.values, item.dense_shape)]
+            return lambda values: SparseTensorValue(*[part(values) for part in parts])
         element = self._element(item)
         if isinstance(element, Operation):
             if element not in self.targets:

@@ -1,6 +1,7 @@
 """Importing this module registers every op that sparkflow ships."""
 
 from sparkflow_runtime.ops import (
+    ctc,
     accumulator,
     activation,
     argmax_pool,
@@ -58,13 +59,17 @@ from sparkflow_runtime.ops import (
     scatter_nd,
     segment,
     session_handle,
+    sets,
     shape_ops,
     slicing,
     softmax,
     sorting,
     space_batch,
+    sparse_layout,
     sparse_map,
+    sparse_math,
     sparse_segment,
+    sparse_serial,
     special,
     stacking,
     state,
@@ -88,6 +93,7 @@ from sparkflow_runtime.ops import (
 )
 
 __all__ = [
+    "ctc",
     "accumulator",
     "activation",
     "argmax_pool",
@@ -145,13 +151,17 @@ __all__ = [
     "scatter_nd",
     "segment",
     "session_handle",
+    "sets",
     "shape_ops",
     "slicing",
     "softmax",
     "sorting",
     "space_batch",
+    "sparse_layout",
     "sparse_map",
+    "sparse_math",
     "sparse_segment",
+    "sparse_serial",
     "special",
     "stacking",
     "state",

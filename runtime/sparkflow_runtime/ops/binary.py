@@ -128,7 +128,8 @@ def _chosen_gradient(comparison: str) -> Callable[..., tuple[Any, Any]]:
 
     def gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
         first = getattr(g, comparison)(x, y)
-        return g.SelectV2(first, dz, 0.0), g.SelectV2(first, 0.0, dz)
+        zero = g.const(0, dz.dtype.base)
+        return g.SelectV2(first, dz, zero), g.SelectV2(first, zero, dz)
 
     return gradient
 
