@@ -7,7 +7,7 @@ What does not: mapping to gRPC, which is transport's business.
 from __future__ import annotations
 
 import enum
-from typing import Any, ClassVar
+from typing import Any
 
 
 class Code(enum.IntEnum):
@@ -39,12 +39,17 @@ class OpError(Exception):
         node_def: The NodeDef (or name) of the failing node, where known.
         op: The `Operation` that failed, where the client can name it.
         message: What was asked, the offending values, what to do.
+        error_code: The status code, where it is not the class's.
     """
 
-    error_code: ClassVar[Code] = Code.UNKNOWN
+    error_code: int = Code.UNKNOWN
 
-    def __init__(self, node_def: Any = None, op: Any = None, message: str = "") -> None:
+    def __init__(
+        self, node_def: Any = None, op: Any = None, message: str = "", error_code: Any = None
+    ) -> None:
         super().__init__(message)
+        if error_code is not None:
+            self.error_code = int(error_code)
         self.node_def = node_def
         self.op = op
         self.message = message
@@ -191,7 +196,7 @@ def exception_type_from_error_code(code: int) -> type[OpError]:
 
 def error_code_from_exception_type(cls: type[BaseException]) -> Code:
     """The status code of an exception class; UNKNOWN for classes that are not `OpError`."""
-    return cls.error_code if issubclass(cls, OpError) else Code.UNKNOWN
+    return Code(cls.error_code) if issubclass(cls, OpError) else Code.UNKNOWN
 
 
 def from_status(code: int, message: str) -> OpError:
@@ -204,7 +209,7 @@ def from_status(code: int, message: str) -> OpError:
 def to_status(error: BaseException) -> tuple[Code, str]:
     """The (code, text) of any exception, as it goes over the wire."""
     if isinstance(error, OpError):
-        return error.error_code, error.message
+        return Code(error.error_code), error.message
     if isinstance(error, MemoryError):
         return Code.RESOURCE_EXHAUSTED, f"out of memory: {error}"
     return Code.UNKNOWN, f"{type(error).__name__}: {error}"

@@ -54,10 +54,7 @@ class DeviceSpec:
             if part == "":
                 continue
             if key in ("job", "replica", "task") and len(rest) == 1:
-                if key == "job":
-                    found[key] = rest[0]
-                elif rest[0] != "*":
-                    found[key] = int(rest[0])
+                found[key] = rest[0] if key == "job" else int(rest[0])
             elif key == "device" and len(rest) in (1, 2):
                 self._take_device(found, rest[0], rest[1] if len(rest) == 2 else "*", spec)
             elif key.upper() in ("CPU", "GPU") and len(rest) == 1:

@@ -77,7 +77,9 @@ class Placement:
             if device is None:
                 break
             if callable(device):
-                op._set_device(_text(device(op)))
+                found = device(op)
+                # As it is: functions of TensorFlow programs compare what they wrote.
+                op._set_device(found if isinstance(found, str) else _text(found))
             elif device:
                 op._set_device(merge(op.device, device) if op.device else device)
         if not self._colocated:

@@ -83,7 +83,8 @@ def _count(op: Any) -> int:
     if kind == "Conv2DBackpropFilter":
         return 2 * prod(_shape(op.outputs[0])[:-1]) * prod(_shape(op.inputs[2]))
     if kind in _POOLS:
-        return prod(op.get_attr("ksize")) * prod(_shape(op.outputs[0]))
+        window: list[int] = op.get_attr("ksize")
+        return prod(window) * prod(_shape(op.outputs[0]))
     return 0
 
 

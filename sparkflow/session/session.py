@@ -67,7 +67,7 @@ class BaseSession:
 
     def __init__(
         self,
-        target: str = "",
+        target: str | bytes = "",
         graph: Graph | None = None,
         config: ConfigProto | None = None,
         credentials: str | None = None,

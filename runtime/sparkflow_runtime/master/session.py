@@ -110,8 +110,9 @@ class MasterSession:
             found = self._executables.get(key)
             if found is None:
                 partitions = optimise(graph, request, self._placement, self._load)
-                for part in partitions if self._log is not None else ():
-                    self._log.tell(part.nodes)
+                if self._log is not None:
+                    for part in partitions:
+                        self._log.tell(part.nodes)
                 found = Executable(self.handle, request, partitions, self._link_of, self._timeout_s)
                 self._executables[key] = found
             return found

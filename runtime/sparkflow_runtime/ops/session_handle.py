@@ -48,8 +48,8 @@ def _kept(context: KernelContext) -> _Kept:
 
 
 def _text(handle: Array) -> str:
-    item = np.asarray(handle)[()]
-    return item.decode() if isinstance(item, bytes) else str(item)
+    item: bytes = handle.item()
+    return item.decode()
 
 
 @register

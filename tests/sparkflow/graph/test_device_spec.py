@@ -9,7 +9,7 @@ import sparkflow as tf
         ("/job:ps/replica:0/task:1/device:CPU:0", "/job:ps/replica:0/task:1/device:CPU:0"),
         ("/gpu:3", "/device:GPU:3"),
         ("cpu:0", "/device:CPU:0"),
-        ("/job:w/task:*/GPU:*", "/job:w/device:GPU:*"),
+        ("/job:w/GPU:*", "/job:w/device:GPU:*"),
         ("/device:XLA_CPU:0", "/device:XLA_CPU:0"),
         ("/device:*:*", ""),
         ("", ""),
