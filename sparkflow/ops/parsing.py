@@ -130,7 +130,8 @@ def _defaults(raw: _Raw) -> list[Tensor]:
             tensors.append(convert_to_tensor(np.empty(0, dtype.as_numpy_dtype), dtype))
             continue
         value = convert_to_tensor(given, dtype, name=f"key_{_name_part(key)}")
-        if shape[:1] != (None,):
+        is_sequence = None in shape
+        if not is_sequence:
             value = apply_op("Reshape", value, convert_to_tensor(list(shape), int64))
         tensors.append(value)
     return tensors
