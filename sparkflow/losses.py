@@ -349,6 +349,10 @@ def sparse_softmax_cross_entropy(
         ranks = classes.shape.ndims, features.shape.ndims
         if None not in ranks and ranks[0] == ranks[1]:
             classes = arrays.squeeze(classes, [-1])
+        weights = convert_to_tensor(weights)
+        if None not in (weights.shape.ndims, classes.shape.ndims):
+            if weights.shape.ndims == classes.shape.ndims + 1 > 1:
+                weights = arrays.squeeze(weights, [-1])
         losses = cross_entropy.sparse_softmax_cross_entropy_with_logits(
             labels=classes, logits=features, name="xentropy"
         )

@@ -63,6 +63,15 @@ from sparkflow.ops.cross_entropy import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
+from sparkflow.ops.ctc import (
+    collapse_repeated,
+    ctc_beam_search_decoder,
+    ctc_beam_search_decoder_v2,
+    ctc_greedy_decoder,
+    ctc_loss,
+    ctc_loss_v2,
+    ctc_unique_labels,
+)
 from sparkflow.ops.elementwise import (
     sigmoid,
     tanh,
@@ -101,6 +110,10 @@ from sparkflow.ops.pooling import (
     pool,
     with_space_to_batch,
 )
+from sparkflow.ops.sparse_embedding import (
+    embedding_lookup_sparse,
+    safe_embedding_lookup_sparse,
+)
 from sparkflow.ops.transposed_convolution import (
     atrous_conv2d_transpose,
     conv1d_transpose,
@@ -121,6 +134,7 @@ __all__ = [
     "batch_norm_with_global_normalization",
     "batch_normalization",
     "bias_add",
+    "collapse_repeated",
     "compute_accidental_hits",
     "conv1d",
     "conv1d_transpose",
@@ -135,6 +149,12 @@ __all__ = [
     "conv_transpose",
     "convolution",
     "crelu",
+    "ctc_beam_search_decoder",
+    "ctc_beam_search_decoder_v2",
+    "ctc_greedy_decoder",
+    "ctc_loss",
+    "ctc_loss_v2",
+    "ctc_unique_labels",
     "depth_to_space",
     "depthwise_conv2d",
     "depthwise_conv2d_backprop_filter",
@@ -146,6 +166,7 @@ __all__ = [
     "dropout",
     "elu",
     "embedding_lookup",
+    "embedding_lookup_sparse",
     "erosion2d",
     "fixed_unigram_candidate_sampler",
     "fused_batch_norm",
@@ -172,6 +193,7 @@ __all__ = [
     "relu",
     "relu6",
     "relu_layer",
+    "safe_embedding_lookup_sparse",
     "sampled_softmax_loss",
     "selu",
     "separable_conv2d",

@@ -1,5 +1,7 @@
 """Convolutions, poolings and other windows."""
 
+# ruff: noqa: E501  (a case is one line)
+
 PREAMBLE = """
 r = np.random.RandomState(0)
 x = tf.constant(r.randn(2, 6, 5, 4), tf.float32)
