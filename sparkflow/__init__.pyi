@@ -8,6 +8,7 @@ from . import (
     audio as audio,
     bitwise as bitwise,
     compat as compat,
+    contrib as contrib,
     debugging as debugging,
     distributions as distributions,
     dtypes as dtypes,

@@ -1,0 +1,23 @@
+"""`tf.contrib.opt`: more optimizers."""
+
+from sparkflow.train.adam_variants import (
+    AdaMaxOptimizer,
+    LazyAdamOptimizer,
+    NadamOptimizer,
+)
+from sparkflow.train.weight_decay import (
+    AdamWOptimizer,
+    DecoupledWeightDecayExtension,
+    MomentumWOptimizer,
+    extend_with_decoupled_weight_decay,
+)
+
+__all__ = [
+    "AdaMaxOptimizer",
+    "AdamWOptimizer",
+    "DecoupledWeightDecayExtension",
+    "LazyAdamOptimizer",
+    "MomentumWOptimizer",
+    "NadamOptimizer",
+    "extend_with_decoupled_weight_decay",
+]
