@@ -121,6 +121,13 @@ from sparkflow.ops.transposed_convolution import (
     conv3d_transpose,
     conv_transpose,
 )
+from sparkflow.rnn import rnn_cell
+from sparkflow.rnn.looped import bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn
+from sparkflow.rnn.unrolled import (
+    static_bidirectional_rnn,
+    static_rnn,
+    static_state_saving_rnn,
+)
 
 __all__ = [
     "all_candidate_sampler",
@@ -134,6 +141,7 @@ __all__ = [
     "batch_norm_with_global_normalization",
     "batch_normalization",
     "bias_add",
+    "bidirectional_dynamic_rnn",
     "collapse_repeated",
     "compute_accidental_hits",
     "conv1d",
@@ -164,6 +172,7 @@ __all__ = [
     "depthwise_conv2d_native_backprop_input",
     "dilation2d",
     "dropout",
+    "dynamic_rnn",
     "elu",
     "embedding_lookup",
     "embedding_lookup_sparse",
@@ -190,9 +199,11 @@ __all__ = [
     "nce_loss",
     "normalize_moments",
     "pool",
+    "raw_rnn",
     "relu",
     "relu6",
     "relu_layer",
+    "rnn_cell",
     "safe_embedding_lookup_sparse",
     "sampled_softmax_loss",
     "selu",
@@ -208,6 +219,9 @@ __all__ = [
     "space_to_batch",
     "space_to_depth",
     "sparse_softmax_cross_entropy_with_logits",
+    "static_bidirectional_rnn",
+    "static_rnn",
+    "static_state_saving_rnn",
     "sufficient_statistics",
     "swish",
     "tanh",
