@@ -25,8 +25,10 @@ from sparkflow.ops.checks import (
     is_numeric_tensor,
     is_strictly_increasing,
 )
-from sparkflow.ops.debugging import Assert, assert_all_finite, check_numerics
+from sparkflow.ops.debugging import Assert, check_numerics, verify_tensor_all_finite
 from sparkflow.ops.elementwise import is_finite, is_inf, is_nan
+
+assert_all_finite = verify_tensor_all_finite
 
 __all__ = [
     "Assert",

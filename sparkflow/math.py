@@ -115,6 +115,7 @@ from sparkflow.ops.reduction import (
     reduce_sum,
     reduce_variance,
 )
+from sparkflow.ops.reordering import invert_permutation
 from sparkflow.ops.segment import (
     segment_max,
     segment_mean,
@@ -199,6 +200,7 @@ __all__ = [
     "igammac",
     "imag",
     "in_top_k",
+    "invert_permutation",
     "is_finite",
     "is_inf",
     "is_nan",

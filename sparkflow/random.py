@@ -1,5 +1,12 @@
 """`tf.random`: random tensors under their newer names, and the seeds behind them."""
 
+from sparkflow.ops.candidate_sampling import (
+    all_candidate_sampler,
+    fixed_unigram_candidate_sampler,
+    learned_unigram_candidate_sampler,
+    log_uniform_candidate_sampler,
+    uniform_candidate_sampler,
+)
 from sparkflow.ops.random import (
     categorical,
     get_seed as _seeds,
@@ -44,9 +51,13 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 
 
 __all__ = [
+    "all_candidate_sampler",
     "categorical",
+    "fixed_unigram_candidate_sampler",
     "gamma",
     "get_seed",
+    "learned_unigram_candidate_sampler",
+    "log_uniform_candidate_sampler",
     "multinomial",
     "normal",
     "poisson",
@@ -71,4 +82,5 @@ __all__ = [
     "stateless_uniform",
     "truncated_normal",
     "uniform",
+    "uniform_candidate_sampler",
 ]

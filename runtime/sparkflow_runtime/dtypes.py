@@ -228,12 +228,13 @@ def _limits(dtype: DType) -> Any:
     return np.iinfo(kind) if kind.kind in "iu" else ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
 
 
-def as_dtype(value: Any) -> DType:
+def as_dtype(type_value: Any) -> DType:
     """The `DType` for a DType, number, name, Python type or numpy dtype.
 
     Raises:
-        TypeError: No element type corresponds to `value`.
+        TypeError: No element type corresponds to `type_value`.
     """
+    value = type_value
     if isinstance(value, DType):
         return value
     found: DType | None = None

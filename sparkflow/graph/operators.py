@@ -117,16 +117,16 @@ class Operators(Symbolic):
         return self._binary("GreaterEqual", "GreaterEqual", other)
 
     def __and__(self, other: Any) -> Any:
-        return self._binary("LogicalAnd", "and", other)
+        return self._binary(self._of_bits("LogicalAnd", "BitwiseAnd"), "and", other)
 
     def __rand__(self, other: Any) -> Any:
-        return self._binary("LogicalAnd", "and", other, reflected=True)
+        return self._binary(self._of_bits("LogicalAnd", "BitwiseAnd"), "and", other, reflected=True)
 
     def __or__(self, other: Any) -> Any:
-        return self._binary("LogicalOr", "or", other)
+        return self._binary(self._of_bits("LogicalOr", "BitwiseOr"), "or", other)
 
     def __ror__(self, other: Any) -> Any:
-        return self._binary("LogicalOr", "or", other, reflected=True)
+        return self._binary(self._of_bits("LogicalOr", "BitwiseOr"), "or", other, reflected=True)
 
     def __xor__(self, other: Any) -> Any:
         return self._exclusive_or(other)
@@ -134,8 +134,13 @@ class Operators(Symbolic):
     def __rxor__(self, other: Any) -> Any:
         return self._exclusive_or(other)
 
+    def _of_bits(self, logical: str, bitwise: str) -> str:
+        return bitwise if self._to_tensor().dtype.is_integer else logical
+
     def _exclusive_or(self, other: Any) -> Any:
         tensor = self._to_tensor()
+        if tensor.dtype.is_integer:
+            return self._binary("BitwiseXor", "xor", other)
         graph = tensor.op.graph
         with graph.name_scope("xor") as scope:
             either = graph.apply("LogicalOr", (tensor, other), {})
@@ -145,7 +150,7 @@ class Operators(Symbolic):
             )
 
     def __invert__(self) -> Any:
-        return self._unary("LogicalNot")
+        return self._unary(self._of_bits("LogicalNot", "Invert"))
 
     def __neg__(self) -> Any:
         return self._unary("Neg")

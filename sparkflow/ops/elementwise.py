@@ -6,12 +6,16 @@ number in the second is read.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
+from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operators import true_divide
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops.complex import complex_abs
@@ -27,6 +31,20 @@ from sparkflow_runtime.dtypes import (
     int64,
     string,
 )
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _of_stored_values(function: Function) -> Function:
+    """Makes a function that keeps 0 take SparseTensors too: it gets their values."""
+
+    @functools.wraps(function)
+    def wrapper(x: Any, name: str | None = None) -> Any:
+        if isinstance(x, SparseTensor):
+            return SparseTensor(x.indices, function(x.values, name), x.dense_shape)
+        return function(x, name)
+
+    return wrapper  # type: ignore[return-value]  # the same signature
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -91,30 +109,34 @@ def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
     return result
 
 
-def atan2(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """The angle of the point (y, x)."""
-    result: Tensor = apply_op("Atan2", x, y, name=name or "Atan2")
+def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
+    """The angle of the point (x, y)."""
+    result: Tensor = apply_op("Atan2", y, x, name=name or "Atan2")
     return result
 
 
+@_of_stored_values
 def negative(x: Any, name: str | None = None) -> Tensor:
     """-x, elementwise."""
     result: Tensor = apply_op("Neg", x, name=name)
     return result
 
 
+@_of_stored_values
 def sign(x: Any, name: str | None = None) -> Tensor:
     """-1, 0 or 1 by the sign of each element."""
     result: Tensor = apply_op("Sign", x, name=name)
     return result
 
 
+@_of_stored_values
 def square(x: Any, name: str | None = None) -> Tensor:
     """x², elementwise."""
     result: Tensor = apply_op("Square", x, name=name)
     return result
 
 
+@_of_stored_values
 def sqrt(x: Any, name: str | None = None) -> Tensor:
     """The square root of each element."""
     result: Tensor = apply_op("Sqrt", x, name=name)
@@ -223,6 +245,7 @@ def cosh(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
+@_of_stored_values
 def tanh(x: Any, name: str | None = None) -> Tensor:
     """The hyperbolic tangent of each element."""
     result: Tensor = apply_op("Tanh", x, name=name)
@@ -235,6 +258,7 @@ def sigmoid(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
+@_of_stored_values
 def erf(x: Any, name: str | None = None) -> Tensor:
     """The Gauss error function of each element."""
     result: Tensor = apply_op("Erf", x, name=name)
@@ -277,6 +301,7 @@ def is_finite(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
+@_of_stored_values
 def abs(x: Any, name: str | None = None) -> Tensor:
     """The absolute value of each element; of complex numbers a real number."""
     tensor = convert_to_tensor(x, name="x")
@@ -286,6 +311,7 @@ def abs(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
+@_of_stored_values
 def round(x: Any, name: str | None = None) -> Tensor:
     """The nearest integer, halves to even, elementwise; integers stay as they are."""
     tensor = convert_to_tensor(x, name="x")
@@ -330,6 +356,12 @@ def mod(x: Any, y: Any, name: str | None = None) -> Tensor:
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     """`x` with another element type; the same tensor where it has it already."""
     wanted = as_dtype(dtype).base
+    if isinstance(x, SparseTensor):
+        sparse = SparseTensor(x.indices, cast(x.values, wanted, name), x.dense_shape)
+        return sparse  # type: ignore[return-value]  # sparse for sparse
+    if isinstance(x, IndexedSlices):
+        slices = IndexedSlices(cast(x.values, wanted, name), x.indices, x.dense_shape)
+        return slices  # type: ignore[return-value]  # likewise
     tensor = convert_to_tensor(x, name="x")
     if tensor.dtype.base is wanted:
         return tensor
@@ -410,6 +442,9 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
     """`x` times one number."""
+    if isinstance(x, IndexedSlices):
+        slices = IndexedSlices(scalar_mul(scalar, x.values, name), x.indices, x.dense_shape)
+        return slices  # type: ignore[return-value]  # sparse for sparse
     tensor = convert_to_tensor(x, name="x")
     factor = convert_to_tensor(scalar, tensor.dtype.base, name="scalar")
     result: Tensor = apply_op("Mul", factor, tensor, name=name)
