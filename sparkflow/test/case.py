@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from absl.testing import absltest
 
-from sparkflow.graph.graph import Graph
-from sparkflow.graph.scopes import get_default_graph, get_default_session, reset_default_graph
+from sparkflow.graph.graph import Graph, default_graphs
+from sparkflow.graph.scopes import get_default_graph, get_default_session
 from sparkflow.ops.random import DEFAULT_GRAPH_SEED
 from sparkflow.session.session import Session
 from sparkflow.test.arrays import ArrayAssertions
@@ -42,6 +42,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
         self._threads: list[CheckedThread] = []
         self._temporary: str | None = None
         self._cached_session: Session | None = None
+        self._outer_graphs: list[Graph] | None = None
         self._cached_for: tuple[Any, Any, bool] = (None, None, False)
 
     def setUp(self) -> None:
@@ -50,8 +51,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
         self._close_cached_session()
         random.seed(DEFAULT_GRAPH_SEED)
         np.random.seed(DEFAULT_GRAPH_SEED)
-        with contextlib.suppress(AssertionError):  # nested: the runner has a graph of its own open
-            reset_default_graph()
+        self._take_default_graphs()
         get_default_graph().seed = DEFAULT_GRAPH_SEED
 
     def tearDown(self) -> None:
@@ -63,6 +63,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
+        self._give_default_graphs_back()
         super().tearDown()
 
     def get_temp_dir(self) -> str:
@@ -310,6 +311,25 @@ class TestCase(ArrayAssertions, absltest.TestCase):
                         "self.session()"
                     )
         return self._cached_session
+
+    def _take_default_graphs(self) -> None:
+        """Sets aside the graphs that whoever runs the test has open, so that it may reset its own.
+
+        A test whose `tearDown` does not call ours leaves its graph as the default.
+        """
+        outer = []
+        while (graph := default_graphs.top()) is not None:
+            default_graphs.remove(graph)
+            outer.append(graph)
+        if self._outer_graphs is None:
+            self._outer_graphs = outer[::-1]
+
+    def _give_default_graphs_back(self) -> None:
+        outer, self._outer_graphs = self._outer_graphs, None
+        if outer is not None:
+            default_graphs.clear()
+            for graph in outer:
+                default_graphs.push(graph)
 
     def _close_cached_session(self) -> None:
         session, self._cached_session = self._cached_session, None

@@ -82,6 +82,18 @@ def test_every_test_starts_with_the_same_seeds():
     assert seen[1] == seen[3]
 
 
+def test_a_test_may_reset_its_graph_inside_a_graph_of_its_runner():
+    def body(self):
+        tf.constant(1)
+        tf.reset_default_graph()
+        assert not tf.get_default_graph().get_operations()
+
+    with tf.Graph().as_default() as outer:
+        result = run_case(body)
+        assert tf.get_default_graph() is outer
+    assert result.wasSuccessful(), result
+
+
 def test_evaluate_needs_no_session(case):
     assert case.evaluate({"a": tf.constant(1) + 1})["a"] == 2
 
