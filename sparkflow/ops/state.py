@@ -29,7 +29,10 @@ def assign(
     Returns:
         The variable, to be read after the assignment.
     """
-    result: Tensor = apply_op(
+    if not ref.dtype.is_ref:
+        result: Tensor = ref.assign(value, name=name)
+        return result
+    result = apply_op(
         "Assign",
         ref,
         value,

@@ -31,7 +31,7 @@ def shape_list(
         shapes = [shapes]
     if not isinstance(shapes, list | tuple):
         raise TypeError("shapes must be a TensorShape or a list or tuple of TensorShapes.")
-    if all(size is None or isinstance(size, int) for size in shapes):
+    if all(isinstance(size, int) for size in shapes):
         shapes = [shapes]
     found = [TensorShape(shape) for shape in shapes]
     if not unknown_dim_allowed and not all(shape.is_fully_defined() for shape in found):

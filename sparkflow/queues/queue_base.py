@@ -114,7 +114,8 @@ class QueueBase:
         graph = self._queue_ref.graph
         with graph.as_default(), graph.name_scope(name or f"{self._name}_enqueue") as scope:
             tensors = self._components(vals)
-            for tensor, shape in zip(tensors, self._shapes, strict=True):
+            # The kernel refuses another number of components.
+            for tensor, shape in zip(tensors, self._shapes, strict=False):
                 tensor.shape.assert_is_compatible_with(shape)
             result: Operation = graph.apply("QueueEnqueueV2", (self._queue_ref, tensors), {}, scope)
         return result
@@ -133,7 +134,7 @@ class QueueBase:
         with graph.as_default(), graph.name_scope(name or f"{self._name}_EnqueueMany") as scope:
             tensors = self._components(vals)
             rows: Any = tensors[0].shape.with_rank_at_least(1)[0]
-            for tensor, shape in zip(tensors, self._shapes, strict=True):
+            for tensor, shape in zip(tensors, self._shapes, strict=False):
                 given = tensor.shape.with_rank_at_least(1)
                 rows = rows.merge_with(given[0])
                 given[1:].assert_is_compatible_with(shape)
@@ -156,15 +157,10 @@ class QueueBase:
             if self._names:
                 raise ValueError("You must enqueue a dictionary in a Queue with names")
             values = list(vals) if isinstance(vals, list | tuple) else [vals]
-        if len(values) != len(self._dtypes):
-            raise ValueError(
-                f"Queue {self.name!r} has elements of {len(self._dtypes)} components, got "
-                f"{len(values)}"
-            )
         graph = self._queue_ref.graph
         return [
             convert(graph, value, dtype, f"component_{index}")
-            for index, (value, dtype) in enumerate(zip(values, self._dtypes, strict=True))
+            for index, (value, dtype) in enumerate(zip(values, self._dtypes, strict=False))
         ]
 
     # ------------------------------------------------------------------ taking out

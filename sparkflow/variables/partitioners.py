@@ -76,10 +76,8 @@ def min_max_variable_partitioner(
         bytes_per_string_element: The size to reckon with for a string.
 
     Raises:
-        ValueError: `axis` is negative, or a bound is less than 1.
+        ValueError: A bound is less than 1.
     """
-    if axis < 0:
-        raise ValueError("axis must be non-negative")
     if max_partitions < 1:
         raise ValueError("max_partitions must be positive")
     if min_slice_size < 1:

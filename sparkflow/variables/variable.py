@@ -302,9 +302,7 @@ class Variable(Operators, metaclass=_Creating):
             NotImplementedError: A variable of a graph has a value only in a session.
         """
         if not self._graph.is_eager:
-            raise NotImplementedError(
-                "numpy() is only available when eager execution is enabled."
-            )
+            raise NotImplementedError("numpy() is only available when eager execution is enabled.")
         return self._variable.numpy()  # type: ignore[attr-defined]  # tensors of eager execution
 
     def read_value(self) -> Tensor:

@@ -143,7 +143,7 @@ class VariableScope:
         aggregation: VariableAggregation = VariableAggregation.NONE,
     ) -> Any:
         """The variable `name` in this scope, see `sparkflow.get_variable`."""
-        path = f"{self.name}/{name}" if self.name else name
+        path = f"{self.name}/{name}" if self.name and name else self.name or name
         if dtype is not None and initializer is not None and not callable(initializer):
             found = _dtype_of(initializer, as_dtype(dtype).base)
             if found is not as_dtype(dtype).base:

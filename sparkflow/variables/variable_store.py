@@ -19,7 +19,7 @@ from sparkflow.variables.partitioned import (
 )
 from sparkflow.variables.save_slice import SaveSliceInfo
 from sparkflow.variables.variable import Variable
-from sparkflow_runtime.dtypes import DType, as_dtype
+from sparkflow_runtime.dtypes import DType, as_dtype, string
 
 
 class VariableStore:
@@ -334,6 +334,6 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
 def _default_initializer(name: str, dtype: DType) -> Any:
     if dtype.is_floating:
         return initializers.GlorotUniform()
-    if dtype.is_integer or dtype.is_bool:
+    if dtype.is_integer or dtype.is_bool or dtype is string:
         return initializers.Zeros()
     raise ValueError(f"An initializer for variable {name} of {dtype} is required")

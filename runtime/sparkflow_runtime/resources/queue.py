@@ -473,5 +473,5 @@ def _stack(values: Sequence[Any], dtype: DType, shape: Shape) -> Any:
         return stacked
     stacked = np.empty((len(values), *row), dtype.as_numpy_dtype)
     for index, value in enumerate(values):
-        stacked[index] = value
+        stacked[index] = value[()]  # a string itself, not an array of one
     return stacked
