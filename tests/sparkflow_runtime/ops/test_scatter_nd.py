@@ -34,9 +34,16 @@ def variable(g, value):
     return ref
 
 
+CASES = [
+    (op, dtype)
+    for op in ("ScatterNdUpdate", *REDUCTIONS)
+    for dtype in (np.float32, np.int64, np.complex64)
+    if dtype is not np.complex64 or op not in ("ScatterNdMax", "ScatterNdMin")
+]
+
+
 @pytest.mark.parametrize("indices", INDICES.values(), ids=INDICES)
-@pytest.mark.parametrize("op", ["ScatterNdUpdate", *REDUCTIONS])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.complex64])
+@pytest.mark.parametrize(("op", "dtype"), CASES)
 def test_each_index_vector_counts(g, op, indices, dtype):
     start = np.arange(9).reshape(3, 3).astype(dtype)
     shape = indices.shape[:-1] + start.shape[indices.shape[-1] :]
