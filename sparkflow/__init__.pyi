@@ -8,6 +8,7 @@ from . import (
     audio as audio,
     bitwise as bitwise,
     compat as compat,
+    config as config,
     contrib as contrib,
     debugging as debugging,
     distributions as distributions,
@@ -28,6 +29,7 @@ from . import (
     math as math,
     nn as nn,
     profiler as profiler,
+    python as python,
     python_io as python_io,
     quantization as quantization,
     queue as queue,
@@ -683,7 +685,6 @@ from .ops.checks import (
     assert_equal as assert_equal,
     assert_greater as assert_greater,
     assert_greater_equal as assert_greater_equal,
-    assert_integer as assert_integer,
     assert_less as assert_less,
     assert_less_equal as assert_less_equal,
     assert_near as assert_near,
@@ -692,15 +693,7 @@ from .ops.checks import (
     assert_non_positive as assert_non_positive,
     assert_none_equal as assert_none_equal,
     assert_positive as assert_positive,
-    assert_proper_iterable as assert_proper_iterable,
-    assert_rank as assert_rank,
-    assert_rank_at_least as assert_rank_at_least,
-    assert_rank_in as assert_rank_in,
-    assert_same_float_dtype as assert_same_float_dtype,
-    assert_scalar as assert_scalar,
-    assert_type as assert_type,
     is_non_decreasing as is_non_decreasing,
-    is_numeric_tensor as is_numeric_tensor,
     is_strictly_increasing as is_strictly_increasing,
 )
 from .ops.complex import (
@@ -758,6 +751,17 @@ from .ops.segment import (
     unsorted_segment_prod as unsorted_segment_prod,
     unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
     unsorted_segment_sum as unsorted_segment_sum,
+)
+from .ops.shape_checks import (
+    assert_integer as assert_integer,
+    assert_proper_iterable as assert_proper_iterable,
+    assert_rank as assert_rank,
+    assert_rank_at_least as assert_rank_at_least,
+    assert_rank_in as assert_rank_in,
+    assert_same_float_dtype as assert_same_float_dtype,
+    assert_scalar as assert_scalar,
+    assert_type as assert_type,
+    is_numeric_tensor as is_numeric_tensor,
 )
 from .ops.special import (
     betainc as betainc,

@@ -4,7 +4,6 @@ from sparkflow.ops.checks import (
     assert_equal,
     assert_greater,
     assert_greater_equal,
-    assert_integer,
     assert_less,
     assert_less_equal,
     assert_near,
@@ -13,6 +12,13 @@ from sparkflow.ops.checks import (
     assert_non_positive,
     assert_none_equal,
     assert_positive,
+    is_non_decreasing,
+    is_strictly_increasing,
+)
+from sparkflow.ops.debugging import Assert, check_numerics, verify_tensor_all_finite
+from sparkflow.ops.elementwise import is_finite, is_inf, is_nan
+from sparkflow.ops.shape_checks import (
+    assert_integer,
     assert_proper_iterable,
     assert_rank,
     assert_rank_at_least,
@@ -21,12 +27,8 @@ from sparkflow.ops.checks import (
     assert_scalar,
     assert_shapes,
     assert_type,
-    is_non_decreasing,
     is_numeric_tensor,
-    is_strictly_increasing,
 )
-from sparkflow.ops.debugging import Assert, check_numerics, verify_tensor_all_finite
-from sparkflow.ops.elementwise import is_finite, is_inf, is_nan
 
 assert_all_finite = verify_tensor_all_finite
 

@@ -43,7 +43,7 @@ def edge_elements(array: HostArray, count: int) -> str:
     '[0 1 2 ... 6 7 8]'
     """
 
-    def nested(part: HostArray, depth: int) -> str:
+    def nested(part: Any, depth: int) -> str:
         if not np.ndim(part):  # of a vector of strings: bytes
             return _element(part[()] if isinstance(part, np.ndarray) else part, quoted=True)
         gap = "\n" * (part.ndim - 1) + " " * (depth + 1) if part.ndim > 1 else " "

@@ -73,7 +73,8 @@ def fake_quantized(x, low, high):
 
 ENDS = (np.float64(-1), np.float64(3))
 INSIDE = np.array([[0, 0, 1], [1, 0, 0]], np.float32)
-CHANNEL_LOW, CHANNEL_HIGH = np.float32([-1, -2, -3]), np.float32([1.25, 2.25, 3.25])  # where nothing rounds at a tie
+# Where nothing rounds at a tie.
+CHANNEL_LOW, CHANNEL_HIGH = np.float32([-1, -2, -3]), np.float32([1.25, 2.25, 3.25])
 CASES += [
     OpCase("FakeQuantWithMinMaxArgs", [VALUES], {"min": -1.0, "max": 3.0},
            fake_quantized(VALUES, *ENDS), rtol=1e-5, atol=1e-6),
