@@ -23,11 +23,24 @@ from sparkflow.ops.parsing_config import (
     SparseFeature,
     VarLenFeature,
 )
+from sparkflow.ops.sparse_layout import (
+    deserialize_many_sparse,
+    serialize_many_sparse,
+    serialize_sparse,
+)
 from sparkflow.ops.strings import decode_base64, decode_compressed, decode_raw, encode_base64
+from sparkflow.queues.queue_base import QueueBase
+from sparkflow.queues.queues import PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
+from sparkflow.train.graph_files import write_graph
+from sparkflow.train.input.producers import match_filenames_once
 
 __all__ = [
     "FixedLenFeature",
     "FixedLenSequenceFeature",
+    "PaddingFIFOQueue",
+    "PriorityQueue",
+    "QueueBase",
+    "RandomShuffleQueue",
     "SparseFeature",
     "TFRecordCompressionType",
     "TFRecordOptions",
@@ -38,15 +51,20 @@ __all__ = [
     "decode_csv",
     "decode_json_example",
     "decode_raw",
+    "deserialize_many_sparse",
     "encode_base64",
     "gfile",
+    "match_filenames_once",
     "matching_files",
     "parse_example",
     "parse_single_example",
     "parse_single_sequence_example",
     "parse_tensor",
     "read_file",
+    "serialize_many_sparse",
+    "serialize_sparse",
     "serialize_tensor",
     "tf_record_iterator",
     "write_file",
+    "write_graph",
 ]

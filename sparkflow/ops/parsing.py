@@ -141,7 +141,7 @@ def _name_part(key: str) -> str:
     return "".join(c if c.isalnum() or c in "_.-" else "_" for c in key)
 
 
-def _cut(outputs: Sequence[Tensor], counts: Sequence[int]) -> list[list[Tensor]]:
+def _cut(outputs: Sequence[Any], counts: Sequence[int]) -> list[list[Tensor]]:
     """Outputs in groups; a group of one type list comes as that many tensors."""
     flat: list[Tensor] = []
     for each in outputs:

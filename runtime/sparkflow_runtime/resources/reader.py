@@ -111,9 +111,16 @@ class Reader:
             self._started, self._finished, self._produced = map(int, parts)
 
     def close(self) -> None:
-        """Closes the file that is open."""
-        with self._lock:
-            self._drop_file()
+        """Closes the file that is open; never blocks, for whoever drops the reader.
+
+        While another thread reads, which may wait for a queue that is closed only after this, the
+        file is closed when that thread lets go of the reader.
+        """
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drop_file()
+            finally:
+                self._lock.release()
 
     def _next(self, queue: Queue, step: Cancellation) -> Record:
         while True:

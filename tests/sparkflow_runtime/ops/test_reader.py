@@ -8,6 +8,7 @@ differential family `files`.
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.resources.reader import Reader
 
 
 @pytest.fixture
@@ -93,3 +94,10 @@ def test_records_and_pieces(queue_of, tmp_path):
     assert session.run(tf.IdentityReader().read(queue)[1]) == b"name"
     pieces = tf.FixedLengthRecordReader(4, header_bytes=12, footer_bytes=2)
     assert session.run(pieces.read(queue)[1])[:3] == b"one"
+
+
+def test_dropping_a_reader_that_waits_does_not_wait(queue_of):
+    reader = Reader("r", lambda name: iter([(name, name)]))
+    reader._lock.acquire()  # as a thread that waits for its queue
+    reader.close()
+    assert reader._lock.locked()
