@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sparkflow.graph.indexed_slices import IndexedSlices
-from sparkflow.graph.operators import true_divide
+from sparkflow.graph.operators import Symbolic, true_divide
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
@@ -51,7 +51,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """X + y, elementwise; texts are joined."""
     graph = graph_of((x, y))
     with graph.as_default():
-        left = x if isinstance(x, Tensor) else convert_to_tensor(x, _dtype_of(y), "x")
+        left = convert_to_tensor(x, None if isinstance(x, Symbolic) else _dtype_of(y), "x")
         op_type = "Add" if left.dtype.base is string else "AddV2"
         result: Tensor = apply_op(op_type, left, y, name=name or "Add")
         return result
