@@ -137,7 +137,7 @@ def _tensordot_of_unknown_rank(left: Tensor, right: Tensor, axes: Any, name: str
         inner = reduction.reduce_prod(arrays.gather(shape, summed))
         target = arrays.stack([-1, inner] if is_left else [inner, -1])
         matrices.append(arrays.reshape(arrays.transpose(tensor, order), target))
-    return arrays.reshape(matmul(*matrices), arrays.concat(sizes, 0), name=name)
+    return arrays.reshape(matmul(matrices[0], matrices[1]), arrays.concat(sizes, 0), name=name)
 
 
 def _as_matrix(tensor: Tensor, axes: Sequence[int], last: bool) -> tuple[Tensor, Tensor]:
@@ -179,8 +179,8 @@ def eye(
     given = (num_rows, num_columns, batch_shape)
     if not any(isinstance(each, Symbolic) or first_symbolic(each) is not None for each in given):
         batch = () if batch_shape is None else tuple(int(size) for size in batch_shape)
-        columns = None if num_columns is None else int(num_columns)
-        one = np.eye(int(num_rows), columns, dtype=kind.as_numpy_dtype)
+        width = None if num_columns is None else int(num_columns)
+        one = np.eye(int(num_rows), width, dtype=kind.as_numpy_dtype)
         array = np.broadcast_to(one, (*batch, *one.shape))
         return convert_to_tensor(array, kind, name=name or "eye")
     graph = graph_of(given)

@@ -40,7 +40,8 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
         if factor.dtype.is_complex:
             kind = as_dtype("float32" if factor.dtype.name == "complex64" else "float64")
             main = apply_op("Real", main, Tout=kind)
-        return 2.0 * reduction.reduce_sum(log(main), axis=[-1])
+        result: Tensor = 2.0 * reduction.reduce_sum(log(main), axis=[-1])
+        return result
 
 
 def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
@@ -113,7 +114,7 @@ def _compact(diagonals_: Any, form: str) -> Tensor:
             if length == size or side == (0, 0):
                 padded.append(row)
                 continue
-            if None not in (length, size) and length != size - 1:
+            if length is not None and size is not None and length != size - 1:
                 raise ValueError(
                     f"Expected a diagonal of length {size} or {size - 1}, got {length}"
                 )
@@ -170,7 +171,7 @@ def tridiagonal_solve(
             side = apply_op("Conj", side)
         if transpose_rhs and not is_vector:
             side = _transposed(side)
-        attrs = {"partial_pivoting": partial_pivoting, "perturb_singular": perturb_singular}
+        attrs: dict[str, Any] = {"partial_pivoting": partial_pivoting, "perturb_singular": perturb_singular}
         result: Tensor = apply_op("TridiagonalSolve", bands, side, **attrs)
         return arrays.squeeze(result, [-1]) if is_vector else result
 

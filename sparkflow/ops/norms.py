@@ -95,7 +95,8 @@ def _real(value: Tensor) -> Tensor:
 
 def _magnitude(value: Tensor) -> Tensor:
     if not value.dtype.is_complex:
-        return abs(value)
+        size: Tensor = abs(value)
+        return size
     kind = "float32" if value.dtype.name == "complex64" else "float64"
     result: Tensor = apply_op("ComplexAbs", value, Tout=kind)
     return result
@@ -106,7 +107,8 @@ def _vector_norm(sizes: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:
         return reduction.reduce_max(sizes, axis, keepdims=keep)
     if ord == 1:
         return reduction.reduce_sum(sizes, axis, keepdims=keep)
-    return pow(reduction.reduce_sum(pow(sizes, ord), axis, keepdims=keep), 1.0 / ord)
+    powers = reduction.reduce_sum(pow(sizes, ord), axis, keepdims=keep)
+    return pow(powers, 1.0 / ord)
 
 
 def _spectral(value: Tensor, axis: tuple[int, int], keep: bool) -> Tensor:

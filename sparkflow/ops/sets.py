@@ -51,7 +51,7 @@ def _combined(a: Any, b: Any, operation: str, validate_indices: bool) -> SparseT
     )
     if first.dtype.base is not second.dtype.base:
         raise TypeError(f"Types don't match, {first.dtype} vs {second.dtype}.")
-    attrs = {"set_operation": operation, "validate_indices": validate_indices}
+    attrs: dict[str, Any] = {"set_operation": operation, "validate_indices": validate_indices}
     if isinstance(first, SparseTensor):
         if not isinstance(second, SparseTensor):
             swapped = {"a-b": "b-a", "b-a": "a-b"}.get(operation, operation)

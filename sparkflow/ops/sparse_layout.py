@@ -125,6 +125,7 @@ def sparse_concat(
     if expand_nonconcat_dim or expand_nonconcat_dims:
         rank = shapes[0].shape.as_list()[0]
         largest = reduction.reduce_max(arrays.stack(shapes), axis=0)
+        assert rank is not None
         at = along % rank
         shapes = [
             arrays.concat([largest[:at], each[at : at + 1], largest[at + 1 :]], 0)

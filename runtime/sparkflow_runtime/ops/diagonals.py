@@ -73,8 +73,8 @@ def _places(
         steps = np.arange(size)
         start = 0 if left else length - size
         found.append((steps - min(k, 0), steps + max(k, 0), np.full(size, number), steps + start))
-    row, column, number, position = (np.concatenate(each) for each in zip(*found, strict=True))
-    return row, column, number, position
+    row, column, which, position = (np.concatenate(each) for each in zip(*found, strict=True))
+    return row, column, which, position
 
 
 class _DiagonalOp(Op):

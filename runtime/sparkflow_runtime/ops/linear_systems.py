@@ -175,8 +175,9 @@ class MatrixTriangularSolve(Op):
             InvalidArgumentError: A matrix is not square or has a zero on its diagonal.
         """
         require_matrices(self.op_type, matrix.shape, square=True)
-        shape = _check_system(self.op_type, matrix.shape, rhs.shape, broadcast=True)
-        assert shape is not None
+        found = _check_system(self.op_type, matrix.shape, rhs.shape, broadcast=True)
+        assert found is not None
+        shape = tuple(int(size or 0) for size in found)
         if not np.diagonal(matrix, axis1=-2, axis2=-1).all():
             raise InvalidArgumentError(message="Input matrix is not invertible.")
         lead, size = shape[:-2], matrix.shape[-1]

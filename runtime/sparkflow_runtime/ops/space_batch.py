@@ -77,7 +77,7 @@ def _space_to_batch_shape(
         rest = () if count is None else shape[count + 1 :]
         return (None,) * (len(shape) - len(rest)) + rest
     _check_blocks(blocks)
-    space = []
+    space: list[Dim] = []
     for i, block in enumerate(blocks):
         dim = shape[i + 1]
         if pads is None:
