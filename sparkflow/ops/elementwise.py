@@ -58,7 +58,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 
 def _dtype_of(other: Any) -> Any:
-    return other.dtype.base if isinstance(other, Tensor) else None
+    return other._to_tensor().dtype.base if isinstance(other, Symbolic) else None
 
 
 def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
