@@ -17,6 +17,7 @@ from sparkflow.train.checkpoints import state_file
 from sparkflow.train.checkpoints.meta_graph import export_meta_graph
 from sparkflow.train.checkpoints.save_graph import build_save_nodes
 from sparkflow.train.checkpoints.saveable import saveables_of
+from sparkflow.train.step_counter import global_step as value_of_step
 from sparkflow_runtime.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -232,7 +233,7 @@ class Saver:
 
     def _step_suffix(self, sess: BaseSession, global_step: Any) -> str:
         if not hasattr(global_step, "__index__"):
-            global_step = sess.run(global_step)
+            global_step = value_of_step(sess, global_step)
         step = int(global_step)
         return f"-{step:08d}" if self._pad_step_number else f"-{step}"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
@@ -69,7 +71,8 @@ def global_step(sess: Any, global_step_tensor: Any) -> int:
         sess: The session.
         global_step_tensor: The counter: a tensor or variable.
     """
-    return int(sess.run(global_step_tensor))
+    # Some programs count in a vector of one element.
+    return int(np.asarray(sess.run(global_step_tensor)).item())
 
 
 def read_of_global_step(graph: Graph | None = None) -> Any:
