@@ -1,6 +1,7 @@
 """`tf.sparse`: sparse tensors under their newer names."""
 
 from sparkflow.graph.sparse_tensor import SparseTensor
+from sparkflow.ops.accumulators import SparseConditionalAccumulator
 from sparkflow.ops.segment import (
     sparse_segment_mean as segment_mean,
     sparse_segment_sqrt_n as segment_sqrt_n,
@@ -39,6 +40,7 @@ from sparkflow.ops.sparse_math import (
 )
 
 __all__ = [
+    "SparseConditionalAccumulator",
     "SparseTensor",
     "add",
     "concat",

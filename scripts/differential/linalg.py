@@ -123,7 +123,7 @@ tf.norm(t, axis=[0, 1, 1])
 tf.linalg.norm(v)
 tf.linalg.normalize(t)
 tf.linalg.normalize(t, axis=1)
-tf.linalg.l2_normalize(t, 1)
+tf.linalg.l2_normalize(t, 1) * [1., 2., 3.]
 tf.linalg.global_norm([t, y])
 tf.einsum("ij,jk->ik", a, y)
 tf.einsum("ij,jk", a, y)

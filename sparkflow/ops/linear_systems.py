@@ -171,8 +171,13 @@ def tridiagonal_solve(
             side = apply_op("Conj", side)
         if transpose_rhs and not is_vector:
             side = _transposed(side)
-        attrs: dict[str, Any] = {"partial_pivoting": partial_pivoting, "perturb_singular": perturb_singular}
-        result: Tensor = apply_op("TridiagonalSolve", bands, side, **attrs)
+        result: Tensor = apply_op(
+            "TridiagonalSolve",
+            bands,
+            side,
+            partial_pivoting=partial_pivoting,
+            perturb_singular=perturb_singular,
+        )
         return arrays.squeeze(result, [-1]) if is_vector else result
 
 
