@@ -64,7 +64,8 @@ class DaemonThreads(Executor):
                 self._calls.clear()
             self._changed.notify_all()
         for future, _ in doomed:
-            future.cancel()
+            if future.cancel():
+                future.set_running_or_notify_cancel()  # else `wait` would wait for ever
 
     def _work(self) -> None:
         while True:

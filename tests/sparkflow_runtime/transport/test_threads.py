@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import threading
+from concurrent.futures import wait
 
 import pytest
 
@@ -97,3 +98,16 @@ def test_a_blocked_call_does_not_keep_the_process() -> None:
         "assert started.wait(10)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_who_waits_for_a_call_that_never_began_learns_that_it_is_cancelled() -> None:
+    threads = DaemonThreads(1, "test")
+    release = threading.Event()
+    running = threads.submit(release.wait, 60)
+    waiting = threads.submit(release.wait, 60)
+    threads.shutdown(cancel_futures=True)
+    done, _ = wait([waiting], timeout=60)
+    assert done == {waiting}
+    assert waiting.cancelled()
+    release.set()
+    assert running.result(60)
