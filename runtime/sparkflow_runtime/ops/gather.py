@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import INDEX, PLAIN, int16, int32
+from sparkflow_runtime.dtypes import INDEX, PLAIN, int16, int32, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op
@@ -295,6 +295,11 @@ class GatherNd(Op):
 
 
 def check_depth(depth: int, rank: int, name: str) -> None:
+    """Passes when index vectors are no longer than the rank of what they point into.
+
+    Raises:
+        InvalidArgumentError: They are.
+    """
     if depth > rank:
         raise InvalidArgumentError(
             message=f"The innermost dimension length of indices must be <= rank of {name}, "
@@ -335,7 +340,7 @@ class ScatterNd(Op):
     inputs = "indices: Tindices, updates: T, shape: Tindices"
     outputs = "output: T"
     attrs = {
-        "T": type_attr(PLAIN),
+        "T": type_attr(PLAIN | {string}),
         "Tindices": type_attr(INDEX | {int16}),
         "bad_indices_policy": string_attr("", frozenset({"", "DEFAULT", "ERROR"})),
     }
@@ -371,6 +376,10 @@ class ScatterNd(Op):
             raise InvalidArgumentError(message=updates_text(updates.shape, expected))
         rows = linear_rows(xp, indices, dims, "")
         data = updates.reshape(rows.size, *dims[depth:])
+        if data.dtype.hasobject:  # texts that meet are joined
+            texts = np.full((int(np.prod(dims[:depth])), *dims[depth:]), b"", object)
+            np.add.at(texts, rows, data)
+            return texts.reshape(dims)
         return sum_by_segment(xp, data, rows, int(np.prod(dims[:depth]))).reshape(dims)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
@@ -379,6 +388,7 @@ class ScatterNd(Op):
 
 
 def updates_text(updates: Shape, expected: Shape) -> str:
+    """What is wrong with the shape of updates."""
     return (
         f"updates must have shape indices.shape[:-1] + shape[depth:] = {bracketed(expected)}, "
         f"but has {bracketed(updates)}"

@@ -388,6 +388,11 @@ CASES += [
     for places, updates in ((POINTS, np.array([5.25, -6.75, 0.3])), (SLABS, TABLE[:2] * 0.75 + 0.1))
 ]
 CASES += [
+    OpCase(  # texts that meet are joined
+        "ScatterNd",
+        [index([[0], [2], [0]]), WORDS[:3], ints(3)],
+        expected=np.array([b"bb", b"", b"a"], object),
+    ),
     OpCase("TensorScatterAdd", [TABLE, index([[1], [1]]), TABLE[:2]], expected=scattered(np.add)),
     OpCase("TensorScatterUpdate", [WORDS, SLABS, WORDS[:2]], expected=WORDS[[0, 1, 2, 0]]),
 ]
