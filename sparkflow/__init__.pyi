@@ -18,6 +18,7 @@ from . import (
     flags as flags,
     gfile as gfile,
     graph_util as graph_util,
+    image as image,
     initializers as initializers,
     io as io,
     layers as layers,

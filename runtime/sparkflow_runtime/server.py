@@ -151,6 +151,7 @@ class Server:
             allow_soft_placement=config.allow_soft_placement,
             timeout_s=config.operation_timeout_in_ms / 1000 or None,
             log_placement=config.log_device_placement,
+            isolate=config.isolate_session_state,
         )
 
 

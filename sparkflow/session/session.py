@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
+from sparkflow.config.devices import default_config
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
@@ -85,7 +86,8 @@ class BaseSession:
         self._sent = 0
         self._plans: dict[Any, _Plan] = {}
         self._client: SessionClient | None = None
-        client = open_session(self._target, config=config, credentials=credentials)
+        chosen = default_config() if config is None else config
+        client = open_session(self._target, config=chosen, credentials=credentials)
         self._client = client
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -94,6 +96,11 @@ def open_session(
     return RemoteSession(target[len(SCHEME) :], config or ConfigProto(), credentials)
 
 
+_local_lock = threading.Lock()
+_local_sessions: weakref.WeakSet[LocalSession] = weakref.WeakSet()
+"""The sessions of this process, for `reset`; `_local_lock` guards it."""
+
+
 class LocalSession:
     """Master and worker in this process, called without any encoding of tensors."""
 
@@ -108,6 +115,8 @@ class LocalSession:
             timeout_s=config.operation_timeout_in_ms / 1000 or None,
             log_placement=config.log_device_placement,
         )
+        with _local_lock:
+            _local_sessions.add(self)
 
     def extend(self, graph_def: GraphDef) -> None:
         """See `SessionClient`."""
@@ -151,8 +160,13 @@ class LocalSession:
         return describe_devices(self._worker)
 
     def reset(self, containers: Sequence[str]) -> None:
-        """See `SessionClient`."""
-        self._session.reset(containers)
+        """See `SessionClient`; every other session of this process is closed, as in TensorFlow."""
+        with _local_lock:
+            sessions = list(_local_sessions)
+        for each in sessions:
+            each._session.reset(containers)
+            if each is not self:
+                each._session.close()
 
     def close(self) -> None:
         """See `SessionClient`."""

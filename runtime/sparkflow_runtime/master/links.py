@@ -43,8 +43,8 @@ class WorkerLink(Protocol):
     def devices(self) -> list[DeviceSpec]:
         """The worker's devices."""
 
-    def create_session(self, session: str) -> None:
-        """Opens a session."""
+    def create_session(self, session: str, isolate: bool = False) -> None:
+        """Opens a session, with variables of its own if it is to be isolated."""
 
     def delete_session(self, session: str) -> None:
         """Closes it; errors of an unreachable worker are raised."""
@@ -99,9 +99,9 @@ class LocalLink:
         """See `WorkerLink`."""
         return [device.spec for device in self.worker.devices]
 
-    def create_session(self, session: str) -> None:
+    def create_session(self, session: str, isolate: bool = False) -> None:
         """See `WorkerLink`."""
-        self.worker.create_session(session)
+        self.worker.create_session(session, isolate)
 
     def delete_session(self, session: str) -> None:
         """See `WorkerLink`."""
@@ -179,9 +179,11 @@ class RemoteLink:
         )
         return [DeviceSpec.from_string(device.name) for device in answer.device_attributes]
 
-    def create_session(self, session: str) -> None:
+    def create_session(self, session: str, isolate: bool = False) -> None:
         """See `WorkerLink`."""
-        request = worker_pb2.CreateWorkerSessionRequest(session_handle=session)
+        request = worker_pb2.CreateWorkerSessionRequest(
+            session_handle=session, isolate_session_state=isolate
+        )
         self._call("CreateWorkerSession", request, worker_pb2.CreateWorkerSessionResponse)
 
     def delete_session(self, session: str) -> None:

@@ -39,6 +39,7 @@ class MasterSession:
         allow_soft_placement: Whether nodes may fall back to a CPU.
         timeout_s: How long a step may take that says nothing else.
         log_placement: Whether to tell on stderr where nodes go.
+        isolate: Whether variables and queues are the session's own, instead of the tasks'.
 
     Attributes:
         handle: The session's unique name.
@@ -54,6 +55,7 @@ class MasterSession:
         allow_soft_placement: bool = False,
         timeout_s: float | None = None,
         log_placement: bool = False,
+        isolate: bool = False,
     ) -> None:
         self.handle = uuid.uuid4().hex
         self._links = _filtered(links, device_filters, default_task)
@@ -70,7 +72,7 @@ class MasterSession:
         self._placement = Placement(self.devices, allow_soft_placement)
         self._log = PlacementLog(self.devices) if log_placement else None
         for link in self._links.values():
-            link.create_session(self.handle)
+            link.create_session(self.handle, isolate)
 
     def extend(self, nodes: Graph, functions: Iterable[FunctionDef] = ()) -> None:
         """Adds nodes to the session's graph, and functions to its library.

@@ -68,7 +68,7 @@ class _Service:
         return worker_pb2.GetStatusResponse(device_attributes=describe_devices(self._worker))
 
     def create_session(self, request: Any) -> worker_pb2.CreateWorkerSessionResponse:
-        self._worker.create_session(request.session_handle)
+        self._worker.create_session(request.session_handle, request.isolate_session_state)
         return worker_pb2.CreateWorkerSessionResponse()
 
     def delete_session(self, request: Any) -> worker_pb2.DeleteWorkerSessionResponse:

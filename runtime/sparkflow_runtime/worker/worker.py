@@ -56,6 +56,7 @@ class RegisteredGraph:
 @dataclass(slots=True)
 class _Session:
     resources: Resources = field(default_factory=Resources)
+    variables: Resources | None = None
     graphs: dict[str, RegisteredGraph] = field(default_factory=dict)
 
 
@@ -91,10 +92,16 @@ class Worker:
             old, self._peers = self._peers, Peers(addresses, token)
         old.close()
 
-    def create_session(self, handle: str) -> None:
-        """Opens a master's session; its graphs and random states are its own."""
+    def create_session(self, handle: str, isolate: bool = False) -> None:
+        """Opens a master's session; its graphs and random states are its own.
+
+        Args:
+            handle: The session's name.
+            isolate: Whether its variables and queues are its own, too.
+        """
         with self._lock:
-            self._sessions.setdefault(handle, _Session())
+            session = _Session(variables=Resources() if isolate else None)
+            self._sessions.setdefault(handle, session)
 
     def delete_session(self, handle: str) -> None:
         """Forgets a session, its graphs and resources; unknown ones are ignored."""
@@ -102,6 +109,8 @@ class Worker:
             session = self._sessions.pop(handle, None)
         if session is not None:
             session.resources.clear()
+            if session.variables is not None:
+                session.variables.clear()
 
     def register(
         self,
@@ -124,9 +133,8 @@ class Worker:
                 message=f"A partition runs on one device, this one names {sorted(names)}"
             )
         device = self._device(names.pop())
-        context = KernelContext(
-            device.xp, device.type, device.name, self.resources, found.resources
-        )
+        variables = self.resources if found.variables is None else found.variables
+        context = KernelContext(device.xp, device.type, device.name, variables, found.resources)
         program = compile_partition(nodes, context, functions)
         sends = [node.attrs["key"] for node in nodes if node.op == "_SendBundle"]
         number = sends[0].partition("-")[0] if sends else ""
