@@ -101,10 +101,16 @@ def test_a_blocked_call_does_not_keep_the_process() -> None:
 
 
 def test_who_waits_for_a_call_that_never_began_learns_that_it_is_cancelled() -> None:
-    threads = DaemonThreads(1, "test")
-    release = threading.Event()
-    running = threads.submit(release.wait, 60)
-    waiting = threads.submit(release.wait, 60)
+    threads = DaemonThreads(1, "pool-cancelled")
+    begun, release = threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        begun.set()
+        return release.wait(60)
+
+    running = threads.submit(hold)
+    assert begun.wait(60)
+    waiting = threads.submit(hold)
     threads.shutdown(cancel_futures=True)
     done, _ = wait([waiting], timeout=60)
     assert done == {waiting}
