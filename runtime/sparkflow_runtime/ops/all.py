@@ -1,6 +1,10 @@
 """Importing this module registers every op that sparkflow ships."""
 
 from sparkflow_runtime.ops import (
+    image_boxes,
+    image_codec,
+    image_color,
+    image_resize,
     ctc,
     accumulator,
     activation,
@@ -68,6 +72,7 @@ from sparkflow_runtime.ops import (
     sparse_layout,
     sparse_map,
     sparse_math,
+    sparse_products,
     sparse_segment,
     sparse_serial,
     special,
@@ -93,6 +98,10 @@ from sparkflow_runtime.ops import (
 )
 
 __all__ = [
+    "image_boxes",
+    "image_codec",
+    "image_color",
+    "image_resize",
     "ctc",
     "accumulator",
     "activation",
@@ -160,6 +169,7 @@ __all__ = [
     "sparse_layout",
     "sparse_map",
     "sparse_math",
+    "sparse_products",
     "sparse_segment",
     "sparse_serial",
     "special",

@@ -1,4 +1,4 @@
-"""Rows of `sparse_layout`, `sparse_math`, `sparse_serial`, `sets`."""
+"""Rows of `sparse_layout`, `sparse_math`, `sparse_products`, `sparse_serial`, `sets`."""
 
 import numpy as np
 
