@@ -350,9 +350,9 @@ def sparse_softmax_cross_entropy(
         if None not in ranks and ranks[0] == ranks[1]:
             classes = arrays.squeeze(classes, [-1])
         weights = convert_to_tensor(weights)
-        if None not in (weights.shape.ndims, classes.shape.ndims):
-            if weights.shape.ndims == classes.shape.ndims + 1 > 1:
-                weights = arrays.squeeze(weights, [-1])
+        given, wanted = weights.shape.ndims, classes.shape.ndims
+        if given is not None and wanted is not None and given == wanted + 1 > 1:
+            weights = arrays.squeeze(weights, [-1])
         losses = cross_entropy.sparse_softmax_cross_entropy_with_logits(
             labels=classes, logits=features, name="xentropy"
         )

@@ -22,6 +22,7 @@ NAMESPACES = [
     "estimator",
     "flags",
     "gfile",
+    "image",
     "graph_util",
     "io",
     "io.gfile",

@@ -152,7 +152,7 @@ class CTCLoss(Op):
                 labels than time.
         """
         _check_inputs(inputs, lengths)
-        time, batch, classes = inputs.shape
+        _, batch, classes = inputs.shape
         rows = _label_rows(indices, values, batch, classes, preprocess_collapse_repeated)
         log_y = _log_softmax(inputs) if inputs.size else inputs
         loss = np.zeros(batch, inputs.dtype)

@@ -1,0 +1,372 @@
+"""Boxes in images: cut out and resized, and chosen so that they do not overlap.
+
+A box is [y1, x1, y2, x2] in parts of the image's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.dtypes import FLOATING, REAL, float32
+from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import bool_attr, float_attr, string_attr, type_attr
+from sparkflow_runtime.ops.static import (
+    bracketed,
+    constant_scalar,
+    constant_shape,
+    constant_vector,
+    scalar,
+    shape_tensor,
+    vector,
+)
+from sparkflow_runtime.shapes import Shape
+
+HostArray = np.ndarray[Any, Any]
+
+_METHOD = string_attr("bilinear", frozenset({"bilinear", "nearest"}))
+
+
+def _places(boxes: HostArray, first: int, size: int, wanted: int) -> HostArray:
+    """[boxes, wanted] the pixels' places along one dimension, in float32."""
+    low, high = boxes[:, first], boxes[:, first + 2]
+    if wanted > 1:
+        step = (high - low) * np.float32(size - 1) / np.float32(wanted - 1)
+        at = low[:, None] * np.float32(size - 1)
+        return at + np.arange(wanted, dtype=np.float32) * step[:, None]
+    return np.float32(0.5) * (low + high)[:, None] * np.float32(size - 1)
+
+
+def _check(boxes: HostArray, numbers: HostArray, batch: int) -> None:
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise InvalidArgumentError(
+            message=f"boxes must have 4 columns, got shape {bracketed(boxes.shape)}"
+        )
+    if numbers.shape != boxes.shape[:1]:
+        raise InvalidArgumentError(
+            message=f"box_ind must have one element per box: {bracketed(numbers.shape)}"
+        )
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= batch):
+        raise OutOfRangeError(message=f"box_index has values outside [0, {batch})")
+
+
+class _Crops:
+    """Where the pixels of all crops come from."""
+
+    def __init__(self, boxes: HostArray, dims: Sequence[int], size: Sequence[int]) -> None:
+        self.y = _places(boxes, 0, dims[0], size[0])[:, :, None]
+        self.x = _places(boxes, 1, dims[1], size[1])[:, None, :]
+        rows, columns = dims
+        self.inside = (self.y >= 0) & (self.y <= rows - 1) & (self.x >= 0) & (self.x <= columns - 1)
+        self.top = np.clip(np.floor(self.y), 0, rows - 1).astype(np.int64)
+        self.bottom = np.clip(np.ceil(self.y), 0, rows - 1).astype(np.int64)
+        self.left = np.clip(np.floor(self.x), 0, columns - 1).astype(np.int64)
+        self.right = np.clip(np.ceil(self.x), 0, columns - 1).astype(np.int64)
+        self.down = (self.y - np.floor(self.y))[..., None]
+        self.across = (self.x - np.floor(self.x))[..., None]
+
+    def corners(self) -> list[tuple[HostArray, HostArray, HostArray]]:
+        """(row, column, weight) of the four pixels around each place."""
+        up, back = 1 - self.down, 1 - self.across
+        return [
+            (self.top, self.left, up * back),
+            (self.top, self.right, up * self.across),
+            (self.bottom, self.left, self.down * back),
+            (self.bottom, self.right, self.down * self.across),
+        ]
+
+    def nearest(self) -> tuple[HostArray, HostArray]:
+        """The pixels nearest to each place."""
+        rows = np.floor(self.y + np.float32(0.5)).astype(np.int64)
+        columns = np.floor(self.x + np.float32(0.5)).astype(np.int64)
+        return np.where(rows < 0, 0, rows), np.where(columns < 0, 0, columns)
+
+
+@register
+class CropAndResize(Op):
+    """The parts of images in boxes, each resized to `crop_size`."""
+
+    inputs = "image: T, boxes: float32, box_ind: int32, crop_size: int32"
+    outputs = "crops: float32"
+    attrs = {"T": type_attr(REAL), "method": _METHOD, "extrapolation_value": float_attr(0.0)}
+    kernels = {"CPU": None}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """(boxes, crop height, crop width, depth)."""
+        image, boxes = node.with_rank(0, 4, "image"), node.with_rank(1, 2, "boxes")
+        size = constant_vector(node, 3, "crop_size")
+        return [(boxes[0], *((None, None) if size is None else size), image[3])]
+
+    def compute(
+        self,
+        xp: Any,
+        image: Array,
+        boxes: Array,
+        numbers: Array,
+        size: Array,
+        *,
+        method: str,
+        extrapolation_value: float,
+    ) -> Array:
+        """The crops.
+
+        Raises:
+            InvalidArgumentError: The shapes do not fit, a box is of no image, or the size is 0.
+        """
+        _check(boxes, numbers, len(image))
+        wanted = vector(size, "crop_size")
+        if len(wanted) != 2 or min(wanted) <= 0:
+            raise InvalidArgumentError(
+                message=f"crop dimensions must be positive, got {list(wanted)}"
+            )
+        crops = _Crops(boxes, image.shape[1:3], wanted)
+        of = numbers[:, None, None]
+        if method == "nearest":
+            rows, columns = crops.nearest()
+            rows = np.minimum(rows, image.shape[1] - 1)
+            columns = np.minimum(columns, image.shape[2] - 1)
+            found = image[of, rows, columns].astype(np.float32)
+        else:
+            found = np.zeros((len(boxes), *wanted, image.shape[3]), np.float32)
+            for row, column, weight in crops.corners():
+                found += image[of, row, column] * weight
+        outside = np.float32(extrapolation_value)
+        return np.where(crops.inside[..., None], found, outside).astype(np.float32, copy=False)
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """Through images and boxes."""
+        image, boxes, numbers, _ = op.inputs
+        method = op.get_attr("method")
+        by_image = by_boxes = None
+        if image.dtype.is_floating:
+            by_image = g.CropAndResizeGradImage(
+                dy, boxes, numbers, shape_tensor(g, image), T=image.dtype.base, method=method
+            )
+        if method == "bilinear":
+            by_boxes = g.CropAndResizeGradBoxes(dy, image, boxes, numbers, method=method)
+        return by_image, by_boxes, None, None
+
+
+@register
+class CropAndResizeGradImage(Op):
+    """The gradient of `CropAndResize` with respect to the images."""
+
+    inputs = "grads: float32, boxes: float32, box_ind: int32, image_size: int32"
+    outputs = "output: T"
+    attrs = {"T": type_attr(FLOATING), "method": _METHOD}
+    kernels = {"CPU": None}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape given."""
+        shape = constant_shape(node, 3, "image_size")
+        return [(None,) * 4 if shape is None else shape]
+
+    def compute(
+        self,
+        xp: Any,
+        grads: Array,
+        boxes: Array,
+        numbers: Array,
+        size: Array,
+        *,
+        T: Any,
+        method: str,
+    ) -> Array:
+        """The gradient."""
+        shape = vector(size, "image_size")
+        _check(boxes, numbers, shape[0])
+        crops = _Crops(boxes, shape[1:3], grads.shape[1:3])
+        given = grads * crops.inside[..., None]
+        of = numbers[:, None, None]
+        result = np.zeros(shape, np.float32)
+        if method == "nearest":
+            rows, columns = crops.nearest()
+            rows, columns = np.minimum(rows, shape[1] - 1), np.minimum(columns, shape[2] - 1)
+            np.add.at(result, (of, rows, columns), given)
+        else:
+            for row, column, weight in crops.corners():
+                np.add.at(result, (of, row, column), given * weight)
+        return result.astype(T.as_numpy_dtype, copy=False)
+
+
+@register
+class CropAndResizeGradBoxes(Op):
+    """The gradient of `CropAndResize` with respect to the boxes."""
+
+    inputs = "grads: float32, image: T, boxes: float32, box_ind: int32"
+    outputs = "output: float32"
+    attrs = {"T": type_attr(REAL), "method": string_attr("bilinear", frozenset({"bilinear"}))}
+    kernels = {"CPU": None}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of the boxes."""
+        return [node.with_rank(2, 2, "boxes")]
+
+    def compute(self, xp: Any, grads: Array, image: Array, boxes: Array, numbers: Array) -> Array:
+        """The gradient."""
+        _check(boxes, numbers, len(image))
+        wanted = grads.shape[1:3]
+        crops = _Crops(boxes, image.shape[1:3], wanted)
+        of = numbers[:, None, None]
+        (tl, tr, bl, br) = (
+            image[of, row, column].astype(np.float32) for row, column, _ in crops.corners()
+        )
+        by_y = (1 - crops.across) * (bl - tl) + crops.across * (br - tr)
+        by_x = (1 - crops.down) * (tr - tl) + crops.down * (br - bl)
+        given = grads * crops.inside[..., None]
+        result = np.zeros(boxes.shape, np.float32)
+        for first, slopes, axis in ((0, by_y, 1), (1, by_x, 2)):
+            scale = image.shape[axis] - 1
+            each = (given * slopes).sum(axis=3)
+            if wanted[axis - 1] > 1:
+                share = np.arange(wanted[axis - 1]) / (wanted[axis - 1] - 1)
+                share = share[:, None] if axis == 1 else share[None, :]
+            else:
+                share = np.full((1, 1), 0.5)
+            result[:, first] = (each * (1 - share) * scale).sum(axis=(1, 2))
+            result[:, first + 2] = (each * share * scale).sum(axis=(1, 2))
+        return result
+
+
+def _overlaps(box: HostArray, boxes: HostArray) -> HostArray:
+    """Intersection over union of one box with others."""
+    low = np.minimum(boxes[:, :2], boxes[:, 2:])
+    high = np.maximum(boxes[:, :2], boxes[:, 2:])
+    mine_low, mine_high = np.minimum(box[:2], box[2:]), np.maximum(box[:2], box[2:])
+    sizes = np.prod(high - low, axis=1)
+    mine = np.prod(mine_high - mine_low)
+    common = np.prod(np.maximum(np.minimum(high, mine_high) - np.maximum(low, mine_low), 0), axis=1)
+    positive = (sizes > 0) & (mine > 0)
+    union = np.where(positive, sizes + mine - common, 1)
+    return np.where(positive, common / union, 0)
+
+
+def _suppressed(
+    scores: HostArray, limit: int, threshold: float, least: float, overlap: Any
+) -> list[int]:
+    """Boxes by falling score, without those that overlap one chosen before."""
+    order = np.argsort(-scores, kind="stable")
+    chosen: list[int] = []
+    for candidate in order[scores[order] > least].tolist():
+        if len(chosen) == limit:
+            break
+        if not chosen or not (overlap(candidate, np.array(chosen)) > threshold).any():
+            chosen.append(candidate)
+    return chosen
+
+
+def _chosen_boxes(
+    boxes: HostArray, scores: HostArray, limit: HostArray, threshold: HostArray, least: float
+) -> list[int]:
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise InvalidArgumentError(message=f"boxes must be [boxes, 4]: {bracketed(boxes.shape)}")
+    if scores.shape != boxes.shape[:1]:
+        raise InvalidArgumentError(
+            message=f"scores has incompatible shape: {bracketed(scores.shape)} for "
+            f"{len(boxes)} boxes"
+        )
+    bound = float(threshold)
+    if not 0 <= bound <= 1:
+        raise InvalidArgumentError(message="iou_threshold must be in [0, 1]")
+    wide = boxes.astype(np.float32)
+    return _suppressed(
+        scores,
+        scalar(limit, "max_output_size"),
+        bound,
+        least,
+        lambda candidate, chosen: _overlaps(wide[candidate], wide[chosen]),
+    )
+
+
+@register
+class NonMaxSuppressionV3(Op):
+    """The numbers of boxes by falling score that overlap none chosen before."""
+
+    inputs = (
+        "boxes: T, scores: T, max_output_size: int32, iou_threshold: T_threshold, "
+        "score_threshold: T_threshold"
+    )
+    outputs = "selected_indices: int32"
+    attrs = {"T": type_attr(FLOATING, float32), "T_threshold": type_attr(FLOATING, float32)}
+    kernels = {"CPU": None}
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """(chosen,)."""
+        node.with_rank(0, 2, "boxes")
+        node.with_rank(1, 1, "scores")
+        return [(None,)]
+
+    def compute(
+        self, xp: Any, boxes: Array, scores: Array, limit: Array, threshold: Array, least: Array
+    ) -> Array:
+        """The numbers."""
+        return np.array(_chosen_boxes(boxes, scores, limit, threshold, float(least)), np.int32)
+
+
+@register
+class NonMaxSuppressionV4(NonMaxSuppressionV3):
+    """As `NonMaxSuppressionV3`, filled up with zeros if asked, and how many were chosen."""
+
+    outputs = "selected_indices: int32, valid_outputs: int32"
+    attrs = {**NonMaxSuppressionV3.attrs, "pad_to_max_output_size": bool_attr(False)}
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """(chosen,) or (the most,), and ()."""
+        size = constant_scalar(node, 2, "max_output_size")
+        return [(size if node.attrs["pad_to_max_output_size"] else None,), ()]
+
+    def compute(  # type: ignore[override]  # one attribute more
+        self,
+        xp: Any,
+        boxes: Array,
+        scores: Array,
+        limit: Array,
+        threshold: Array,
+        least: Array,
+        *,
+        pad_to_max_output_size: bool,
+    ) -> tuple[Array, Array]:
+        """The numbers, and their count."""
+        chosen = _chosen_boxes(boxes, scores, limit, threshold, float(least))
+        count = len(chosen)
+        if pad_to_max_output_size:
+            chosen += [0] * (int(limit) - count)
+        return np.array(chosen, np.int32), np.array(count, np.int32)
+
+
+@register
+class NonMaxSuppressionWithOverlaps(Op):
+    """As `NonMaxSuppressionV3`, with the overlaps given."""
+
+    inputs = (
+        "overlaps: float32, scores: float32, max_output_size: int32, overlap_threshold: float32, "
+        "score_threshold: float32"
+    )
+    outputs = "selected_indices: int32"
+    kernels = {"CPU": None}
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """(chosen,)."""
+        node.with_rank(0, 2, "overlaps")
+        node.with_rank(1, 1, "scores")
+        return [(None,)]
+
+    def compute(
+        self, xp: Any, overlaps: Array, scores: Array, limit: Array, threshold: Array, least: Array
+    ) -> Array:
+        """The numbers."""
+        chosen = _suppressed(
+            scores,
+            scalar(limit, "max_output_size"),
+            float(threshold),
+            float(least),
+            lambda candidate, others: overlaps[candidate, others],
+        )
+        return np.array(chosen, np.int32)

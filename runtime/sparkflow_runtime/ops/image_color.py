@@ -1,0 +1,139 @@
+"""Colours of images whose last dimension is red, green, blue or hue, saturation, value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.dtypes import FLOATING, float32
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import type_attr
+from sparkflow_runtime.ops.static import bracketed
+from sparkflow_runtime.shapes import Shape
+
+_TYPE = {"T": type_attr(FLOATING, float32)}
+
+
+def _check_colors(shape: Sequence[int | None]) -> None:
+    if not shape or shape[-1] not in (3, None):
+        raise InvalidArgumentError(
+            message=f"input must have 3 channels but input only has {bracketed(shape)}"
+        )
+
+
+def _to_hsv(xp: Any, images: Array) -> Array:
+    red, green, blue = (images[..., i] for i in range(3))
+    value = images.max(axis=-1)
+    span = value - images.min(axis=-1)
+    positive = span > 0
+    safe = xp.where(positive, span, 1)
+    saturation = xp.where(value > 0, span / xp.where(value > 0, value, 1), 0)
+    hue = xp.where(
+        red == value,
+        (green - blue) / safe,
+        xp.where(green == value, (blue - red) / safe + 2, (red - green) / safe + 4),
+    )
+    hue = xp.where(positive, hue / 6, 0)
+    hue = xp.where(hue < 0, hue + 1, hue)
+    return xp.stack([hue, saturation, value], -1).astype(images.dtype, copy=False)
+
+
+def _to_rgb(xp: Any, images: Array) -> Array:
+    hue, saturation, value = (images[..., i] for i in range(3))
+    six = hue * 6
+    ramps = (xp.abs(six - 3) - 1, 2 - xp.abs(six - 2), 2 - xp.abs(six - 4))
+    colors = [((1 - saturation) + saturation * xp.clip(r, 0, 1)) * value for r in ramps]
+    return xp.stack(colors, -1).astype(images.dtype, copy=False)
+
+
+class _Conversion(Op):
+    inputs = "images: T"
+    outputs = "output: T"
+    attrs = _TYPE
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of the images."""
+        shape = node.shapes[0]
+        if shape is not None:
+            _check_colors(shape)
+        return [shape]
+
+
+@register
+class RGBToHSV(_Conversion):
+    """Hue in [0, 1), saturation and value of colours in [0, 1]."""
+
+    def compute(self, xp: Any, images: Array) -> Array:
+        """The other colours."""
+        _check_colors(images.shape)
+        return _to_hsv(xp, images)
+
+
+@register
+class HSVToRGB(_Conversion):
+    """The inverse of `RGBToHSV`."""
+
+    def compute(self, xp: Any, images: Array) -> Array:
+        """The other colours."""
+        _check_colors(images.shape)
+        return _to_rgb(xp, images)
+
+
+class _Adjustment(Op):
+    outputs = "output: T"
+    attrs = _TYPE
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of the images."""
+        shape = node.shapes[0]
+        if shape is not None and len(shape) < 3:
+            raise InvalidArgumentError(
+                message=f"Shape must be at least rank 3 but is rank {len(shape)}"
+            )
+        return [shape]
+
+
+@register
+class AdjustContrastv2(_Adjustment):
+    """(x - mean) · factor + mean, with the mean of each channel of each image."""
+
+    inputs = "images: T, contrast_factor: float32"
+
+    def compute(self, xp: Any, images: Array, factor: Array) -> Array:
+        """The images with other contrast."""
+        wide = images.astype(xp.float32)
+        mean = wide.mean(axis=(-3, -2), keepdims=True) if images.size else 0
+        return ((wide - mean) * factor + mean).astype(images.dtype, copy=False)
+
+
+@register
+class AdjustHue(_Adjustment):
+    """Hues moved round by `delta`."""
+
+    inputs = "images: T, delta: float32"
+
+    def compute(self, xp: Any, images: Array, delta: Array) -> Array:
+        """The images with other hues."""
+        _check_colors(images.shape)
+        hsv = _to_hsv(xp, images.astype(xp.float32))
+        hsv[..., 0] = (hsv[..., 0] + delta) % np.float32(1)
+        return _to_rgb(xp, hsv).astype(images.dtype, copy=False)
+
+
+@register
+class AdjustSaturation(_Adjustment):
+    """Saturations times `scale`, at most 1."""
+
+    inputs = "images: T, scale: float32"
+
+    def compute(self, xp: Any, images: Array, scale: Array) -> Array:
+        """The images with other saturations."""
+        _check_colors(images.shape)
+        hsv = _to_hsv(xp, images.astype(xp.float32))
+        hsv[..., 1] = xp.clip(hsv[..., 1] * scale, 0, 1)
+        return _to_rgb(xp, hsv).astype(images.dtype, copy=False)

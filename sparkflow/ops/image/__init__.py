@@ -1,0 +1,1 @@
+"""Functions on images, a module per family; `sparkflow.image` re-exports them."""

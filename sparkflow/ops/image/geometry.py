@@ -1,0 +1,408 @@
+"""Resizing, cropping, padding, turning and mirroring images.
+
+Images are [height, width, channels], or [batch, height, width, channels].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops import arrays, elementwise
+from sparkflow.ops.control_flow.cond import cond
+from sparkflow.ops.random import random_uniform
+from sparkflow.ops.spelling import either
+from sparkflow_runtime.dtypes import float32, int32
+
+
+class ResizeMethod:
+    """How `resize_images` computes pixels."""
+
+    BILINEAR = 0
+    NEAREST_NEIGHBOR = 1
+    BICUBIC = 2
+    AREA = 3
+
+
+def resize_bilinear(
+    images: Any,
+    size: Any,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """Images [batch, height, width, channels] in another size: means of four pixels, float32.
+
+    Args:
+        images: Real numbers.
+        size: [height, width] int32.
+        align_corners: Whether the corners' pixels stay where they are.
+        name: Name of the node.
+        half_pixel_centers: Whether pixels are meant to lie at half numbers.
+    """
+    result: Tensor = apply_op(
+        "ResizeBilinear",
+        images,
+        size,
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+        name=name,
+    )
+    return result
+
+
+def resize_nearest_neighbor(
+    images: Any,
+    size: Any,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """As `resize_bilinear`, each pixel one of the input's, of the same dtype."""
+    result: Tensor = apply_op(
+        "ResizeNearestNeighbor",
+        images,
+        size,
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+        name=name,
+    )
+    return result
+
+
+def resize_bicubic(
+    images: Any,
+    size: Any,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """As `resize_bilinear`, by cubic interpolation of sixteen pixels."""
+    result: Tensor = apply_op(
+        "ResizeBicubic",
+        images,
+        size,
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+        name=name,
+    )
+    return result
+
+
+def resize_area(
+    images: Any, size: Any, align_corners: bool = False, name: str | None = None
+) -> Tensor:
+    """As `resize_bilinear`, each pixel the mean of the area it covers; there is no gradient."""
+    result: Tensor = apply_op("ResizeArea", images, size, align_corners=align_corners, name=name)
+    return result
+
+
+def resize_images(
+    images: Any,
+    size: Any,
+    method: Any = ResizeMethod.BILINEAR,
+    align_corners: bool = False,
+    preserve_aspect_ratio: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Images in another size.
+
+    Args:
+        images: One image or a batch.
+        size: [height, width] int32.
+        method: One of `ResizeMethod`.
+        align_corners: Whether the corners' pixels stay where they are.
+        preserve_aspect_ratio: Take the largest size within `size` of the images' proportions.
+        name: Name of the scope.
+
+    Returns:
+        float32; of the images' dtype for `NEAREST_NEIGHBOR`, and where the size stays.
+
+    Raises:
+        ValueError: The rank is none of 3 and 4, the size is no vector of 2, or no such method.
+    """
+    graph = graph_of((images, size))
+    with graph.as_default(), graph.name_scope(name or "resize"):
+        given, single = _batched(images, "images")
+        wanted = convert_to_tensor(size, int32, name="size")
+        if not wanted.shape.is_compatible_with([2]):
+            raise ValueError("'size' must be a 1-D Tensor of 2 elements: new_height, new_width")
+        if preserve_aspect_ratio:
+            wanted = _within(given, wanted)
+        functions: dict[Any, Any] = {
+            ResizeMethod.BILINEAR: resize_bilinear,
+            ResizeMethod.NEAREST_NEIGHBOR: resize_nearest_neighbor,
+            ResizeMethod.BICUBIC: resize_bicubic,
+            ResizeMethod.AREA: resize_area,
+        }
+        known = constant_value(wanted)
+        here = given.shape.as_list()[1:3]
+        if known is not None and None not in here and known.tolist() == here:
+            return convert_to_tensor(images)
+        if method not in functions:
+            raise ValueError("Resize method is not implemented.")
+        result: Tensor = functions[method](given, wanted, align_corners=align_corners)
+        if known is not None:
+            result.set_shape([given.shape[0], *known.tolist(), given.shape[3]])
+        return arrays.squeeze(result, [0]) if single else result
+
+
+def _batched(images: Any, name: str) -> tuple[Tensor, bool]:
+    given = convert_to_tensor(images, name=name)
+    rank = given.shape.ndims
+    if rank is None:
+        raise ValueError(f"'{name}' contains no shape.")
+    if rank not in (3, 4):
+        raise ValueError(f"'{name}' must have either 3 or 4 dimensions.")
+    return (arrays.expand_dims(given, 0), True) if rank == 3 else (given, False)
+
+
+def _within(images: Tensor, wanted: Tensor) -> Tensor:
+    sizes = elementwise.cast(arrays.shape(images)[1:3], float32)
+    ratios = elementwise.cast(wanted, float32) / sizes
+    smallest = elementwise.minimum(ratios[0], ratios[1])
+    return elementwise.cast(elementwise.round(sizes * smallest), int32)
+
+
+def crop_to_bounding_box(
+    image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
+) -> Tensor:
+    """The part of an image, or of a batch, that begins at the offsets and has the sizes given.
+
+    Raises:
+        ValueError: It is not within the image.
+    """
+    graph = graph_of((image,))
+    with graph.as_default(), graph.name_scope("crop_to_bounding_box"):
+        given, single = _batched(image, "image")
+        _, height, width, _ = given.shape.as_list()
+        for name, value in (("offset_height", offset_height), ("offset_width", offset_width)):
+            if isinstance(value, int) and value < 0:
+                raise ValueError(f"{name} must be >= 0.")
+        for name, value in (("target_height", target_height), ("target_width", target_width)):
+            if isinstance(value, int) and value <= 0:
+                raise ValueError(f"{name} must be > 0.")
+        for offset, target, size, name in (
+            (offset_height, target_height, height, "height"),
+            (offset_width, target_width, width, "width"),
+        ):
+            known = all(isinstance(each, int) for each in (offset, target, size))
+            if known and offset + target > size:
+                raise ValueError(f"{name} must be >= target + offset.")
+        result = given[
+            :,
+            offset_height : offset_height + target_height,
+            offset_width : offset_width + target_width,
+            :,
+        ]
+        return arrays.squeeze(result, [0]) if single else result
+
+
+def pad_to_bounding_box(
+    image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
+) -> Tensor:
+    """An image, or a batch, with zeros around, so that it begins at the offsets in the target.
+
+    Raises:
+        ValueError: It does not fit.
+    """
+    graph = graph_of((image,))
+    with graph.as_default(), graph.name_scope("pad_to_bounding_box"):
+        given, single = _batched(image, "image")
+        _, height, width, _ = given.shape.as_list()
+        for name, value in (("offset_height", offset_height), ("offset_width", offset_width)):
+            if isinstance(value, int) and value < 0:
+                raise ValueError(f"{name} must be >= 0")
+        sizes = arrays.shape(given)
+        after = [
+            target - offset - (sizes[axis] if size is None else size)
+            for target, offset, size, axis in (
+                (target_height, offset_height, height, 1),
+                (target_width, offset_width, width, 2),
+            )
+        ]
+        for name, value in zip(("height", "width"), after, strict=True):
+            if isinstance(value, int) and value < 0:
+                raise ValueError(f"{name} must be <= target - offset")
+        pairs: Any = [[0, 0], [offset_height, after[0]], [offset_width, after[1]], [0, 0]]
+        if any(isinstance(each, Tensor) for pair in pairs for each in pair):
+            pairs = arrays.stack([arrays.stack(pair) for pair in pairs])
+        result = arrays.pad(given, pairs)
+        known = [each if isinstance(each, int) else None for each in (target_height, target_width)]
+        result.set_shape([given.shape[0], *known, given.shape[3]])
+        return arrays.squeeze(result, [0]) if single else result
+
+
+def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Tensor:
+    """An image, or a batch, cut down or padded with zeros evenly to the size asked for.
+
+    Raises:
+        ValueError: The size is not positive, or the rank none of 3 and 4.
+    """
+    graph = graph_of((image,))
+    with graph.as_default(), graph.name_scope("resize_image_with_crop_or_pad"):
+        given, single = _batched(image, "image")
+        if target_height <= 0 or target_width <= 0:
+            raise ValueError("target_height and target_width must be > 0.")
+        sizes = arrays.shape(given)
+        static = given.shape.as_list()
+        height, width = (sizes[i] if static[i] is None else static[i] for i in (1, 2))
+        cut, padded = [], []
+        for size, target in ((height, target_height), (width, target_width)):
+            if isinstance(size, int):
+                cut.append((max((size - target) // 2, 0), min(size, target)))
+                padded.append(max((target - size) // 2, 0))
+            else:
+                excess = elementwise.maximum((size - target) // 2, 0)
+                cut.append((excess, elementwise.minimum(size, target)))
+                padded.append(elementwise.maximum((target - size) // 2, 0))
+        (top, rows), (left, columns) = cut
+        cropped = given[:, top : top + rows, left : left + columns, :]
+        result = pad_to_bounding_box(cropped, *padded, target_height, target_width)
+        return arrays.squeeze(result, [0]) if single else result
+
+
+resize_with_crop_or_pad = resize_image_with_crop_or_pad
+
+
+def central_crop(image: Any, central_fraction: float) -> Tensor:
+    """The middle of an image, or of a batch, of the given share of its height and width.
+
+    Raises:
+        ValueError: The share is not in (0, 1].
+    """
+    if not 0.0 < central_fraction <= 1.0:
+        raise ValueError("central_fraction must be within (0, 1]")
+    given = convert_to_tensor(image, name="image")
+    if central_fraction == 1.0:
+        return given
+    graph = given.graph
+    with graph.as_default(), graph.name_scope("central_crop"):
+        batch, single = _batched(given, "image")
+        _, height, width, _ = batch.shape.as_list()
+        if height is None or width is None:
+            raise ValueError(f"The size of the image must be known, got {given.shape}")
+        top = int((height - height * central_fraction) / 2)
+        left = int((width - width * central_fraction) / 2)
+        result = batch[:, top : height - top, left : width - left, :]
+        return arrays.squeeze(result, [0]) if single else result
+
+
+def crop_and_resize(
+    image: Any,
+    boxes: Any,
+    box_ind: Any = None,
+    crop_size: Any = None,
+    method: str = "bilinear",
+    extrapolation_value: float = 0,
+    name: str | None = None,
+    box_indices: Any = None,
+) -> Tensor:
+    """The parts of images in boxes, each resized to `crop_size`.
+
+    Args:
+        image: [batch, height, width, depth].
+        boxes: [boxes, 4] float32: y1, x1, y2, x2 in parts of the size.
+        box_ind: [boxes] int32, the image of each box.
+        crop_size: [height, width] int32.
+        method: `bilinear` or `nearest`.
+        extrapolation_value: What lies outside of images.
+        name: Name of the node.
+        box_indices: The newer name of `box_ind`.
+
+    Returns:
+        [boxes, height, width, depth] float32.
+    """
+    result: Tensor = apply_op(
+        "CropAndResize",
+        image,
+        boxes,
+        either("box_indices", box_indices, "box_ind", box_ind),
+        crop_size,
+        method=method,
+        extrapolation_value=extrapolation_value,
+        name=name,
+    )
+    return result
+
+
+def flip_left_right(image: Any) -> Tensor:
+    """An image, or a batch, mirrored so that left is right."""
+    return _flipped(image, 1, "flip_left_right")
+
+
+def flip_up_down(image: Any) -> Tensor:
+    """An image, or a batch, upside down."""
+    return _flipped(image, 0, "flip_up_down")
+
+
+def _flipped(image: Any, axis: int, name: str) -> Tensor:
+    graph = graph_of((image,))
+    with graph.as_default(), graph.name_scope(name):
+        given = convert_to_tensor(image, name="image")
+        rank = given.shape.ndims
+        if rank not in (3, 4):
+            raise ValueError(f"'image' must have either 3 or 4 dimensions, got {given.shape}")
+        return arrays.reverse(given, [axis + rank - 3])
+
+
+def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
+    """An image mirrored, or each image of a batch, with a probability of one half."""
+    return _maybe_flipped(image, 1, seed, "random_flip_left_right")
+
+
+def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
+    """An image upside down, or each image of a batch, with a probability of one half."""
+    return _maybe_flipped(image, 0, seed, "random_flip_up_down")
+
+
+def _maybe_flipped(image: Any, axis: int, seed: int | None, name: str) -> Tensor:
+    graph = graph_of((image,))
+    with graph.as_default(), graph.name_scope(name):
+        given = convert_to_tensor(image, name="image")
+        rank = given.shape.ndims
+        if rank == 3:
+            chance = random_uniform([], 0, 1.0, seed=seed)
+            result: Tensor = cond(
+                chance < 0.5, lambda: arrays.reverse(given, [axis]), lambda: given
+            )
+            result.set_shape(given.shape)
+            return result
+        if rank != 4:
+            raise ValueError(f"'image' must have either 3 or 4 dimensions, got {given.shape}")
+        chances = random_uniform([arrays.shape(given)[0]], 0, 1.0, seed=seed)
+        flips = elementwise.cast(
+            elementwise.round(arrays.reshape(chances, [-1, 1, 1, 1])), given.dtype.base
+        )
+        one = np.ones((), given.dtype.base.as_numpy_dtype)
+        return flips * arrays.reverse(given, [axis + 1]) + (one - flips) * given
+
+
+def transpose_image(image: Any, name: str | None = None) -> Tensor:
+    """An image, or a batch, with rows as columns."""
+    graph = graph_of((image,))
+    with graph.as_default(), graph.name_scope(name or "transpose"):
+        given, single = _batched(image, "image")
+        result = arrays.transpose(given, [0, 2, 1, 3])
+        return arrays.squeeze(result, [0]) if single else result
+
+
+transpose = transpose_image
+
+
+def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
+    """An image, or a batch, turned `k` times by 90° against the clock."""
+    graph = graph_of((image,))
+    with graph.as_default(), graph.name_scope(name or "rot90"):
+        given, single = _batched(image, "image")
+        turned = {
+            0: lambda: given,
+            1: lambda: arrays.transpose(arrays.reverse(given, [2]), [0, 2, 1, 3]),
+            2: lambda: arrays.reverse(given, [1, 2]),
+            3: lambda: arrays.reverse(arrays.transpose(given, [0, 2, 1, 3]), [2]),
+        }[int(k) % 4]()
+        return arrays.squeeze(turned, [0]) if single else turned

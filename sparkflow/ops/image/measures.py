@@ -1,0 +1,136 @@
+"""Differences between images, and between neighbouring pixels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sparkflow.graph.scopes import convert_to_tensor, graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops import arrays, convolution, elementwise, reduction
+from sparkflow.ops.image.color import convert_image_dtype
+from sparkflow_runtime.dtypes import float32
+
+
+def total_variation(images: Any, name: str | None = None) -> Tensor:
+    """The sum of absolute differences of neighbouring pixels, per image of a batch.
+
+    Raises:
+        ValueError: The rank is none of 3 and 4.
+    """
+    graph = graph_of((images,))
+    with graph.as_default(), graph.name_scope(name or "total_variation"):
+        given = convert_to_tensor(images)
+        rank = given.shape.ndims
+        if rank not in (3, 4):
+            raise ValueError("'images' must be either 3 or 4-dimensional.")
+        axes = None if rank == 3 else [1, 2, 3]
+        rows = given[..., 1:, :, :] - given[..., :-1, :, :]
+        columns = given[..., :, 1:, :] - given[..., :, :-1, :]
+        return elementwise.add(
+            reduction.reduce_sum(elementwise.abs(rows), axes),
+            reduction.reduce_sum(elementwise.abs(columns), axes),
+        )
+
+
+def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
+    """Differences to the pixel below and to that on the right; 0 at the border.
+
+    Raises:
+        ValueError: Not [batch, height, width, channels].
+    """
+    given = convert_to_tensor(image)
+    if given.shape.ndims != 4:
+        raise ValueError(
+            f"image_gradients expects a 4D tensor [batch_size, h, w, d], not {given.shape}."
+        )
+    with given.graph.as_default():
+        rows = given[:, 1:, :, :] - given[:, :-1, :, :]
+        columns = given[:, :, 1:, :] - given[:, :, :-1, :]
+        below = arrays.pad(rows, [[0, 0], [0, 1], [0, 0], [0, 0]])
+        right = arrays.pad(columns, [[0, 0], [0, 0], [0, 1], [0, 0]])
+        below.set_shape(given.shape)
+        right.set_shape(given.shape)
+        return below, right
+
+
+def sobel_edges(image: Any) -> Tensor:
+    """[batch, height, width, channels, 2] Sobel's differences over rows and columns."""
+    given = convert_to_tensor(image)
+    with given.graph.as_default():
+        down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], np.float32)
+        kernels = np.stack([down, down.T], -1)[:, :, None, :]
+        channels = given.shape[-1].value
+        if channels is None:
+            raise ValueError(f"The number of channels must be known, got {given.shape}")
+        padded = arrays.pad(given, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="REFLECT")
+        edges = convolution.depthwise_conv2d_native(
+            padded, np.tile(kernels, (1, 1, channels, 1)), [1, 1, 1, 1], "VALID"
+        )
+        sizes = arrays.concat([arrays.shape(given), [2]], 0)
+        result = arrays.reshape(edges, sizes)
+        result.set_shape(given.shape.concatenate([2]))
+        return result
+
+
+def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
+    """The ratio of the largest value to the mean squared error of images, in decibel."""
+    graph = graph_of((a, b))
+    with graph.as_default(), graph.name_scope(name or "PSNR"):
+        peak = _peak(max_val, a)
+        first, second = (convert_image_dtype(each, float32) for each in (a, b))
+        error = reduction.reduce_mean(elementwise.squared_difference(first, second), [-3, -2, -1])
+        tens = np.float32(math.log(10))
+        signal = 20 * elementwise.log(peak) / tens
+        return elementwise.subtract(
+            signal, np.float32(10 / math.log(10)) * elementwise.log(error), name="psnr"
+        )
+
+
+def _peak(max_val: Any, image: Any) -> Tensor:
+    kind = convert_to_tensor(image).dtype.base
+    return convert_image_dtype(elementwise.cast(max_val, kind), float32)
+
+
+def ssim(
+    img1: Any,
+    img2: Any,
+    max_val: Any,
+    filter_size: int = 11,
+    filter_sigma: float = 1.5,
+    k1: float = 0.01,
+    k2: float = 0.03,
+) -> Tensor:
+    """The structural similarity of images (Wang et al. 2004), averaged over pixels and channels."""
+    graph = graph_of((img1, img2))
+    with graph.as_default(), graph.name_scope("SSIM"):
+        first = convert_to_tensor(img1, name="img1")
+        peak = _peak(max_val, first)
+        x, y = (convert_image_dtype(each, float32) for each in (first, img2))
+        channels = x.shape[-1].value
+        if channels is None:
+            raise ValueError(f"The number of channels must be known, got {x.shape}")
+        places = np.arange(filter_size, dtype=np.float64) - (filter_size - 1) / 2
+        bell = np.exp(-(places**2) / (2 * filter_sigma**2))
+        window = np.outer(bell, bell) / bell.sum() ** 2
+        kernel = np.tile(window[:, :, None, None], (1, 1, channels, 1)).astype(np.float32)
+
+        def blurred(values: Tensor) -> Tensor:
+            shape = arrays.shape(values)
+            flat = arrays.reshape(values, arrays.concat([[-1], shape[-3:]], 0))
+            flat.set_shape([None, *values.shape.as_list()[-3:]])
+            means = convolution.depthwise_conv2d_native(flat, kernel, [1, 1, 1, 1], "VALID")
+            return arrays.reshape(means, arrays.concat([shape[:-3], arrays.shape(means)[1:]], 0))
+
+        c1, c2 = (k1 * peak) ** 2, (k2 * peak) ** 2
+        mean_x, mean_y = blurred(x), blurred(y)
+        product = mean_x * mean_y * 2.0
+        squares = elementwise.square(mean_x) + elementwise.square(mean_y)
+        luminance = (product + c1) / (squares + c1)
+        crossed = blurred(x * y) * 2.0
+        summed = blurred(elementwise.square(x) + elementwise.square(y))
+        structure = (crossed - product + c2) / (summed - squares + c2)
+        values = reduction.reduce_mean(luminance * structure, [-3, -2])
+        return reduction.reduce_mean(values, [-1])
