@@ -233,13 +233,21 @@ class CoordinatedSession(WrappedSession):
         except PREEMPTION_ERRORS:
             raise
         except Exception as error:
-            try:
-                self._coord.raise_requested_exception()
-            except PREEMPTION_ERRORS:
-                raise
-            except Exception:
-                raise error from None
+            lost = self._loss_in_a_thread()
+            if lost is not None:
+                raise lost from error
             raise
+
+    def _loss_in_a_thread(self) -> Exception | None:
+        """The loss of a task that a thread reported, if one did."""
+        try:
+            self._coord.raise_requested_exception()
+        except PREEMPTION_ERRORS as error:
+            return error
+        except Exception as error:
+            # `close` raises it; what the run itself raised comes first.
+            logging.debug("A thread failed too: %s", error)
+        return None
 
 
 class HookedSession(WrappedSession):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow.train import session_manager
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 DEADLINE_S = 60
@@ -333,6 +334,43 @@ def test_waiting_for_a_session_has_a_limit():
     assert not restored
     with pytest.raises(ValueError, match="must also pass a ready_op"):
         tf.train.SessionManager(ready_for_local_init_op=tf.no_op())
+
+
+def test_tasks_that_are_not_up_yet_are_waited_for(monkeypatch):
+    w = tf.get_variable("w", [], initializer=tf.constant_initializer(2.0))
+    missing = [1, 2]
+
+    def open_session(*args, **kwargs):
+        if missing:
+            raise tf.errors.UnavailableError(None, None, f"task {missing.pop()} is not up")
+        return tf.Session(*args, **kwargs)
+
+    monkeypatch.setattr(session_manager, "Session", open_session)
+    manager = tf.train.SessionManager(ready_op=tf.report_uninitialized_variables())
+    with manager.prepare_session("", init_op=w.initializer) as session:
+        assert session.run(w) == 2
+    missing.append(3)
+    with pytest.raises(tf.errors.UnavailableError, match="task 3"):
+        manager.prepare_session("", init_op=w.initializer, max_wait_secs=0)
+
+
+def test_a_task_lost_by_a_thread_makes_a_new_session():
+    """The run's own error is only what follows from the loss."""
+    _, add = counter()
+    coords = []
+
+    class Loses(tf.train.SessionRunHook):
+        def after_create_session(self, session, coord):
+            coords.append(coord)
+
+        def before_run(self, run_context):
+            if len(coords) == 1:
+                coords[0].request_stop(tf.errors.UnavailableError(None, None, "lost"))
+                raise ValueError("what followed")
+
+    with tf.train.MonitoredSession(hooks=[Loses()]) as session:
+        assert session.run(add) == 1
+    assert len(coords) == 2
 
 
 def test_values_in_a_restored_session(tmp_path):
