@@ -287,7 +287,8 @@ class Orthogonal(Initializer):
         q = q * apply_op("Sign", diagonal)  # makes the distribution uniform
         if rows < columns:
             q = arrays.transpose(q)
-        return arrays.reshape(q, sizes) * constants.constant(self.gain, dtype)
+        result: Tensor = arrays.reshape(q, sizes) * constants.constant(self.gain, dtype)
+        return result
 
 
 class Identity(Initializer):
@@ -312,7 +313,7 @@ class Identity(Initializer):
         if len(full) != 2:
             raise ValueError("Identity matrix initializer can only be used for 2D matrices.")
         kind = self.dtype if dtype is None else as_dtype(dtype).base
-        matrix = np.eye(*map(int, full)) * self.gain
+        matrix = np.eye(int(full[0]), int(full[1])) * self.gain
         if partition_info is not None:
             top, left = partition_info.var_offset
             rows, columns = (int(each) for each in shape)

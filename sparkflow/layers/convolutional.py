@@ -111,7 +111,7 @@ class Convolution(Layer):
             raise ValueError("The channel dimension of the inputs should be defined. Found `None`.")
         axis = 1 if self.data_format == "channels_first" else -1
         self.input_spec = InputSpec(ndim=self.rank + 2, axes={axis: channels})
-        return channels
+        return int(channels)
 
     def add_bias(self) -> None:
         """Makes `bias` where one is wanted."""

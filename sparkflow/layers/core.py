@@ -122,7 +122,8 @@ class Dense(Layer):
                 "The innermost dimension of input_shape must be defined, but saw: "
                 f"{tuple(shape.as_list())}"
             )
-        return shape[:-1].concatenate(self.units)
+        result: TensorShape = shape[:-1].concatenate(self.units)
+        return result
 
 
 class Dropout(Layer):

@@ -133,7 +133,7 @@ class BatchNormalization(Layer):
             raise ValueError(f"Input has undefined `axis` dimension. Input shape: {shape}")
         self.input_spec = InputSpec(ndim=rank, axes=sizes)
         if len(axes) == 1:
-            params: list[int] = [sizes[axes[0]]]  # type: ignore[list-item]  # checked above
+            params: list[int] = [sizes[axes[0]]]
         else:
             params = [sizes.get(axis, 1) or 1 for axis in range(rank)]
         kind = float32 if self._dtype in (float16, bfloat16) else self._dtype
@@ -172,7 +172,7 @@ class BatchNormalization(Layer):
 
     def _in_groups(self, inputs: Tensor, training: Any) -> Tensor:
         shape = arrays.shape(inputs)
-        sizes = [-1, self.virtual_batch_size, *(shape[i] for i in range(1, inputs.shape.ndims))]
+        sizes = [-1, self.virtual_batch_size, *(shape[i] for i in range(1, len(inputs.shape)))]
         grouped = arrays.reshape(inputs, arrays.stack(sizes))
         grouped.set_shape([None, self.virtual_batch_size, *inputs.shape.as_list()[1:]])
         outputs = self._composed(grouped, training, groups=1)
@@ -208,7 +208,8 @@ class BatchNormalization(Layer):
         if known_flag(training) is not False:
             self._move(self.moving_mean, mean, training, inputs)
             self._move(self.moving_variance, variance, training, inputs)
-        return output
+        result: Tensor = output
+        return result
 
     def _composed(self, inputs: Tensor, training: Any, groups: int = 0) -> Tensor:
         rank = inputs.shape.ndims
@@ -246,8 +247,12 @@ class BatchNormalization(Layer):
             self._move(self.moving_mean, new_mean, training, inputs)
             self._move(self.moving_variance, new_variance, training, inputs)
         kind = inputs.dtype.base
-        parts = (spread(_cast(each, kind)) for each in (mean, variance, offset, scale))
-        outputs = normalization.batch_normalization(inputs, *parts, self.epsilon)
+        mean, variance, offset, scale = (
+            spread(_cast(each, kind)) for each in (mean, variance, offset, scale)
+        )
+        outputs = normalization.batch_normalization(
+            inputs, mean, variance, offset, scale, self.epsilon
+        )
         outputs.set_shape(inputs.shape)
         return outputs
 

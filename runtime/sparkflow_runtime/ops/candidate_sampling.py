@@ -96,8 +96,8 @@ class Distribution:
         """How often each of `classes` is expected among samples that took `tries` draws."""
         chances = self.probabilities[classes]
         if tries == count:
-            return (chances * count).astype(np.float32)
-        return (-np.expm1(tries * np.log1p(-chances))).astype(np.float32)
+            return np.asarray(chances * count, np.float32)
+        return np.asarray(-np.expm1(tries * np.log1p(-chances)), np.float32)
 
 
 class _Sampler(Op):

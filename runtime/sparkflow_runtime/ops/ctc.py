@@ -266,7 +266,7 @@ def _beams(log_y: HostArray, width: int) -> list[tuple[tuple[int, ...], float]]:
                 start = in_blank if prefix and label == prefix[-1] else total
                 if start > -np.inf:
                     add((*prefix, label), 1, start + row[label])
-        ranked = sorted(following.items(), key=lambda item: -np.logaddexp(*item[1]))
+        ranked = sorted(following.items(), key=lambda item: -np.logaddexp(item[1][0], item[1][1]))
         beams = {prefix: (ends[0], ends[1]) for prefix, ends in ranked[:width]}
     return [(prefix, float(np.logaddexp(*ends))) for prefix, ends in beams.items()]
 

@@ -40,7 +40,7 @@ _JPEG: dict[str, Attr] = {
 }
 
 
-def _opened(contents: Array, formats: Sequence[str] | None = None) -> Image.Image:
+def _opened(contents: Array, formats: tuple[str, ...] | None = None) -> Image.Image:
     data = contents.item() if isinstance(contents, np.ndarray) else contents
     try:
         with warnings.catch_warnings():

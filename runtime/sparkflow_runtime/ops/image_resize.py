@@ -21,6 +21,8 @@ from sparkflow_runtime.ops.static import bracketed, constant_vector, vector
 from sparkflow_runtime.shapes import Shape
 
 HostArray = np.ndarray[Any, Any]
+Weights = Callable[[int, int, bool, bool], HostArray]
+"""From input size, output size and the two modes to a matrix [output, input]."""
 
 _MODES = {"align_corners": bool_attr(False), "half_pixel_centers": bool_attr(False)}
 _CUBIC_STEPS = 1024
@@ -154,7 +156,7 @@ class _Smooth(_Resize):
 
     outputs = "resized_images: float32"
     attrs = {"T": type_attr(REAL), **_MODES}
-    weights: ClassVar[Callable[[int, int, bool, bool], HostArray]]
+    weights: ClassVar[Weights]
     backward: ClassVar[str]
 
     def compute(
@@ -191,7 +193,7 @@ class _SmoothGrad(Op):
     inputs = "grads: float32, original_image: T"
     outputs = "output: T"
     attrs = {"T": type_attr(FLOATING), **_MODES}
-    weights: ClassVar[Callable[[int, int, bool, bool], HostArray]]
+    weights: ClassVar[Weights]
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of the images."""
@@ -219,7 +221,7 @@ class _SmoothGrad(Op):
 class ResizeBilinear(_Smooth):
     """Each pixel a mean of the four around its place."""
 
-    weights = staticmethod(_linear)
+    weights: ClassVar[Weights] = staticmethod(_linear)
     backward = "ResizeBilinearGrad"
 
 
@@ -227,7 +229,7 @@ class ResizeBilinear(_Smooth):
 class ResizeBicubic(_Smooth):
     """Each pixel a cubic interpolation of the sixteen around its place."""
 
-    weights = staticmethod(_cubic)
+    weights: ClassVar[Weights] = staticmethod(_cubic)
     backward = "ResizeBicubicGrad"
 
 
@@ -235,14 +237,14 @@ class ResizeBicubic(_Smooth):
 class ResizeBilinearGrad(_SmoothGrad):
     """The gradient of `ResizeBilinear`."""
 
-    weights = staticmethod(_linear)
+    weights: ClassVar[Weights] = staticmethod(_linear)
 
 
 @register
 class ResizeBicubicGrad(_SmoothGrad):
     """The gradient of `ResizeBicubic`."""
 
-    weights = staticmethod(_cubic)
+    weights: ClassVar[Weights] = staticmethod(_cubic)
 
 
 @register
@@ -298,7 +300,10 @@ class ResizeNearestNeighbor(_Resize):
             size: Any = np.array(shape[1:3], np.int32)
         else:
             size = g.StridedSlice(
-                g.Shape(op.inputs[0]), np.int32([1]), np.int32([3]), np.int32([1])
+                g.Shape(op.inputs[0]),
+                np.array([1], np.int32),
+                np.array([3], np.int32),
+                np.array([1], np.int32),
             )
         attrs = {name: op.get_attr(name) for name in _MODES}
         return g.ResizeNearestNeighborGrad(dy, size, **attrs), None

@@ -75,18 +75,39 @@ class _Extract(Op):
         filters = g.const(np.eye(count, dtype=kind.as_numpy_dtype).reshape(*sizes, 1, count), kind)
         # [batch, ..., window · channels] as [batch · channels, ..., window]
         shape = shape_tensor(g, images)
-        channels = g.StridedSlice(shape, np.int32([-1]), np.int32([0]), np.int32([1]), end_mask=1)
-        batch = g.StridedSlice(shape, np.int32([0]), np.int32([1]), np.int32([1]))
-        inner = g.StridedSlice(shape, np.int32([1]), np.int32([-1]), np.int32([1]))
+        channels = g.StridedSlice(
+            shape,
+            np.array([-1], np.int32),
+            np.array([0], np.int32),
+            np.array([1], np.int32),
+            end_mask=1,
+        )
+        batch = g.StridedSlice(
+            shape, np.array([0], np.int32), np.array([1], np.int32), np.array([1], np.int32)
+        )
+        inner = g.StridedSlice(
+            shape, np.array([1], np.int32), np.array([-1], np.int32), np.array([1], np.int32)
+        )
         zero = g.const(np.int32(0), int32)
-        outer = g.StridedSlice(shape_tensor(g, dy), np.int32([0]), np.int32([-1]), np.int32([1]))
-        each = g.const(np.int32([count]), int32)
+        outer = g.StridedSlice(
+            shape_tensor(g, dy),
+            np.array([0], np.int32),
+            np.array([-1], np.int32),
+            np.array([1], np.int32),
+        )
+        each = g.const(np.array([count], np.int32), int32)
         split = g.Reshape(dy, g.ConcatV2([outer, each, channels], zero))
-        by_channel = g.Transpose(split, np.int32([0, rank, *range(1, rank)]))
+        by_channel = g.Transpose(split, np.array([0, rank, *range(1, rank)], np.int32))
         flat = g.Mul(batch, channels)
-        counts = g.StridedSlice(outer, np.int32([1]), np.int32([0]), np.int32([1]), end_mask=1)
+        counts = g.StridedSlice(
+            outer,
+            np.array([1], np.int32),
+            np.array([0], np.int32),
+            np.array([1], np.int32),
+            end_mask=1,
+        )
         windows = g.Reshape(by_channel, g.ConcatV2([flat, counts, each], zero))
-        one = g.const(np.int32([1]), int32)
+        one = g.const(np.array([1], np.int32), int32)
         target = g.ConcatV2([flat, inner, one], zero)
         attrs: dict[str, Any] = {
             "strides": op.get_attr("strides"),
@@ -96,7 +117,7 @@ class _Extract(Op):
             attrs["dilations"] = op.get_attr("rates")
         back = getattr(g, self.backprop)(target, filters, windows, **attrs)
         parted = g.Reshape(back, g.ConcatV2([batch, channels, inner], zero))
-        return (g.Transpose(parted, np.int32([0, *range(2, rank), 1])),)
+        return (g.Transpose(parted, np.array([0, *range(2, rank), 1], np.int32)),)
 
 
 @register

@@ -182,7 +182,7 @@ def flat_places(xp: Any, windows: Windows, place: Sequence[int], shape: Sequence
     A place in the padding has an index that means nothing.
     """
     *dims, channels = shape[1:]
-    flat = np.zeros((), np.int64)
+    flat: Any = np.zeros((), np.int64)
     for window, offset, dim in zip(windows, place, dims, strict=True):
         at = np.arange(window.count) * window.stride - window.before + offset * window.dilation
         flat = np.add.outer(flat * dim, at) if flat.ndim else at.astype(np.int64)

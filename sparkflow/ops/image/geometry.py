@@ -250,8 +250,10 @@ def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: 
             raise ValueError("target_height and target_width must be > 0.")
         sizes = arrays.shape(given)
         static = given.shape.as_list()
-        height, width = (sizes[i] if static[i] is None else static[i] for i in (1, 2))
-        cut, padded = [], []
+        height: Any = sizes[1] if static[1] is None else static[1]
+        width: Any = sizes[2] if static[2] is None else static[2]
+        cut: list[Any] = []
+        padded: list[Any] = []
         for size, target in ((height, target_height), (width, target_width)):
             if isinstance(size, int):
                 cut.append((max((size - target) // 2, 0), min(size, target)))
@@ -262,7 +264,7 @@ def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: 
                 padded.append(elementwise.maximum((target - size) // 2, 0))
         (top, rows), (left, columns) = cut
         cropped = given[:, top : top + rows, left : left + columns, :]
-        result = pad_to_bounding_box(cropped, *padded, target_height, target_width)
+        result = pad_to_bounding_box(cropped, padded[0], padded[1], target_height, target_width)
         return arrays.squeeze(result, [0]) if single else result
 
 
@@ -379,7 +381,8 @@ def _maybe_flipped(image: Any, axis: int, seed: int | None, name: str) -> Tensor
             elementwise.round(arrays.reshape(chances, [-1, 1, 1, 1])), given.dtype.base
         )
         one = np.ones((), given.dtype.base.as_numpy_dtype)
-        return flips * arrays.reverse(given, [axis + 1]) + (one - flips) * given
+        mixed: Tensor = flips * arrays.reverse(given, [axis + 1]) + (one - flips) * given
+        return mixed
 
 
 def transpose_image(image: Any, name: str | None = None) -> Tensor:
