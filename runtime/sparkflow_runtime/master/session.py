@@ -12,7 +12,6 @@ from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import (
     AlreadyExistsError,
     CancelledError,
-    FailedPreconditionError,
     InvalidArgumentError,
     OpError,
 )
@@ -199,7 +198,7 @@ class MasterSession:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise FailedPreconditionError(message="Session has been closed.")
+            raise CancelledError(message="Session has been closed.")
 
 
 def _request(feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Request:
