@@ -6,7 +6,6 @@ from typing import Any
 
 from sparkflow.eager.context import EagerGraph
 from sparkflow.graph.graph import default_graphs
-from sparkflow.graph.scopes import get_default_graph
 
 
 def executing_eagerly() -> bool:
@@ -30,10 +29,9 @@ def enable_eager_execution(
     """
     if default_graphs.fallback is not None:
         return
-    if not default_graphs.is_empty:
-        if get_default_graph().version:
-            raise ValueError("tf.enable_eager_execution must be called at program startup.")
-        default_graphs.clear()
+    implicit = default_graphs.implicit
+    if not default_graphs.is_empty or (implicit is not None and implicit.version):
+        raise ValueError("tf.enable_eager_execution must be called at program startup.")
     default_graphs.fallback = EagerGraph()
 
 

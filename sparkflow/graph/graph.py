@@ -41,9 +41,14 @@ class _DefaultGraphs(default_stack.DefaultStack["Graph"]):
 
     Attributes:
         fallback: What all threads use that made no graph the default; for eager execution.
+        implicit: The graph this thread got without making one the default, None before.
     """
 
     fallback: Graph | None = None
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.implicit: Graph | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "fallback":

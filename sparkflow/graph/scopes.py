@@ -18,10 +18,11 @@ from sparkflow_runtime.dtypes import DType, as_dtype
 def get_default_graph() -> Graph:
     """The innermost graph made default in this thread; one made on first use when there is none."""
     graph = default_graphs.top() or default_graphs.fallback
-    if graph is None:
-        graph = Graph()
-        default_graphs.push(graph)
-    return graph
+    if graph is not None:
+        return graph
+    if default_graphs.implicit is None:
+        default_graphs.implicit = Graph()
+    return default_graphs.implicit
 
 
 def reset_default_graph() -> None:
@@ -30,12 +31,12 @@ def reset_default_graph() -> None:
     Raises:
         AssertionError: A `with graph.as_default()` block is open.
     """
-    outermost = default_graphs.top()
-    if outermost is not None:
-        default_graphs.remove(outermost)
-        if not default_graphs.is_empty:
-            default_graphs.push(outermost)
-            raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs.")
+    if not default_graphs.is_empty:
+        raise AssertionError(
+            "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared "
+            "graph, exit the nesting and create a new graph."
+        )
+    default_graphs.implicit = None
 
 
 def get_default_session() -> Any:

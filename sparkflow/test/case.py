@@ -323,11 +323,14 @@ class TestCase(ArrayAssertions, absltest.TestCase):
             outer.append(graph)
         if self._outer_graphs is None:
             self._outer_graphs = outer[::-1]
+            self._outer_implicit = default_graphs.implicit
+        default_graphs.implicit = None
 
     def _give_default_graphs_back(self) -> None:
         outer, self._outer_graphs = self._outer_graphs, None
         if outer is not None:
             default_graphs.clear()
+            default_graphs.implicit = self._outer_implicit
             for graph in outer:
                 default_graphs.push(graph)
 

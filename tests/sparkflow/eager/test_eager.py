@@ -15,14 +15,13 @@ def eager():
     """Eager execution for one test; the default graph is as it was afterwards."""
     from sparkflow.graph.graph import default_graphs
 
-    kept = list(default_graphs._items)
-    default_graphs.clear()
+    kept, default_graphs.implicit = default_graphs.implicit, None
     tf.enable_eager_execution()
     try:
         yield
     finally:
         tf.disable_eager_execution()
-        default_graphs._items.extend(kept)
+        default_graphs.implicit = kept
 
 
 def test_functions_return_values():
