@@ -243,4 +243,4 @@ def ctc_unique_labels(labels: Any, name: str | None = None) -> tuple[Tensor, Ten
         slots = arrays.one_hot(rank, width, dtype=int32) * arrays.expand_dims(fresh, 2)
         wide = elementwise.cast(arrays.expand_dims(rows, 2), int32)
         unique = reduction.reduce_sum(slots * wide, 1)
-        return elementwise.cast(unique, rows.dtype.base), elementwise.cast(places, int64)
+        return elementwise.cast(unique, int64), places

@@ -62,7 +62,8 @@ def _clipped(rows: Tensor, ids: Tensor, max_norm: float | None) -> Tensor:
         axes: Any = list(range(len(ids._shape), len(rows._shape)))
     else:
         axes = constants.range(arrays.rank(ids), arrays.rank(rows))
-    return clip_by_norm(rows, max_norm, axes)
+    clipped: Tensor = clip_by_norm(rows, max_norm, axes)
+    return clipped
 
 
 def _from_shards(tables: list[Any], ids: Tensor, strategy: str, max_norm: float | None) -> Tensor:

@@ -108,7 +108,7 @@ def _nearest(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
         found = np.floor(places * scale + np.float32(0.5))
     else:
         found = np.floor(places * scale)
-    return np.clip(found, 0, size - 1).astype(np.int64)
+    return np.asarray(np.clip(found, 0, size - 1), np.int64)
 
 
 def _applied(xp: Any, images: Array, rows: HostArray, columns: HostArray) -> Array:
