@@ -176,7 +176,7 @@ def test_what_arrays_refuse():
             tf.tensordot(X, Y, [[0], [0, 1]])
         with pytest.raises(ValueError, match="'ord' must be"):
             tf.norm(X, ord=-1)
-        with pytest.raises(ValueError, match="Expected 1, 2 or 4 sizes"):
+        with pytest.raises(ValueError, match="should be of length 1, 2 or 4"):
             tf.nn.max_pool(tf.zeros([1, 4, 4, 1]), [1, 2, 2], 1, "SAME")
 
 
