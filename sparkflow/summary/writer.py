@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, ClassVar
 
 from sparkflow.graph.graph import Graph
+from sparkflow.graph.meta_graph import make_meta_graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.summary.queue_writer import QueuedEventWriter
 from sparkflow_runtime.protos.config_pb2 import RunMetadata
@@ -60,7 +61,7 @@ class FileWriter:
         if graph is not None or graph_def is not None:
             self.add_graph(graph, graph_def=graph_def)
             if isinstance(graph, Graph):
-                self.add_meta_graph(_meta_graph(graph))
+                self.add_meta_graph(make_meta_graph(graph))
 
     def _open(self) -> None:
         self._writer = QueuedEventWriter(*self._settings)
@@ -244,8 +245,3 @@ class FileWriterCache:
             if logdir not in FileWriterCache._cache:
                 FileWriterCache._cache[logdir] = FileWriter(logdir, graph=get_default_graph())
             return FileWriterCache._cache[logdir]
-
-
-def _meta_graph(graph: Graph) -> MetaGraphDef:
-    meta_graph = MetaGraphDef(graph_def=graph.as_graph_def(add_shapes=True))
-    return meta_graph
