@@ -409,3 +409,32 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
             3: lambda: arrays.reverse(arrays.transpose(given, [0, 2, 1, 3]), [2]),
         }[int(k) % 4]()
         return arrays.squeeze(turned, [0]) if single else turned
+
+
+def resize_image_with_pad(
+    image: Any,
+    target_height: int,
+    target_width: int,
+    method: Any = ResizeMethod.BILINEAR,
+    align_corners: bool = False,
+) -> Tensor:
+    """An image, or a batch, as large as fits into the target in its proportions, zeros around.
+
+    Raises:
+        ValueError: The size is not positive or not known, or the rank none of 3 and 4.
+    """
+    graph = graph_of((image,))
+    with graph.as_default(), graph.name_scope("resize_image_with_pad"):
+        given, single = _batched(image, "image")
+        if target_height <= 0 or target_width <= 0:
+            raise ValueError("target_height and target_width must be > 0.")
+        _, height, width, _ = given.shape.as_list()
+        if height is None or width is None:
+            raise ValueError(f"The size of the image must be known, got {given.shape}")
+        ratio = max(width / target_width, height / target_height)
+        rows, columns = int(height / ratio), int(width / ratio)
+        resized = resize_images(given, [rows, columns], method, align_corners)
+        top = max(0, int((target_height - height / ratio) / 2))
+        left = max(0, int((target_width - width / ratio) / 2))
+        result = pad_to_bounding_box(resized, top, left, target_height, target_width)
+        return arrays.squeeze(result, [0]) if single else result
