@@ -1,6 +1,6 @@
 """`tf.image`."""
 
-# ruff: noqa: E501  (a case is one line)
+
 
 PREAMBLE = """
 r = np.random.RandomState(0)

@@ -1,6 +1,6 @@
 """Convolutions, poolings and other windows."""
 
-# ruff: noqa: E501  (a case is one line)
+
 
 PREAMBLE = """
 r = np.random.RandomState(0)

@@ -1,6 +1,6 @@
 """`tf.losses`, moments, normalisation and what else of `tf.nn` needs no windows."""
 
-# ruff: noqa: E501  (a case is one line)
+
 
 PREAMBLE = """
 r = np.random.RandomState(0)

@@ -1,6 +1,6 @@
 """Connectionist temporal classification and embeddings of sparse ids."""
 
-# ruff: noqa: E501  (a case is one line)
+
 
 PREAMBLE = """
 r = np.random.RandomState(0)
