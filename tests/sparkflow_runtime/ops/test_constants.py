@@ -44,7 +44,7 @@ def test_placeholder_must_be_fed(shape, expected):
     with pytest.raises(InvalidArgumentError) as error:
         kernel()
     assert error.value.message == (
-        f"You must feed a value for placeholder tensor 'x' with dtype float32{expected}"
+        f"You must feed a value for placeholder tensor 'x' with dtype float{expected}"
     )
 
 

@@ -84,6 +84,22 @@ def test_sums_of_lists_leave_out_what_is_not_set():
     assert add({(0, "a"): 1.0}, {(0, "a"): 2.0, (1, "a"): 3.0}) == {(0, "a"): 3.0, (1, "a"): 3.0}
 
 
+def test_gradients_of_pushing_and_popping():
+    import sparkflow as tf
+
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        x, y = tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])
+        attrs = {"element_dtype": tf.float32}
+        handle = graph.apply("EmptyTensorList", ([2], -1), attrs)
+        for value in (x, y * x):
+            handle = graph.apply("TensorListPushBack", (handle, value), attrs)
+        rest, last = graph.apply("TensorListPopBack", (handle, [2]), attrs)
+        first = graph.apply("TensorListGetItem", (rest, 0, [2]), attrs)
+        total = tf.reduce_sum(first * first + last * 5.0)
+        found = session.run(tf.gradients(total, [x, y]))
+    assert [each.tolist() for each in found] == [[17.0, 24.0], [5.0, 10.0]]
+
+
 def _float():
     from sparkflow_runtime.dtypes import float32
 

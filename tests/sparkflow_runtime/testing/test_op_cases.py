@@ -114,7 +114,12 @@ def test_failures_must_be_refused_in_the_exact_words():
 
 def test_rows_run_with_every_dtype_the_op_allows():
     case = OpCase("Erf", [X], expected=np.tanh)
-    assert case.run_dtypes() == [dtypes.float32, dtypes.float64, dtypes.float16]
+    assert case.run_dtypes() == [
+        dtypes.float32,
+        dtypes.float64,
+        dtypes.bfloat16,
+        dtypes.float16,
+    ]
     assert OpCase("Erf", [X], expected=X).run_dtypes() == [None]
     assert OpCase("LogicalNot", [X > 0], expected=np.invert).run_dtypes() == [None]
 
