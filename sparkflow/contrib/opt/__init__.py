@@ -5,6 +5,10 @@ from sparkflow.train.adam_variants import (
     LazyAdamOptimizer,
     NadamOptimizer,
 )
+from sparkflow.train.sign_optimizers import (
+    AddSignOptimizer,
+    PowerSignOptimizer,
+)
 from sparkflow.train.weight_decay import (
     AdamWOptimizer,
     DecoupledWeightDecayExtension,
@@ -15,9 +19,11 @@ from sparkflow.train.weight_decay import (
 __all__ = [
     "AdaMaxOptimizer",
     "AdamWOptimizer",
+    "AddSignOptimizer",
     "DecoupledWeightDecayExtension",
     "LazyAdamOptimizer",
     "MomentumWOptimizer",
     "NadamOptimizer",
+    "PowerSignOptimizer",
     "extend_with_decoupled_weight_decay",
 ]

@@ -62,6 +62,20 @@ def ada_max(w, g, s, rows):
     w[rows] -= RATE / (1 - 0.9 ** s["t"]) * m[rows] / (v[rows] + EPSILON)
 
 
+def signs(w, g, s, rows):
+    m = s.setdefault("m", np.zeros_like(w))
+    m[:] = 0.9 * m + 0.1 * g
+    return (np.sign(g) * np.sign(m))[rows]
+
+
+def add_sign(w, g, s, rows):
+    w[rows] -= RATE * (1.5 + 0.5 * signs(w, g, s, rows)) * g[rows]
+
+
+def power_sign(w, g, s, rows):
+    w[rows] -= RATE * 1.2 ** signs(w, g, s, rows) * g[rows]
+
+
 EXTENDED = opt.extend_with_decoupled_weight_decay(tf.train.MomentumOptimizer)
 OPTIMIZERS = {
     "adam_w": (lambda: opt.AdamWOptimizer(DECAY, RATE), adam_w),
@@ -69,6 +83,11 @@ OPTIMIZERS = {
     "extended": (lambda: EXTENDED(DECAY, RATE, 0.9), momentum_w),
     "lazy": (lambda: opt.LazyAdamOptimizer(RATE), lazy),
     "nadam": (lambda: opt.NadamOptimizer(RATE), nadam),
+    "add_sign": (
+        lambda: opt.AddSignOptimizer(RATE, 1.5, sign_decay_fn=lambda step: 0.5),
+        add_sign,
+    ),
+    "power_sign": (lambda: opt.PowerSignOptimizer(RATE, 1.2), power_sign),
     "ada_max": (lambda: opt.AdaMaxOptimizer(RATE), ada_max),
 }
 

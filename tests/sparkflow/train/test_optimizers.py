@@ -178,8 +178,8 @@ def test_wrong_uses_are_named():
     w = tf.Variable(1.0, name="w")
     with pytest.raises(ValueError, match=r"No gradients provided for any variable.*'w:0'"):
         optimizer.minimize(tf.constant(1.0))
+    read = w.value()
     with pytest.raises(NotImplementedError, match=r"update a Tensor"):
-        read = w.value()
         optimizer.minimize(read * 2.0, var_list=[read])
     with pytest.raises(TypeError, match="Argument is not a variable or tensor: 7"):
         optimizer.minimize(w * 2.0, var_list=[7])
