@@ -31,6 +31,8 @@ SCATTERS_ND = {
     "ResourceScatterNdUpdate": lambda old, new: new,
     "ResourceScatterNdAdd": np.add,
     "ResourceScatterNdSub": np.subtract,
+    "ResourceScatterNdMin": np.minimum,
+    "ResourceScatterNdMax": np.maximum,
 }
 
 
