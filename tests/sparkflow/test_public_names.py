@@ -31,6 +31,7 @@ NAMESPACES = [
     "lookup",
     "manip",
     "math",
+    "metrics",
     "nn",
     "profiler",
     "python_io",

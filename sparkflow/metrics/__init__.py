@@ -1,0 +1,81 @@
+"""`tf.metrics`: metrics that stream over batches, pairs of a value and an update operation."""
+
+from sparkflow.metrics.confusion import (
+    mean_iou,
+    mean_per_class_accuracy,
+)
+from sparkflow.metrics.counts import (
+    false_negatives,
+    false_positives,
+    precision,
+    recall,
+    true_negatives,
+    true_positives,
+)
+from sparkflow.metrics.means import (
+    accuracy,
+    mean,
+    mean_absolute_error,
+    mean_cosine_distance,
+    mean_relative_error,
+    mean_squared_error,
+    mean_tensor,
+    percentage_below,
+    root_mean_squared_error,
+)
+from sparkflow.metrics.thresholds import (
+    auc,
+    false_negatives_at_thresholds,
+    false_positives_at_thresholds,
+    precision_at_thresholds,
+    recall_at_thresholds,
+    sensitivity_at_specificity,
+    specificity_at_sensitivity,
+    true_negatives_at_thresholds,
+    true_positives_at_thresholds,
+)
+from sparkflow.metrics.top_k import (
+    average_precision_at_k,
+    precision_at_k,
+    precision_at_top_k,
+    recall_at_k,
+    recall_at_top_k,
+    sparse_average_precision_at_k,
+    sparse_precision_at_k,
+)
+
+__all__ = [
+    "accuracy",
+    "auc",
+    "average_precision_at_k",
+    "false_negatives",
+    "false_negatives_at_thresholds",
+    "false_positives",
+    "false_positives_at_thresholds",
+    "mean",
+    "mean_absolute_error",
+    "mean_cosine_distance",
+    "mean_iou",
+    "mean_per_class_accuracy",
+    "mean_relative_error",
+    "mean_squared_error",
+    "mean_tensor",
+    "percentage_below",
+    "precision",
+    "precision_at_k",
+    "precision_at_thresholds",
+    "precision_at_top_k",
+    "recall",
+    "recall_at_k",
+    "recall_at_thresholds",
+    "recall_at_top_k",
+    "root_mean_squared_error",
+    "sensitivity_at_specificity",
+    "sparse_average_precision_at_k",
+    "sparse_precision_at_k",
+    "specificity_at_sensitivity",
+    "true_negatives",
+    "true_negatives_at_thresholds",
+    "true_positives",
+    "true_positives_at_thresholds",
+]
