@@ -48,8 +48,8 @@ def embedding_lookup(
         if len(tables) == 1:
             # Beside the table: only the rows travel.
             with graph.colocate_with(tables[0]):
-                rows = arrays.gather(tables[0], indices, name=scope)
-                result: Tensor = identity(_clipped(rows, indices, max_norm))
+                rows = _clipped(arrays.gather(tables[0], indices, name=scope), indices, max_norm)
+            result: Tensor = identity(rows)
             return result
         return _from_shards(tables, indices, partition_strategy, max_norm)
 
