@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkflow_runtime.device.device import count_gpus
-from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError
+from sparkflow_runtime.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    UnavailableError,
+)
 from sparkflow_runtime.master.links import LocalLink, RemoteLink, WorkerLink
 from sparkflow_runtime.master.service import SERVICE, TENSORFLOW_SERVICE, MasterService
 from sparkflow_runtime.master.session import MasterSession
@@ -127,7 +131,8 @@ class Server:
             return
         self._stopped = True
         self._master.close()
-        self.worker.close()
+        # Other tasks' steps lose this task, as they do when its process dies.
+        self.worker.close(UnavailableError)
         self._server.stop()
         self._local.close()
         for link in self._remote.values():

@@ -268,9 +268,9 @@ class Worker:
             return codec.DEAD
         return value if isinstance(value, bytes) else codec.encode(value)
 
-    def close(self) -> None:
-        """Ends all steps and drops all state."""
-        self.rendezvous.close(CancelledError(message=f"Task {self.task} is shutting down"))
+    def close(self, kind: type[OpError] = CancelledError) -> None:
+        """Ends all steps, with an error of this kind, and drops all state."""
+        self.rendezvous.close(kind(message=f"Task {self.task} is shutting down"))
         with self._lock:
             sessions = list(self._sessions)
             peers = self._peers
