@@ -7,6 +7,10 @@ from sparkflow.ops.segment import (
     sparse_segment_sqrt_n as segment_sqrt_n,
     sparse_segment_sum as segment_sum,
 )
+from sparkflow.ops.sparse_cross import (
+    sparse_cross as cross,
+    sparse_cross_hashed as cross_hashed,
+)
 from sparkflow.ops.sparse_layout import (
     from_dense,
     sparse_concat as concat,
@@ -44,6 +48,8 @@ __all__ = [
     "SparseTensor",
     "add",
     "concat",
+    "cross",
+    "cross_hashed",
     "expand_dims",
     "eye",
     "fill_empty_rows",

@@ -140,12 +140,13 @@ def average_precision_at_k(
     with _scope("sparse_precision_at_k", name, scope, predictions, labels) as own:
         _, best = top_k(predictions, k)
         averages = _averages(_with_rows(labels, best), cast(best, int64), k)
-        if weights is None:
-            added: Tensor = cast(arrays.size(averages), float64)
-        else:
+        factors = None
+        if weights is not None:
             factors = broadcast(cast(weights, float64), averages)
             averages = averages * factors
-            added = reduce_sum(factors)
+        with name_scope("max"):
+            count = arrays.size(averages) if factors is None else reduce_sum(factors)
+            added: Tensor = cast(count, float64)
         most = metric_variable([], "max", float64)
         total = metric_variable([], "total", float64)
         more = assign_add(most, added)
