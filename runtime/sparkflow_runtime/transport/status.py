@@ -53,4 +53,7 @@ def from_rpc(error: Any, peer: str) -> OpError:
     raised = any(key == RAISED_KEY for key, _ in error.trailing_metadata() or ())
     if error.code() is grpc.StatusCode.UNAVAILABLE and not raised:
         return UnavailableError(message=f"{peer} cannot be reached: {text}")
+    if error.code() is grpc.StatusCode.CANCELLED and not raised and text == "CANCELLED":
+        # A server that stops ends calls so; what we cancel ourselves has a text of grpc's.
+        return UnavailableError(message=f"{peer} stopped serving")
     return from_status(code, text)

@@ -1,8 +1,10 @@
 from urllib.parse import quote
 
+import grpc
 import pytest
 
 from sparkflow_runtime.errors import (
+    CancelledError,
     Code,
     InvalidArgumentError,
     OpError,
@@ -86,3 +88,27 @@ def test_an_unreachable_peer_is_named_and_one_that_reports_another_is_not_blamed
     channel.close()  # type: ignore[attr-defined]
     with pytest.raises(OpError, match="The channel to The peer was closed"):
         stub.call("Do", ConfigProto(), ConfigProto.FromString, 20)
+
+
+class _Ended:
+    """An rpc that ended without an answer, as grpc tells of it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.CANCELLED
+
+    def details(self) -> str:
+        return self._text
+
+    def trailing_metadata(self) -> None:
+        return None
+
+
+def test_calls_that_a_stopping_server_ends_find_it_unavailable() -> None:
+    ended = status.from_rpc(_Ended("CANCELLED"), "The peer")
+    assert type(ended) is UnavailableError
+    assert str(ended) == "The peer stopped serving"
+    for text in ("Channel closed!", "Locally cancelled by application!"):
+        assert type(status.from_rpc(_Ended(text), "The peer")) is CancelledError
