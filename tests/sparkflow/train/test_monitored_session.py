@@ -278,6 +278,54 @@ def test_a_lost_session_is_made_anew_from_the_checkpoint(tmp_path):
     assert [call[1] for call in calls].count("begin") == 1
 
 
+def test_all_workers_survive_the_loss_of_a_parameter_server(tmp_path):
+    ps_address, *worker_addresses = free_addresses(3)
+    cluster = {"ps": [ps_address], "worker": worker_addresses}
+    ps = tf.train.Server(cluster, "ps", 0)
+    workers = [tf.train.Server(cluster, "worker", task) for task in range(2)]
+    under_way, outcomes = threading.Event(), {}
+
+    def run(task):
+        try:
+            with tf.Graph().as_default():
+                setter = tf.train.replica_device_setter(
+                    ps_tasks=1, worker_device=f"/job:worker/task:{task}"
+                )
+                with tf.device(setter):
+                    step, add = counter()
+                hooks = [tf.train.StopAtStepHook(last_step=60)]
+                with tf.train.MonitoredTrainingSession(
+                    workers[task].target,
+                    is_chief=task == 0,
+                    checkpoint_dir=str(tmp_path),
+                    save_checkpoint_steps=10,
+                    save_checkpoint_secs=None,
+                    hooks=hooks,
+                    max_wait_secs=DEADLINE_S,
+                ) as session:
+                    while not session.should_stop():
+                        if session.run(add) > 20:
+                            under_way.set()
+                    outcomes[task] = "stopped"
+        except BaseException as error:
+            outcomes[task] = error
+            under_way.set()
+
+    threads = [threading.Thread(target=run, args=(task,), daemon=True) for task in range(2)]
+    try:
+        for thread in threads:
+            thread.start()
+        assert under_way.wait(DEADLINE_S)
+        ps.stop()
+        ps = tf.train.Server(cluster, "ps", 0)
+        for thread in threads:
+            thread.join(DEADLINE_S)
+    finally:
+        for server in (ps, *workers):
+            server.stop()
+    assert outcomes == {0: "stopped", 1: "stopped"}
+
+
 def test_without_recovery_the_loss_is_raised():
     _, add = counter()
 
