@@ -57,7 +57,8 @@ def cond(
         raise TypeError("pred must not be a Python bool")
     graph = get_default_graph()
     if graph.is_eager:
-        chosen = true_fn() if convert_to_tensor(pred) else false_fn()
+        held: Any = convert_to_tensor(pred)
+        chosen: Any = true_fn() if held else false_fn()
         unpack = not strict and isinstance(chosen, list | tuple) and len(chosen) == 1
         return chosen[0] if unpack else chosen
     with graph.as_default(), graph.name_scope(name or "cond"):
