@@ -2,5 +2,11 @@
 
 from pathlib import Path
 
-_KEPT = ("conftest.py", "test_programs.py")
-collect_ignore = [p.name for p in Path(__file__).parent.glob("*.py") if p.name not in _KEPT]
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leaves out every module that is no test."""
+    is_program = collection_path.suffix == ".py" and collection_path.stem[:5] not in (
+        "test_",
+        "conft",
+    )
+    return True if is_program else None

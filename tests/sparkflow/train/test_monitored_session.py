@@ -292,7 +292,7 @@ def test_all_workers_survive_the_loss_of_a_parameter_server(tmp_path):
                     ps_tasks=1, worker_device=f"/job:worker/task:{task}"
                 )
                 with tf.device(setter):
-                    step, add = counter()
+                    _, add = counter()
                 hooks = [tf.train.StopAtStepHook(last_step=60)]
                 with tf.train.MonitoredTrainingSession(
                     workers[task].target,
