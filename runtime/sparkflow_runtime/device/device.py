@@ -57,14 +57,15 @@ class Device:
         return value if self.xp is np else self.xp.asarray(value)
 
 
-def task_devices(job: str, task: int, gpus: int = 0) -> list[Device]:
-    """The devices of one task: CPU:0 and the first `gpus` GPUs.
+def task_devices(job: str, task: int, gpus: int = 0, cpus: int = 1) -> list[Device]:
+    """The devices of one task: CPU:0 to the last of `cpus` and the first `gpus` GPUs.
+
+    CPU devices share the machine's cores; programs ask for several to try their towers.
 
     Raises:
         FailedPreconditionError: GPUs are asked for and cupy is not installed.
     """
-    spec = DeviceSpec(job=job, replica=0, task=task, device_type="CPU", device_index=0)
-    devices = [Device(spec, np)]
+    devices = [Device(DeviceSpec(job, 0, task, "CPU", index), np) for index in range(cpus)]
     if gpus:
         cupy = _cupy()
         for index in range(gpus):

@@ -9,7 +9,8 @@ from functools import lru_cache
 from sparkflow_runtime.errors import InvalidArgumentError
 
 _PART = re.compile(
-    r"/job:(?P<job>[A-Za-z0-9_.-]+)"
+    r"/+(?=/)"  # TensorFlow's programs write "/" + "/cpu:0"
+    r"|/job:(?P<job>[A-Za-z0-9_.-]+)"
     r"|/replica:(?P<replica>\d{1,9}|\*)"
     r"|/task:(?P<task>\d{1,9}|\*)"
     r"|/device:(?P<type>[A-Za-z][A-Za-z0-9_]*|\*)(?::(?P<index>\d{1,9}|\*))?"

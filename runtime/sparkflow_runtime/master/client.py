@@ -106,7 +106,8 @@ class LocalSession:
 
     def __init__(self, config: ConfigProto) -> None:
         wanted = dict(config.device_count)
-        self._worker = Worker(gpus=min(count_gpus(), wanted.get("GPU", 1 << 30)))
+        gpus = min(count_gpus(), wanted.get("GPU", 1 << 30))
+        self._worker = Worker(gpus=gpus, cpus=max(wanted.get("CPU", 1), 1))
         self._link = LocalLink(self._worker)
         self._session = MasterSession(
             {self._worker.task: self._link},

@@ -166,7 +166,7 @@ def _choose(
 
 def _fitting(request: DeviceSpec, placement: Placement) -> list[DeviceSpec]:
     found = [spec for spec in placement.devices if request.matches(spec)]
-    if not found and placement.allow_soft and request.device_type not in (None, "CPU"):
+    if not found and placement.allow_soft and request.device_type is not None:
         softer = DeviceSpec(request.job, request.replica, request.task, "CPU", None)
         found = [spec for spec in placement.devices if softer.matches(spec)]
     return found

@@ -74,9 +74,11 @@ class Worker:
         incarnation: A number that differs each time the task starts.
     """
 
-    def __init__(self, job: str = "localhost", index: int = 0, *, gpus: int = 0) -> None:
+    def __init__(
+        self, job: str = "localhost", index: int = 0, *, gpus: int = 0, cpus: int = 1
+    ) -> None:
         keep_freed_memory()
-        self.devices: list[Device] = task_devices(job, index, gpus)
+        self.devices: list[Device] = task_devices(job, index, gpus, cpus)
         self.task = self.devices[0].spec.task_name
         self.resources = Resources()
         self.rendezvous = RendezvousTable()

@@ -320,3 +320,15 @@ def test_a_session_that_is_dropped_is_closed(monkeypatch):
         del session
     gc.collect()
     assert len(closed) == 1
+
+
+def test_a_session_has_as_many_cpu_devices_as_it_asks_for():
+    with tf.device("/cpu:1"):
+        doubled = tf.constant(2.0) * tf.placeholder_with_default(3.0, [])
+    with tf.device("/cpu:0"):
+        total = doubled + 1.0
+    with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
+        assert [device.name[-5:] for device in session.list_devices()] == ["CPU:0", "CPU:1"]
+        assert session.run(total) == 7.0
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="CPU:1"):
+        session.run(total)

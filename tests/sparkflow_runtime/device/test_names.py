@@ -13,6 +13,7 @@ FULL = "/job:ps/replica:0/task:1/device:GPU:2"
         ("", ""),
         ("/cpu:0", "/device:CPU:0"),
         ("/GPU:3", "/device:GPU:3"),
+        ("//cpu:0", "/device:CPU:0"),
         ("/device:cpu:1", "/device:CPU:1"),
         ("/device:GPU", "/device:GPU:*"),
         ("/device:GPU:*", "/device:GPU:*"),

@@ -106,6 +106,8 @@ def test_soft_placement_falls_back_to_the_cpu_of_the_task(soft: bool) -> None:
     if soft:
         assert devices(missing, placement(W0, W1, soft=True)) == {"c": W1}
         assert devices(no_kernel, placement(G0, W0, soft=True)) == {"text": W0}
+        second = [const("c", 1, device="/cpu:1")]
+        assert devices(second, placement(W0, soft=True)) == {"c": W0}
     else:
         with pytest.raises(InvalidArgumentError, match="explicitly assigned to"):
             devices(missing, placement(W0, W1))
