@@ -1,4 +1,8 @@
-"""Batches of a task's data source as ops. The handle is, at run time, the `BatchSource` itself."""
+"""Iterators as ops: of datasets (`tf.data`), and of a task's own source of batches.
+
+The handle is, at run time, the `DatasetIterator` or `BatchSource` itself. Handles of other kinds
+are in `iterator_handles`.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime import shapes
-from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr
 from sparkflow_runtime.resources.batch_source import BatchSource
+from sparkflow_runtime.resources.dataset import shape_of
+from sparkflow_runtime.resources.dataset_iterator import DatasetIterator
 from sparkflow_runtime.shapes import Shape
 
-_COMPONENTS = {
+COMPONENTS = {
     "output_types": list_attr("type", minimum=1),
     "output_shapes": list_attr("shape", minimum=1),
 }
 
 
-def _require_one_shape_each(node: Inference) -> None:
+def require_one_shape_each(node: Inference) -> None:
+    """Passes where there is a shape per type.
+
+    Raises:
+        InvalidArgumentError: There are more or fewer.
+    """
     types, given = node.attrs["output_types"], node.attrs["output_shapes"]
     if len(types) != len(given):
         raise InvalidArgumentError(
@@ -31,77 +42,89 @@ def _require_one_shape_each(node: Inference) -> None:
         )
 
 
-class _IteratorOp(Op):
+class IteratorOp(Op):
+    """What ops on iterators share."""
+
     stateful = True
     kernels: ClassVar = {"CPU": None}
     gradient = not_differentiable
 
 
 @register
-class IteratorV2(_IteratorOp):
-    """The data source that the process hosting this task entered under `shared_name`."""
+class IteratorV2(IteratorOp):
+    """An iterator, or the data source the host of the task entered under `shared_name`."""
 
     outputs = "handle: resource"
-    attrs = {"shared_name": string_attr(), "container": string_attr(), **_COMPONENTS}
+    attrs = {"shared_name": string_attr(), "container": string_attr(), **COMPONENTS}
 
     def infer(self, node: Inference) -> list[Shape]:
         """A scalar."""
-        _require_one_shape_each(node)
+        require_one_shape_each(node)
         return [shapes.SCALAR]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel looks for the source in each step: it may be entered after the graph."""
-        container, name = node.attrs["container"], node.attrs["shared_name"] or node.name
-        resources = context.resources
+        """An iterator of the task where it has a shared_name, else of its node in its session.
 
-        def run() -> BatchSource:
-            try:
-                source = resources.get(container, name, object)
-            except NotFoundError as error:
-                raise FailedPreconditionError(
-                    message=f"There is no data source named {name!r} on {context.device_name}; "
-                    "the process that hosts the task must enter one before training"
-                ) from error
-            if not isinstance(source, BatchSource):
+        The kernel looks for it in each step: a data source may be entered after the graph.
+        """
+        container, shared = node.attrs["container"], node.attrs["shared_name"]
+        scope = context.resources if shared else context.session
+        name = shared or node.name
+
+        def run() -> Any:
+            found = scope.get_or_create(container, name, object, lambda: DatasetIterator(name))
+            if not isinstance(found, DatasetIterator | BatchSource):
                 raise InvalidArgumentError(
                     message=f"Resource {name!r} on {context.device_name} is a "
-                    f"{type(source).__name__}, which is no data source (no next_batch)"
+                    f"{type(found).__name__}, which is no data source (no next_batch)"
                 )
-            return source
+            return found
 
         return run
 
 
 @register
-class IteratorGetNext(_IteratorOp):
-    """The next batch of a source, checked against the graph's dtypes and shapes."""
+class IteratorGetNext(IteratorOp):
+    """The next element, checked against the graph's dtypes and shapes."""
 
     inputs = "iterator: resource"
     outputs = "components: output_types"
-    attrs = _COMPONENTS
+    attrs = COMPONENTS
     takes_step = True
 
     def infer(self, node: Inference) -> list[Shape]:
         """The shapes in the attribute."""
-        _require_one_shape_each(node)
+        require_one_shape_each(node)
         return list(node.attrs["output_shapes"])
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel: gives the batch.
+        """The kernel: gives the element.
 
         It raises OutOfRangeError at the end of the data, and InvalidArgumentError where a component
         has another dtype or shape than the graph expects.
         """
-        types = [dtype.as_numpy_dtype for dtype in node.attrs["output_types"]]
-        expected = node.attrs["output_shapes"]
+        check = element_check(node)
 
-        def run(step: StepContext, source: BatchSource) -> tuple[Array, ...]:
+        def run(step: StepContext, source: Any) -> tuple[Array, ...]:
             step.check_cancelled()
-            batch = source.next_batch()
-            _check(batch, types, expected)
-            return batch
+            if isinstance(source, DatasetIterator):
+                element = source.next_batch(step)
+            else:
+                element = source.next_batch()
+            check(element)
+            return element
 
         return run
+
+
+def element_check(node: NodeView) -> Callable[[Sequence[Array]], None]:
+    """Fails for elements that are not of the types and shapes a node expects."""
+    expected = node.attrs["output_shapes"]
+    types = [
+        None if dtype in (dtypes.variant, dtypes.resource) else np.dtype(dtype.as_numpy_dtype)
+        for dtype in node.attrs["output_types"]
+    ]
+    return lambda element: _check(element, types, expected)
 
 
 def _check(batch: Sequence[Array], types: Sequence[Any], expected: Sequence[Shape]) -> None:
@@ -110,9 +133,10 @@ def _check(batch: Sequence[Array], types: Sequence[Any], expected: Sequence[Shap
             message=f"The data source gave {len(batch)} components, the graph expects {len(types)}"
         )
     for index, (array, kind, shape) in enumerate(zip(batch, types, expected, strict=True)):
+        if kind is None:
+            continue
         if array.dtype != kind or not shapes.is_compatible(shape, array.shape):
             raise InvalidArgumentError(
                 message=f"Component {index} of the batch is {array.dtype} "
-                f"{shapes.text(array.shape)}, the graph expects {np.dtype(kind)} "
-                f"{shapes.text(shape)}"
+                f"{shapes.text(shape_of(array))}, the graph expects {kind} {shapes.text(shape)}"
             )

@@ -51,8 +51,8 @@ def iterator_of_three_rows(g):
 
 
 def test_a_source_that_is_missing_is_named(g):
-    with pytest.raises(FailedPreconditionError, match="no data source named 'train_data' on /job"):
-        iterator(g)
+    with pytest.raises(FailedPreconditionError, match="'train_data': there is no data source"):
+        g.IteratorGetNext(iterator(g), **EXPECTED)
 
 
 def test_something_else_under_the_name_is_refused(g):

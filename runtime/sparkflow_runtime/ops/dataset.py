@@ -1,0 +1,559 @@
+"""Datasets as ops: sources, and what arranges elements without calling functions.
+
+The handle is, at run time, the `resources.dataset.Dataset` itself. Names, inputs and attributes are
+TensorFlow's. What calls functions is in `dataset_functions`, files are in `dataset_files`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.registry import add, register
+from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, string_attr
+from sparkflow_runtime.resources import (
+    dataset_cache,
+    dataset_shuffle,
+    dataset_sources,
+    dataset_threads,
+    dataset_transforms,
+)
+from sparkflow_runtime.resources.dataset import Dataset
+from sparkflow_runtime.shapes import Shape
+
+OUTPUTS = {
+    "output_types": list_attr("type", minimum=1),
+    "output_shapes": list_attr("shape", minimum=1),
+}
+_METADATA = {"metadata": string_attr("")}
+
+
+class DatasetOp(Op):
+    """What ops that make datasets share.
+
+    They count as stateful, so that equal ones are not merged: a cache or a shuffle is its own.
+    """
+
+    outputs = "handle: variant"
+    attrs = OUTPUTS
+    stateful = True
+    kernels: ClassVar = {"CPU": None}
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+
+def integer(value: Array, name: str) -> int:
+    """The value of an input that must be a scalar integer.
+
+    Raises:
+        InvalidArgumentError: It is not of rank 0.
+    """
+    if np.ndim(value):
+        raise InvalidArgumentError(message=f"{name} must be a scalar")
+    return int(value)
+
+
+@register
+class TensorDataset(DatasetOp):
+    """One element."""
+
+    inputs = "components: Toutput_types"
+    attrs = {
+        "Toutput_types": list_attr("type", minimum=1),
+        "output_shapes": list_attr("shape", minimum=1),
+        **_METADATA,
+    }
+
+    def compute(self, xp: Any, *components: Array) -> Dataset:
+        """The components."""
+        return dataset_sources.of_tensors(components)
+
+
+@register
+class TensorSliceDataset(DatasetOp):
+    """The rows of tensors."""
+
+    inputs = "components: Toutput_types"
+    attrs = {
+        **TensorDataset.attrs,
+        "is_files": bool_attr(False),
+        "replicate_on_split": bool_attr(False),
+    }
+
+    def compute(self, xp: Any, *components: Array) -> Dataset:
+        """Rows, as views."""
+        return dataset_sources.of_slices(components)
+
+
+@register
+class RangeDataset(DatasetOp):
+    """Numbers."""
+
+    inputs = "start: int64, stop: int64, step: int64"
+    attrs = {**OUTPUTS, **_METADATA, "replicate_on_split": bool_attr(False)}
+
+    def compute(
+        self, xp: Any, start: Array, stop: Array, step: Array, *, output_types: Sequence[DType]
+    ) -> Dataset:
+        """As Python's `range`."""
+        kind = output_types[0].as_numpy_dtype
+        return dataset_sources.of_range(
+            integer(start, "start"), integer(stop, "stop"), integer(step, "step"), kind
+        )
+
+
+@register
+class RandomDataset(DatasetOp):
+    """Random numbers without end."""
+
+    inputs = "seed: int64, seed2: int64"
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, seed: Array, seed2: Array) -> Dataset:
+        """Integers."""
+        return dataset_sources.of_random(integer(seed, "seed"), integer(seed2, "seed2"))
+
+
+@register
+class BatchDataset(DatasetOp):
+    """Stacks, with a shorter one at the end."""
+
+    inputs = "input_dataset: variant, batch_size: int64"
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, source: Dataset, size: Array) -> Dataset:
+        """Stacks."""
+        return dataset_transforms.batched(source, integer(size, "batch_size"), False)
+
+
+@register
+class BatchDatasetV2(DatasetOp):
+    """Stacks."""
+
+    inputs = "input_dataset: variant, batch_size: int64, drop_remainder: bool"
+    attrs = {"parallel_copy": bool_attr(False), **OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, source: Dataset, size: Array, drop: Array) -> Dataset:
+        """Stacks."""
+        return dataset_transforms.batched(source, integer(size, "batch_size"), bool(drop))
+
+
+@register
+class PaddedBatchDataset(DatasetOp):
+    """Stacks of elements that are made equally large."""
+
+    inputs = (
+        "input_dataset: variant, batch_size: int64, padded_shapes: N * int64, "
+        "padding_values: Toutput_types"
+    )
+    attrs = {
+        "Toutput_types": list_attr("type", minimum=1),
+        "output_shapes": list_attr("shape", minimum=1),
+        "N": int_attr(minimum=1),
+        **_METADATA,
+    }
+
+    def compute(self, xp: Any, source: Dataset, size: Array, *rest: Array, N: int) -> Dataset:
+        """Stacks."""
+        return dataset_transforms.padded_batched(
+            source, integer(size, "batch_size"), False, rest[:N], rest[N:]
+        )
+
+
+@register
+class PaddedBatchDatasetV2(DatasetOp):
+    """The same, where a short last one may be left out."""
+
+    inputs = f"{PaddedBatchDataset.inputs}, drop_remainder: bool"
+    attrs = {
+        "parallel_copy": bool_attr(False),
+        **PaddedBatchDataset.attrs,
+    }
+
+    def compute(self, xp: Any, source: Dataset, size: Array, *rest: Array, N: int) -> Dataset:
+        """Stacks."""
+        return dataset_transforms.padded_batched(
+            source, integer(size, "batch_size"), bool(rest[-1]), rest[:N], rest[N:-1]
+        )
+
+
+@register
+class DenseToSparseBatchDataset(DatasetOp):
+    """Batches as sparse tensors."""
+
+    inputs = "input_dataset: variant, batch_size: int64, row_shape: int64"
+
+    def compute(self, xp: Any, source: Dataset, size: Array, row_shape: Array) -> Dataset:
+        """(indices, values, shape)."""
+        return dataset_transforms.sparse_batched(
+            source, integer(size, "batch_size"), [int(each) for each in row_shape]
+        )
+
+
+@register
+class RepeatDataset(DatasetOp):
+    """All elements again and again."""
+
+    inputs = "input_dataset: variant, count: int64"
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, source: Dataset, count: Array) -> Dataset:
+        """Repeated."""
+        return dataset_transforms.repeated(source, integer(count, "count"))
+
+
+@register
+class TakeDataset(DatasetOp):
+    """The first elements."""
+
+    inputs = "input_dataset: variant, count: int64"
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, source: Dataset, count: Array) -> Dataset:
+        """The first."""
+        return dataset_transforms.taken(source, integer(count, "count"))
+
+
+@register
+class SkipDataset(DatasetOp):
+    """All but the first elements."""
+
+    inputs = "input_dataset: variant, count: int64"
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, source: Dataset, count: Array) -> Dataset:
+        """The others."""
+        return dataset_transforms.skipped(source, integer(count, "count"))
+
+
+@register
+class ShardDataset(DatasetOp):
+    """Every n-th element."""
+
+    inputs = "input_dataset: variant, num_shards: int64, index: int64"
+    attrs = {"require_non_empty": bool_attr(False), **OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, source: Dataset, number: Array, index: Array) -> Dataset:
+        """A shard."""
+        return dataset_transforms.shard(
+            source, integer(number, "num_shards"), integer(index, "index")
+        )
+
+
+@register
+class PrefetchDataset(DatasetOp):
+    """Elements computed in advance."""
+
+    inputs = "input_dataset: variant, buffer_size: int64"
+    attrs = {
+        **OUTPUTS,
+        "slack_period": int_attr(0),
+        "legacy_autotune": bool_attr(True),
+        "buffer_size_min": int_attr(0),
+        **_METADATA,
+    }
+
+    def compute(self, xp: Any, source: Dataset, size: Array) -> Dataset:
+        """The same elements."""
+        count = integer(size, "buffer_size")
+        if count < dataset_threads.AUTOTUNE:
+            raise InvalidArgumentError(
+                message="buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning"
+            )
+        return dataset_threads.prefetched(source, count)
+
+
+@register
+class ConcatenateDataset(DatasetOp):
+    """One dataset after the other."""
+
+    inputs = "input_dataset: variant, another_dataset: variant"
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, first: Dataset, second: Dataset) -> Dataset:
+        """Both."""
+        return dataset_transforms.concatenated(first, second)
+
+
+@register
+class ZipDataset(DatasetOp):
+    """Elements side by side."""
+
+    inputs = "input_datasets: N * variant"
+    attrs = {**OUTPUTS, "N": int_attr(minimum=1), **_METADATA}
+
+    def compute(self, xp: Any, *sources: Dataset) -> Dataset:
+        """As many as the shortest has."""
+        return dataset_transforms.zipped(sources)
+
+
+@register
+class CacheDataset(DatasetOp):
+    """Elements that are computed once."""
+
+    inputs = "input_dataset: variant, filename: string"
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, source: Dataset, filename: Array) -> Dataset:
+        """Kept in memory where the name is empty."""
+        return cached(source, filename)
+
+
+def cached(source: Dataset, filename: Array) -> Dataset:
+    """The elements kept in a file, in memory where its name is empty."""
+    prefix = np.asarray(filename, object).item()
+    if not prefix:
+        return dataset_cache.cached_in_memory(source)
+    return dataset_cache.cached_in_file(source, prefix.decode())
+
+
+@register
+class CacheDatasetV2(DatasetOp):
+    """The same; the cache belongs to the dataset, not to the handle."""
+
+    inputs = "input_dataset: variant, filename: string, cache: resource"
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, source: Dataset, filename: Array, _: Any) -> Dataset:
+        """Kept in memory where the name is empty."""
+        return cached(source, filename)
+
+
+class _Nothing(DatasetOp):
+    outputs = "handle: resource"
+    attrs: ClassVar = {}
+
+    def compute(self, xp: Any) -> None:
+        """A handle that stands for nothing: what TensorFlow keeps in it is kept by datasets."""
+
+
+class DummyMemoryCache(_Nothing):
+    """A handle for `CacheDatasetV2`."""
+
+
+class DummySeedGenerator(_Nothing):
+    """A handle for `ShuffleDatasetV2` and `ShuffleDatasetV3`."""
+
+
+@register
+class ShuffleDataset(DatasetOp):
+    """Elements in random order."""
+
+    inputs = "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64"
+    attrs = {"reshuffle_each_iteration": bool_attr(True), **OUTPUTS, **_METADATA}
+
+    def compute(
+        self,
+        xp: Any,
+        source: Dataset,
+        size: Array,
+        seed: Array,
+        seed2: Array,
+        *,
+        reshuffle_each_iteration: bool,
+    ) -> Dataset:
+        """Shuffled."""
+        seeds = dataset_shuffle.Seeds(int(seed), int(seed2), reshuffle_each_iteration)
+        return dataset_shuffle.shuffled(source, _buffer(size), seeds)
+
+
+def _buffer(size: Array) -> int:
+    count = integer(size, "buffer_size")
+    if count <= 0:
+        raise InvalidArgumentError(
+            message=f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY, got {count}"
+        )
+    return count
+
+
+@register
+class ShuffleDatasetV2(DatasetOp):
+    """Elements in random order, other each time."""
+
+    inputs = "input_dataset: variant, buffer_size: int64, seed_generator: resource"
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, source: Dataset, size: Array, _: Any) -> Dataset:
+        """Shuffled."""
+        seeds = dataset_shuffle.Seeds(0, 0, True)
+        return dataset_shuffle.shuffled(source, _buffer(size), seeds)
+
+
+@register
+class ShuffleDatasetV3(DatasetOp):
+    """Elements in random order."""
+
+    inputs = (
+        "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, "
+        "seed_generator: resource"
+    )
+    attrs = {"reshuffle_each_iteration": bool_attr(True), **OUTPUTS, **_METADATA}
+
+    def compute(
+        self,
+        xp: Any,
+        source: Dataset,
+        size: Array,
+        seed: Array,
+        seed2: Array,
+        _: Any,
+        *,
+        reshuffle_each_iteration: bool,
+    ) -> Dataset:
+        """Shuffled."""
+        seeds = dataset_shuffle.Seeds(int(seed), int(seed2), reshuffle_each_iteration)
+        return dataset_shuffle.shuffled(source, _buffer(size), seeds)
+
+
+@register
+class ShuffleAndRepeatDataset(DatasetOp):
+    """Elements in random order, again and again."""
+
+    inputs = "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, count: int64"
+    attrs = {**OUTPUTS, "reshuffle_each_iteration": bool_attr(True), **_METADATA}
+
+    def compute(
+        self,
+        xp: Any,
+        source: Dataset,
+        size: Array,
+        seed: Array,
+        seed2: Array,
+        count: Array,
+        *,
+        reshuffle_each_iteration: bool,
+    ) -> Dataset:
+        """Shuffled and repeated."""
+        seeds = dataset_shuffle.Seeds(int(seed), int(seed2), reshuffle_each_iteration)
+        return dataset_shuffle.shuffled_and_repeated(
+            source, _buffer(size), seeds, integer(count, "count")
+        )
+
+
+@register
+class WindowDataset(DatasetOp):
+    """Datasets of neighbouring elements."""
+
+    inputs = (
+        "input_dataset: variant, size: int64, shift: int64, stride: int64, drop_remainder: bool"
+    )
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(
+        self, xp: Any, source: Dataset, size: Array, shift: Array, stride: Array, drop: Array
+    ) -> Dataset:
+        """Windows."""
+        return dataset_transforms.windowed(
+            source,
+            integer(size, "size"),
+            integer(shift, "shift"),
+            integer(stride, "stride"),
+            bool(drop),
+        )
+
+
+@register
+class UnbatchDataset(DatasetOp):
+    """The rows of elements."""
+
+    inputs = "input_dataset: variant"
+    attrs = {**OUTPUTS, **_METADATA}
+
+    def compute(self, xp: Any, source: Dataset) -> Dataset:
+        """Rows."""
+        return dataset_transforms.unbatched(source)
+
+
+@register
+class IgnoreErrorsDataset(DatasetOp):
+    """The elements that can be computed."""
+
+    inputs = "input_dataset: variant"
+    attrs = {**OUTPUTS, "log_warning": bool_attr(False)}
+
+    def compute(self, xp: Any, source: Dataset) -> Dataset:
+        """Those."""
+        return dataset_transforms.without_errors(source)
+
+
+@register
+class DirectedInterleaveDataset(DatasetOp):
+    """Elements of several datasets, as a further one says."""
+
+    inputs = "selector_input_dataset: variant, data_input_datasets: N * variant"
+    attrs = {
+        **OUTPUTS,
+        "N": int_attr(minimum=1),
+        "stop_on_empty_dataset": bool_attr(False),
+    }
+
+    def compute(
+        self, xp: Any, selector: Dataset, *sources: Dataset, stop_on_empty_dataset: bool
+    ) -> Dataset:
+        """Chosen."""
+        return dataset_transforms.chosen(selector, sources, stop_on_empty_dataset)
+
+
+class _Same(DatasetOp):
+    """What only advises TensorFlow's runtime."""
+
+    inputs = "input_dataset: variant"
+
+    def compute(self, xp: Any, source: Dataset) -> Dataset:
+        """The same dataset."""
+        return source
+
+
+class ModelDataset(_Same):
+    """Asks TensorFlow to tune."""
+
+    attrs = {
+        "algorithm": int_attr(0),
+        "cpu_budget": int_attr(0),
+        "ram_budget": int_attr(0),
+        **OUTPUTS,
+    }
+
+
+class OptionsDataset(_Same):
+    """Carries `tf.data.Options`."""
+
+    attrs = {"serialized_options": string_attr(), **OUTPUTS, **_METADATA}
+
+
+@register
+class OptimizeDataset(DatasetOp):
+    """Asks TensorFlow to rewrite."""
+
+    inputs = "input_dataset: variant, optimizations: string"
+    attrs = {**OUTPUTS, "optimization_configs": list_attr("string", [])}
+
+    def compute(self, xp: Any, source: Dataset, _: Array) -> Dataset:
+        """The same dataset."""
+        return source
+
+
+@register
+class DatasetCardinality(DatasetOp):
+    """How many elements there are; -1 for no end, -2 where it is not known."""
+
+    inputs = "input_dataset: variant"
+    outputs = "cardinality: int64"
+    attrs: ClassVar = {}
+
+    def compute(self, xp: Any, source: Dataset) -> Array:
+        """A number."""
+        return np.int64(source.length)
+
+
+for _op in (DummyMemoryCache, DummySeedGenerator, ModelDataset, OptionsDataset):
+    add(_op())
