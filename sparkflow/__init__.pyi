@@ -28,6 +28,7 @@ from . import (
     losses as losses,
     manip as manip,
     math as math,
+    nest as nest,
     metrics as metrics,
     nn as nn,
     profiler as profiler,

@@ -1,5 +1,5 @@
-"""`tf.contrib`: what TensorFlow 1 kept apart."""
+"""`tf.contrib`: what TensorFlow 1 kept apart. Its parts are imported when they are first used."""
 
-from sparkflow.contrib import opt
+import lazy_loader
 
-__all__ = ["opt"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

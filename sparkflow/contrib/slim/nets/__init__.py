@@ -1,0 +1,5 @@
+"""`slim.nets`: networks."""
+
+from sparkflow.contrib.slim.nets import vgg
+
+__all__ = ["vgg"]
