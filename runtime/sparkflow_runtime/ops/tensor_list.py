@@ -6,15 +6,14 @@ other elements are shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
 from sparkflow_runtime.shapes import Shape
@@ -37,7 +36,7 @@ class TensorList:
         self.dtype = dtype
 
 
-def _element_shape(given: Any) -> Shape:
+def element_shape_of(given: Any) -> Shape:
     """An element shape as the graph carries it: -1 for what is unknown."""
     if np.ndim(given) == 0:
         return None
@@ -46,7 +45,7 @@ def _element_shape(given: Any) -> Shape:
 
 def _complete(items: Sequence[Any], element_shape: Any) -> Shape:
     """The shape of the elements, from those that are set and what the node says."""
-    shape = _element_shape(element_shape)
+    shape = element_shape_of(element_shape)
     for item in items:
         if item is not None:
             return tuple(item.shape)
@@ -71,7 +70,7 @@ def _filled(xp: Any, value: TensorList, element_shape: Any, what: str) -> list[A
     return [zeros if item is None else item for item in value.items]
 
 
-class _ListOp(Op):
+class ListOp(Op):
     """What the ops below share: handles have no shape."""
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -80,7 +79,7 @@ class _ListOp(Op):
 
 
 @register
-class EmptyTensorList(_ListOp):
+class EmptyTensorList(ListOp):
     """A list without elements."""
 
     inputs = "element_shape: shape_type, max_num_elements: int32"
@@ -94,7 +93,7 @@ class EmptyTensorList(_ListOp):
 
 
 @register
-class TensorListReserve(_ListOp):
+class TensorListReserve(ListOp):
     """A list of so many elements that are not set."""
 
     inputs = "element_shape: shape_type, num_elements: int32"
@@ -112,7 +111,7 @@ class TensorListReserve(_ListOp):
 
 
 @register
-class TensorListLength(_ListOp):
+class TensorListLength(ListOp):
     """How many elements a list has."""
 
     inputs = "input_handle: variant"
@@ -125,7 +124,7 @@ class TensorListLength(_ListOp):
 
 
 @register
-class TensorListSetItem(_ListOp):
+class TensorListSetItem(ListOp):
     """The list with one element exchanged.
 
     `growing` and `write_once` are ours, for `TensorArray`: an index past the end makes the list
@@ -182,7 +181,7 @@ class TensorListSetItem(_ListOp):
 
 
 @register
-class TensorListUnset(_ListOp):
+class TensorListUnset(ListOp):
     """The list with one element not set; ours, for the gradient of setting it."""
 
     type = "_TensorListUnset"
@@ -204,7 +203,7 @@ class TensorListUnset(_ListOp):
 
 
 @register
-class TensorListGetItem(_ListOp):
+class TensorListGetItem(ListOp):
     """One element; zeros where nothing was set and the shape is known."""
 
     inputs = "input_handle: variant, index: int32, element_shape: int32"
@@ -214,7 +213,7 @@ class TensorListGetItem(_ListOp):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape the node says."""
         given = node.value(2)
-        return [None if given is None else _element_shape(given)]
+        return [None if given is None else element_shape_of(given)]
 
     def compute(self, xp: Any, value: TensorList, index: Any, element_shape: Any) -> Any:
         """Looks it up."""
@@ -244,7 +243,7 @@ class TensorListGetItem(_ListOp):
 
 
 @register
-class TensorListStack(_ListOp):
+class TensorListStack(ListOp):
     """All elements as one tensor with a new first dimension."""
 
     inputs = "input_handle: variant, element_shape: int32"
@@ -254,7 +253,7 @@ class TensorListStack(_ListOp):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The number of elements before their shape."""
         given = node.value(1)
-        shape = None if given is None else _element_shape(given)
+        shape = None if given is None else element_shape_of(given)
         count = node.attrs["num_elements"]
         return [None if shape is None else (None if count < 0 else count, *shape)]
 
@@ -262,7 +261,7 @@ class TensorListStack(_ListOp):
         """Stacks."""
         items = _filled(xp, value, element_shape, "TensorArray.stack")
         if not items:
-            shape = _element_shape(element_shape)
+            shape = element_shape_of(element_shape)
             if not shapes.is_fully_defined(shape):
                 raise InvalidArgumentError(
                     message="TensorArray has size zero, but element shape "
@@ -287,7 +286,7 @@ class TensorListStack(_ListOp):
 
 
 @register
-class TensorListFromTensor(_ListOp):
+class TensorListFromTensor(ListOp):
     """The rows of a tensor as a list."""
 
     inputs = "tensor: element_dtype, element_shape: shape_type"
@@ -311,7 +310,7 @@ class TensorListFromTensor(_ListOp):
 
 
 @register
-class TensorListGather(_ListOp):
+class TensorListGather(ListOp):
     """Some elements as one tensor with a new first dimension."""
 
     inputs = "input_handle: variant, indices: int32, element_shape: int32"
@@ -321,7 +320,7 @@ class TensorListGather(_ListOp):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The number of indices before the shape of the elements."""
         given = node.value(2)
-        shape = None if given is None else _element_shape(given)
+        shape = None if given is None else element_shape_of(given)
         if shape is None:
             return [None]
         indices = node.shapes[1]
@@ -339,7 +338,7 @@ class TensorListGather(_ListOp):
         chosen = TensorList([value.items[place] for place in places], value.dtype)
         items = _filled(xp, chosen, element_shape, "TensorArray.gather")
         if not items:
-            shape = _element_shape(element_shape) or ()
+            shape = element_shape_of(element_shape) or ()
             return xp.empty((0, *(size or 0 for size in shape)), value.dtype)
         return xp.stack(items)
 
@@ -354,7 +353,7 @@ class TensorListGather(_ListOp):
 
 
 @register
-class TensorListScatterV2(_ListOp):
+class TensorListScatterV2(ListOp):
     """A list whose elements at `indices` are the rows of a tensor; repeated ones add up."""
 
     inputs = "tensor: element_dtype, indices: int32, element_shape: shape_type, num_elements: int32"
@@ -380,7 +379,7 @@ class TensorListScatterV2(_ListOp):
 
 
 @register
-class TensorListScatterIntoExistingList(_ListOp):
+class TensorListScatterIntoExistingList(ListOp):
     """The list with the elements at `indices` exchanged for the rows of a tensor."""
 
     inputs = "input_handle: variant, tensor: element_dtype, indices: int32"
@@ -414,7 +413,7 @@ class TensorListScatterIntoExistingList(_ListOp):
 
 
 @register
-class TensorListUnsetMany(_ListOp):
+class TensorListUnsetMany(ListOp):
     """The list with some elements not set; ours, for the gradient of setting them."""
 
     type = "_TensorListUnsetMany"
@@ -431,96 +430,8 @@ class TensorListUnsetMany(_ListOp):
         return TensorList(items, value.dtype)
 
 
-def _filled_lengths(xp: Any, value: TensorList, element_shape: Any, leading_dims: Any) -> list[Any]:
-    """The elements to join; where nothing was set, as many rows of zeros as the node says."""
-    lengths = np.asarray(leading_dims).tolist()
-    if len(lengths) != len(value.items):
-        return [item for item in value.items if item is not None]
-    known = [item.shape[1:] for item in value.items if item is not None]
-    tail = known[0] if known else tuple(np.asarray(element_shape).tolist()[1:])
-    return [
-        xp.zeros((length, *tail), value.dtype) if item is None else item
-        for item, length in zip(value.items, lengths, strict=True)
-    ]
-
-
 @register
-class TensorListConcatV2(_ListOp):
-    """All elements joined along their first dimension, and how long each was."""
-
-    inputs = "input_handle: variant, element_shape: shape_type, leading_dims: int64"
-    outputs = "tensor: element_dtype, lengths: int64"
-    attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The first dimension is not known."""
-        given = node.value(1)
-        shape = None if given is None else _element_shape(given)
-        return [None if not shape else (None, *shape[1:]), (None,)]
-
-    def compute(
-        self, xp: Any, value: TensorList, element_shape: Any, leading_dims: Any
-    ) -> tuple[Any, Any]:
-        """Joins."""
-        items = _filled_lengths(xp, value, element_shape, leading_dims)
-        for item in items:
-            if item.ndim == 0:
-                raise InvalidArgumentError(
-                    message="Concat saw a scalar shape at index 0 but requires at least vectors."
-                )
-            if item.shape[1:] != items[0].shape[1:]:
-                raise InvalidArgumentError(
-                    message=f"TensorArray has inconsistent shapes. Index 0 has (excepting "
-                    f"dimension 0) shape: {list(items[0].shape[1:])} but another has "
-                    f"{list(item.shape[1:])}"
-                )
-        lengths = xp.asarray([item.shape[0] for item in items], np.int64)
-        if not items:
-            shape = _element_shape(element_shape) or (0,)
-            return xp.empty((0, *(size or 0 for size in shape[1:])), value.dtype), lengths
-        return xp.concatenate(items), lengths
-
-    def gradient(self, g: Any, op: Any, dtensor: Any, _: Any) -> tuple[Any, None, None]:
-        """Cut at the same places."""
-        dtype = op.get_attr("element_dtype")
-        cut = g.TensorListSplit(dtensor, op.inputs[1], op.outputs[1], element_dtype=dtype)
-        return cut, None, None
-
-
-@register
-class TensorListSplit(_ListOp):
-    """A list of pieces of a tensor along its first dimension."""
-
-    inputs = "tensor: element_dtype, element_shape: shape_type, lengths: int64"
-    outputs = "output_handle: variant"
-    attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
-
-    def compute(self, xp: Any, tensor: Any, element_shape: Any, lengths: Any) -> Any:
-        """Cuts."""
-        sizes = np.asarray(lengths).tolist()
-        if np.ndim(lengths) != 1:
-            raise InvalidArgumentError(
-                message=f"Expected lengths to be a vector, received shape: {np.shape(lengths)}"
-            )
-        if sum(sizes) != tensor.shape[0]:
-            raise InvalidArgumentError(
-                message="Expected sum of lengths to be equal to values.shape[0], but sum of "
-                f"lengths is {sum(sizes)} and value's shape is: {list(tensor.shape)}"
-            )
-        ends = np.cumsum(sizes).tolist()
-        items = [tensor[end - size : end] for size, end in zip(sizes, ends, strict=True)]
-        return TensorList(items, tensor.dtype)
-
-    def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None, None]:
-        """Joined again."""
-        tensor, _, lengths = op.inputs
-        dtype = op.get_attr("element_dtype")
-        joined, _ = g.TensorListConcatV2(dlist, g.Shape(tensor), lengths, element_dtype=dtype)
-        return joined, None, None
-
-
-@register
-class TensorListPushBack(_ListOp):
+class TensorListPushBack(ListOp):
     """The list with one element more."""
 
     inputs = "input_handle: variant, tensor: element_dtype"
@@ -539,7 +450,7 @@ class TensorListPushBack(_ListOp):
 
 
 @register
-class TensorListPopBack(_ListOp):
+class TensorListPopBack(ListOp):
     """The list without its last element, and that element."""
 
     inputs = "input_handle: variant, element_shape: int32"
@@ -549,7 +460,7 @@ class TensorListPopBack(_ListOp):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The element's shape as the node says."""
         given = node.value(1)
-        return [shapes.SCALAR, None if given is None else _element_shape(given)]
+        return [shapes.SCALAR, None if given is None else element_shape_of(given)]
 
     def compute(self, xp: Any, value: TensorList, element_shape: Any) -> tuple[Any, Any]:
         """A shorter copy."""
@@ -568,59 +479,3 @@ class TensorListPopBack(_ListOp):
         if ditem is None:
             ditem = g.ZerosLike(op.outputs[1])
         return g.TensorListPushBack(dlist, ditem, element_dtype=dtype), None
-
-
-@register
-class AddVariants(_ListOp):
-    """The sum of gradients that are lists or tapes: element by element, unset ones left out."""
-
-    type = "_AddVariants"
-    inputs = "inputs: N * variant"
-    outputs = "sum: variant"
-    attrs = {"N": int_attr(minimum=1)}
-
-    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Adds by kind."""
-
-        def add(*values: Any) -> Any:
-            total = values[0]
-            for value in values[1:]:
-                total = _added(total, value)
-            return total
-
-        return add
-
-    def gradient(self, g: Any, op: Any, dsum: Any) -> tuple[Any, ...]:
-        """Each gets the whole."""
-        return (dsum,) * len(op.inputs)
-
-
-def _added(a: Any, b: Any) -> Any:
-    if isinstance(a, TensorList) and isinstance(b, TensorList):
-        size = max(len(a.items), len(b.items))
-        left = a.items + [None] * (size - len(a.items))
-        right = b.items + [None] * (size - len(b.items))
-        items = [
-            y if x is None else (x if y is None else x + y)
-            for x, y in zip(left, right, strict=True)
-        ]
-        return TensorList(items, a.dtype)
-    if isinstance(a, TensorList) or isinstance(b, TensorList):
-        return a if isinstance(a, TensorList) else b  # the other is a list nobody wrote to
-    return {**a, **{key: a[key] + value if key in a else value for key, value in b.items()}}
-
-
-@register
-class UnsetLike(_ListOp):
-    """A list as long as the given one with nothing set: the zero among gradients of lists."""
-
-    type = "_UnsetLike"
-    inputs = "value: variant"
-    outputs = "unset: variant"
-    gradient = not_differentiable
-
-    def compute(self, xp: Any, value: Any) -> Any:
-        """Nones, or an empty table for a tape."""
-        if isinstance(value, TensorList):
-            return TensorList([None] * len(value.items), value.dtype)
-        return {}
