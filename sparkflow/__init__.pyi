@@ -15,6 +15,7 @@ from . import (
     dtypes as dtypes,
     errors as errors,
     estimator as estimator,
+    feature_column as feature_column,
     flags as flags,
     gfile as gfile,
     graph_util as graph_util,

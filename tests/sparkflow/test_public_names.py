@@ -20,6 +20,7 @@ NAMESPACES = [
     "dtypes",
     "errors",
     "estimator",
+    "feature_column",
     "flags",
     "gfile",
     "image",
