@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.errors import NotFoundError
-from sparkflow_runtime.ir.tensor_proto import export_tensor
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
+from sparkflow_runtime.tensor_proto import export_tensor
 
 _VARIABLE = "VariableV2"
 

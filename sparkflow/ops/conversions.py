@@ -13,8 +13,8 @@ from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime import tensor_proto
 from sparkflow_runtime.dtypes import as_dtype
-from sparkflow_runtime.ir import tensor_proto
 from sparkflow_runtime.protos import tensor_pb2
 
 

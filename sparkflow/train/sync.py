@@ -19,8 +19,8 @@ from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.ir.tensor_proto import export_tensor
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.tensor_proto import export_tensor
 
 SCOPE: Final = "sync_replication"
 

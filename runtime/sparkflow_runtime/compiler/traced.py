@@ -18,10 +18,10 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.ir.tensor_proto import export_shape
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import NodeView
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats, NodeExecStats
+from sparkflow_runtime.tensor_proto import export_shape
 
 TRANSFER: Final = "RecvTensor"
 """The name under which what arrived from another device is listed, as in TensorFlow."""

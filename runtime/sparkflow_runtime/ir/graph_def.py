@@ -16,16 +16,16 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node, parse_endpoint
-from sparkflow_runtime.ir.tensor_proto import (
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.protos.attr_value_pb2 import AttrValue
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.protos.node_def_pb2 import NodeDef
+from sparkflow_runtime.tensor_proto import (
     export_shape,
     export_tensor,
     import_shape,
     import_tensor,
 )
-from sparkflow_runtime.ops import registry
-from sparkflow_runtime.protos.attr_value_pb2 import AttrValue
-from sparkflow_runtime.protos.graph_pb2 import GraphDef
-from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 
 PRODUCER_VERSION = 1882
 """The GraphDef version written: one that TensorFlow 1 and 2 read."""

@@ -12,7 +12,6 @@ import numpy as np
 from sparkflow_runtime.device.device import count_gpus
 from sparkflow_runtime.errors import NotFoundError, OpError, from_status
 from sparkflow_runtime.ir.graph_def import import_graph
-from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.master.links import LocalLink
 from sparkflow_runtime.master.options import run_with_options
 from sparkflow_runtime.master.service import SERVICE
@@ -21,6 +20,7 @@ from sparkflow_runtime.protos import master_pb2
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
 from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.worker.service import describe_devices
 from sparkflow_runtime.worker.worker import Worker

@@ -15,10 +15,10 @@ from sparkflow_runtime.errors import CancelledError, InternalError, OpError
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.run_loop_pb2 import EndLoopRequest, EndLoopResponse, RunLoopUpdate
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
+from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport import rpc, status
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
 from sparkflow_runtime.transport.threads import DaemonThreads

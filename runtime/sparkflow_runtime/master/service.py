@@ -14,11 +14,11 @@ from sparkflow_runtime.errors import (
     to_status,
 )
 from sparkflow_runtime.ir.graph_def import import_graph
-from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.master.executable import Executable
 from sparkflow_runtime.master.options import run_with_options
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos import config_pb2, device_attributes_pb2, master_pb2
+from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport.rpc import Method
 from sparkflow_runtime.transport.status import printable
 

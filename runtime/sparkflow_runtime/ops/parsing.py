@@ -11,7 +11,6 @@ from google.protobuf import json_format
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.tensor_proto import dtype_of, export_tensor, import_tensor
 from sparkflow_runtime.ops.example_features import (
     FEATURE_TYPES,
     dense_feature,
@@ -35,6 +34,7 @@ from sparkflow_runtime.ops.string_arrays import (
 from sparkflow_runtime.protos.example_pb2 import Example
 from sparkflow_runtime.protos.tensor_pb2 import TensorProto
 from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.tensor_proto import dtype_of, export_tensor, import_tensor
 
 
 def feature_types(**keywords: Any) -> Attr:

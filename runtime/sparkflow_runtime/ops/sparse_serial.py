@@ -10,7 +10,6 @@ from google.protobuf.message import DecodeError
 
 from sparkflow_runtime.dtypes import DType, string
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -18,6 +17,7 @@ from sparkflow_runtime.ops.sparse_layout import check_parts
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.protos import tensor_pb2
 from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 
 _TEXT = type_attr(frozenset({string}), string)
 _PARTS = "sparse_indices: int64, sparse_values: T, sparse_shape: int64"

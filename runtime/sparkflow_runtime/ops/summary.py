@@ -18,7 +18,6 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.events.audio import encode_wav
 from sparkflow_runtime.events.histogram import histogram
 from sparkflow_runtime.events.images import as_bytes, encode_png
-from sparkflow_runtime.ir.tensor_proto import export_tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
@@ -32,6 +31,7 @@ from sparkflow_runtime.ops.signature import (
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.protos.summary_pb2 import Summary, SummaryMetadata
 from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.tensor_proto import export_tensor
 
 _DEPTHS: Final = (1, 3, 4)
 _RED: Final = np.array([255, 0, 0, 255], np.uint8)

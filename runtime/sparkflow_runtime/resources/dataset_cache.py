@@ -12,10 +12,10 @@ from google.protobuf.message import DecodeError
 from sparkflow_runtime.errors import AlreadyExistsError, DataLossError
 from sparkflow_runtime.events.records import frame_record, read_records
 from sparkflow_runtime.files import system
-from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.protos import tensor_pb2
 from sparkflow_runtime.resources.dataset import Dataset, Element, ElementIterator
 from sparkflow_runtime.resources.dataset_sources import of_iterator
+from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 
 
 class Memory:

@@ -15,7 +15,9 @@ from google.protobuf.message import DecodeError
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.tensor_proto import (
+from sparkflow_runtime.protos.tensor_pb2 import TensorProto
+from sparkflow_runtime.protos.tensor_shape_pb2 import TensorShapeProto
+from sparkflow_runtime.tensor_proto import (
     concrete_shape,
     dtype_of,
     export_shape,
@@ -23,8 +25,6 @@ from sparkflow_runtime.ir.tensor_proto import (
     from_bytes,
     import_tensor,
 )
-from sparkflow_runtime.protos.tensor_pb2 import TensorProto
-from sparkflow_runtime.protos.tensor_shape_pb2 import TensorShapeProto
 
 _LENGTH_DELIMITED: Final = 2
 _TENSOR: Final = 1

@@ -10,9 +10,9 @@ from typing import Any, Final
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError
 from sparkflow_runtime.ir.function_def import import_function
 from sparkflow_runtime.ir.graph_def import import_graph
-from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.protos import device_attributes_pb2, run_loop_pb2, worker_pb2
 from sparkflow_runtime.protos.named_tensor_pb2 import NamedTensorProto
+from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport.rpc import Method
 from sparkflow_runtime.worker.step import LoopUpdate
 from sparkflow_runtime.worker.worker import RegisteredGraph, Worker

@@ -9,11 +9,11 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import Code, OpError, to_status
-from sparkflow_runtime.ir.tensor_proto import export_tensor
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
+from sparkflow_runtime.tensor_proto import export_tensor
 from sparkflow_runtime.testing.graphs import const, graph_def, node, placeholder, variable
 
 GRAPH = graph_def(

@@ -8,8 +8,8 @@ import numpy as np
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import DataLossError
-from sparkflow_runtime.ir.tensor_proto import export_tensor
 from sparkflow_runtime.protos.example_pb2 import Example, SequenceExample
+from sparkflow_runtime.tensor_proto import export_tensor
 from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
 
 

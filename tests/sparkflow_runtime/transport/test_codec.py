@@ -6,8 +6,8 @@ from hypothesis import given, strategies as st
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.protos.worker_pb2 import RecvTensorResponse
+from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport import codec
 
 BUNDLE = [

@@ -11,9 +11,9 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import AbortedError, InvalidArgumentError, OpError
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.ir.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.protos import run_loop_pb2, worker_pb2
 from sparkflow_runtime.server import Server
+from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.testing.graphs import const, graph_def, node
 from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.peers import WORKER_SERVICE

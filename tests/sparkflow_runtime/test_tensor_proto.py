@@ -4,15 +4,15 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.tensor_proto import (
+from sparkflow_runtime.protos.tensor_pb2 import TensorProto
+from sparkflow_runtime.protos.tensor_shape_pb2 import TensorShapeProto
+from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.tensor_proto import (
     export_shape,
     export_tensor,
     import_shape,
     import_tensor,
 )
-from sparkflow_runtime.protos.tensor_pb2 import TensorProto
-from sparkflow_runtime.protos.tensor_shape_pb2 import TensorShapeProto
-from sparkflow_runtime.shapes import Shape
 
 
 @pytest.mark.parametrize("dtype", sorted(dtypes.PLAIN, key=int), ids=lambda dtype: dtype.name)
