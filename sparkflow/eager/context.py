@@ -23,8 +23,12 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.compiler.immediate import Immediate
 from sparkflow_runtime.device.device import task_devices
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.node import SOURCE_ATTR
+from sparkflow_runtime.ir.function import called
+from sparkflow_runtime.ir.function_def import import_function
+from sparkflow_runtime.ir.graph import Graph as RuntimeGraph
+from sparkflow_runtime.ir.node import SOURCE_ATTR, Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.functions import ready_functions
 
 if TYPE_CHECKING:
     from sparkflow.eager.tape import GradientTape
@@ -95,7 +99,11 @@ class EagerGraph(Graph):
             values: Sequence[Any] = (complete["value"],)
         else:
             values = self._immediate.run(
-                op_type, label, complete, [_value(each, op_type) for each in flat]
+                op_type,
+                label,
+                complete,
+                [_value(each, op_type) for each in flat],
+                self._functions_of(op_type, label, complete),
             )
         operation = Operation(
             self, str(next(self._numbers)), op_type, self._without_history(flat), complete
@@ -110,6 +118,15 @@ class EagerGraph(Graph):
         if tape is not None:
             tape._record(operation, flat)
         return operation
+
+    def _functions_of(self, op_type: str, name: str, attrs: Mapping[str, Any]) -> Any:
+        """The functions a node may call, ready to be compiled."""
+        node = Node(name, op_type, attrs=attrs)
+        if not any(called(node)):
+            return {}
+        return ready_functions(
+            RuntimeGraph([node]), lambda each: import_function(self.find_function(each).to_proto())
+        )
 
     def _without_history(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The inputs as an operation keeps them: knowing nothing of what they came from.

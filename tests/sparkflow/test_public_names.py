@@ -15,6 +15,8 @@ NAMESPACES = [
     "bitwise",
     "compat",
     "config",
+    "data",
+    "data.experimental",
     "debugging",
     "distributions",
     "dtypes",

@@ -10,12 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.compiler.program import located
+from sparkflow_runtime.compiler.program import located, with_functions
 from sparkflow_runtime.device.device import Device
+from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
@@ -23,6 +25,7 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
 
+_NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 MOST_KERNELS: Final = 10_000
 """How many bound kernels are remembered before they are all forgotten."""
 
@@ -79,7 +82,12 @@ class Immediate:
         self._step = _NoStep()
 
     def run(
-        self, op_type: str, name: str, attrs: Mapping[str, Any], inputs: Sequence[Any]
+        self,
+        op_type: str,
+        name: str,
+        attrs: Mapping[str, Any],
+        inputs: Sequence[Any],
+        functions: Mapping[str, Function] = _NO_FUNCTIONS,
     ) -> tuple[Any, ...]:
         """The values of a node's outputs, lists flattened.
 
@@ -88,13 +96,14 @@ class Immediate:
             name: What error texts call the node.
             attrs: All attributes.
             inputs: Arrays, and variables where the op takes them; lists flattened.
+            functions: What the node may call, bodies in execution order.
 
         Raises:
             UnimplementedError: There is no kernel.
             OpError: The kernel failed.
         """
         try:
-            bound = self._bound(op_type, name, attrs)
+            bound = self._bound(op_type, name, attrs, functions)
             # A variable's own array changes under whoever holds it.
             values = [
                 value.read().copy() if read and isinstance(value, Variable) else value
@@ -110,15 +119,23 @@ class Immediate:
             return tuple(result)
         return (result,)
 
-    def _bound(self, op_type: str, name: str, attrs: Mapping[str, Any]) -> _Bound:
+    def _bound(
+        self,
+        op_type: str,
+        name: str,
+        attrs: Mapping[str, Any],
+        functions: Mapping[str, Function],
+    ) -> _Bound:
         op = registry.lookup(op_type)
-        key = None if op.stateful else _key(op_type, attrs)
+        key = None if op.stateful or functions else _key(op_type, attrs)
         if key is not None and key in self._kernels:
             return self._kernels[key]
         registry.require_kernel(op, self._device.type, attrs)
         context = KernelContext(
             self._device.xp, self._device.type, self._device.name, Resources(), Resources()
         )
+        if functions:
+            context = with_functions(context, functions)
         bound = _Bound(
             bind_kernel(op, Node(name, op_type, attrs=attrs), context),
             tuple(not dtype.is_ref for dtype in op.signature.input_dtypes(attrs)),

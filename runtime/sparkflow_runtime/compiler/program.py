@@ -125,8 +125,13 @@ def compile_partition(
         NotFoundError: A node calls a function that is not there.
     """
     if functions:
-        context = replace(context, functions=_Functions(functions, context))
+        context = with_functions(context, functions)
     return _Compiler(nodes, context).compile()
+
+
+def with_functions(context: KernelContext, functions: Mapping[str, Function]) -> KernelContext:
+    """The same place for kernels that may call these functions."""
+    return replace(context, functions=_Functions(functions, context))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.dataset import OUTPUTS, DatasetOp
-from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr
 from sparkflow_runtime.ops.string_arrays import scalar_text, strings_of
 from sparkflow_runtime.resources import dataset_files
 from sparkflow_runtime.resources.dataset import Dataset
+from sparkflow_runtime.shapes import Shape
 
 _METADATA = {"metadata": string_attr("")}
 
@@ -92,6 +94,29 @@ class FixedLengthRecordDatasetV2(DatasetOp):
         return dataset_files.of_pieces(
             _names(filenames), int(header), int(size), int(footer), _kind(compression)
         )
+
+
+@register
+class DatasetToTFRecord(DatasetOp):
+    """Writes the scalar strings of a dataset to a TFRecord file."""
+
+    inputs = "input_dataset: variant, filename: string, compression_type: string"
+    outputs = ""
+    attrs: ClassVar = {}
+    takes_step = True
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """No outputs."""
+        return []
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The kernel."""
+
+        def run(step: StepContext, source: Dataset, filename: Array, compression: Array) -> None:
+            name = scalar_text(filename, "filename")
+            dataset_files.write_records(source, name, _kind(compression), step)
+
+        return run
 
 
 class _Columns(DatasetOp):

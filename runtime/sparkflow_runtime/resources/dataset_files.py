@@ -10,8 +10,8 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
-from sparkflow_runtime.events.records import read_records
-from sparkflow_runtime.files.compression import check_kind, expanding
+from sparkflow_runtime.events.records import frame_record, read_records
+from sparkflow_runtime.files.compression import check_kind, compressing, expanding
 from sparkflow_runtime.files.system import as_text, open_file
 from sparkflow_runtime.resources.dataset import Array, Dataset, Element
 from sparkflow_runtime.resources.dataset_sources import of_blocks, of_iterator
@@ -89,6 +89,18 @@ def of_pieces(names: Sequence[bytes], header: int, size: int, footer: int, kind:
             )
 
     return _of_files(names, kind, pieces)
+
+
+def write_records(source: Dataset, name: bytes, kind: str, step: Any) -> None:
+    """Writes the scalar strings of a dataset to a TFRecord file."""
+    iterator = source.iterate()
+    try:
+        with open_file(name, "wb") as file, compressing(file, kind) as stream:
+            while (element := iterator.next(step)) is not None:
+                step.check_cancelled()
+                stream.write(frame_record(bytes(element[0].item())))
+    finally:
+        iterator.close()
 
 
 def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[DType]) -> Dataset:

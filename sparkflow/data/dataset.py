@@ -1,0 +1,518 @@
+"""`tf.data.Dataset`: elements that graphs go through, and the methods that change them.
+
+A dataset is a node of its graph; what runs is in `sparkflow_runtime.resources.dataset*`. Sources
+are in `sources` and `readers`, iterators in `iterator`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow.data import functions, nest, padding, sources, structure
+from sparkflow.data.options import Options
+from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.random import get_seed
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import int64
+
+AUTOTUNE = -1
+
+
+class Dataset:
+    """A sequence of elements, each a nested structure of tensors.
+
+    Made by the static methods `from_tensor_slices` and so on, and by methods of other datasets.
+
+    Args:
+        variant: The tensor that stands for it in the graph.
+        element: The structure of its elements.
+        options: See `with_options`.
+    """
+
+    def __init__(self, variant: Tensor, element: Any, options: Options | None = None) -> None:
+        self._variant_tensor = variant
+        self._structure = element
+        self._options = options or Options()
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def output_types(self) -> Any:
+        """The dtype of each component."""
+        return structure.types(self._structure)
+
+    @property
+    def output_shapes(self) -> Any:
+        """What is known of the shape of each component."""
+        return structure.static_shapes(self._structure)
+
+    @property
+    def output_classes(self) -> Any:
+        """The class of each component: `Tensor`, `SparseTensor` or `Dataset`."""
+        return structure.classes(self._structure)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} shapes: {self.output_shapes}, types: {self.output_types}>"
+
+    def options(self) -> Options:
+        """The options that were set."""
+        return self._options
+
+    def with_options(self, options: Options) -> Dataset:
+        """The same dataset with options, which change no element.
+
+        Raises:
+            ValueError: They contradict options set before.
+        """
+        return Dataset(self._variant_tensor, self._structure, self._options.merge(options))
+
+    def __bool__(self) -> bool:
+        return True
+
+    # ------------------------------------------------------------------ going through it
+
+    def make_one_shot_iterator(self) -> Any:
+        """An iterator that goes through the dataset once and needs no initializer.
+
+        Raises:
+            ValueError: The dataset depends on placeholders or variables.
+        """
+        from sparkflow.data import iterator  # iterators know datasets
+
+        return iterator.one_shot(self)
+
+    def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
+        """An iterator that begins whenever its `initializer` runs.
+
+        Args:
+            shared_name: Under this name sessions of one task share it.
+        """
+        from sparkflow.data import iterator
+
+        return iterator.initializable(self, shared_name)
+
+    def __iter__(self) -> Iterator[Any]:
+        from sparkflow.data import iterator
+
+        return iterator.eager(self)
+
+    # ------------------------------------------------------------------ sources
+
+    from_tensors = staticmethod(sources.from_tensors)
+    from_tensor_slices = staticmethod(sources.from_tensor_slices)
+    from_sparse_tensor_slices = staticmethod(sources.from_sparse_tensor_slices)
+    from_generator = staticmethod(sources.from_generator)
+    from_parquet = staticmethod(sources.from_parquet)
+    from_arrow = staticmethod(sources.from_arrow)
+    range = staticmethod(sources.range_)
+    zip = staticmethod(sources.zip_)
+    list_files = staticmethod(sources.list_files)
+
+    # ------------------------------------------------------------------ functions
+
+    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None) -> Dataset:
+        """What a function makes of each element.
+
+        Args:
+            map_func: From the components of an element to tensors; called once, to build a graph.
+            num_parallel_calls: How many elements are computed at a time, in order.
+
+        Raises:
+            TypeError: It is not callable, or returns something that is no tensor.
+        """
+        function = functions.build(map_func, self._structure, "Dataset.map()")
+        inputs: list[Any] = [self._variant_tensor, function.captured]
+        op_type = "MapDataset"
+        if num_parallel_calls is not None:
+            op_type = "ParallelMapDataset"
+            inputs.append(convert_to_tensor(num_parallel_calls, dtypes.int32))
+        return self._of_function(op_type, inputs, function, function.result)
+
+    def map_with_legacy_function(
+        self, map_func: Callable[..., Any], num_parallel_calls: Any = None
+    ) -> Dataset:
+        """The same as `map`."""
+        return self.map(map_func, num_parallel_calls)
+
+    def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
+        """The elements of the datasets that a function makes, one after the other.
+
+        Raises:
+            TypeError: The function returns no dataset.
+        """
+        function, element = self._datasets_of(map_func, "Dataset.flat_map()")
+        inputs = [self._variant_tensor, function.captured]
+        return self._of_function("FlatMapDataset", inputs, function, element)
+
+    def interleave(
+        self,
+        map_func: Callable[..., Any],
+        cycle_length: Any = AUTOTUNE,
+        block_length: Any = 1,
+        num_parallel_calls: Any = None,
+    ) -> Dataset:
+        """The elements of the datasets that a function makes, in turn.
+
+        Args:
+            map_func: From an element to a dataset.
+            cycle_length: How many datasets are gone through at once; one per core by default.
+            block_length: How many elements are taken from each in turn.
+            num_parallel_calls: Read each dataset by a thread of its own. The order stays.
+
+        Raises:
+            TypeError: The function returns no dataset.
+        """
+        function, element = self._datasets_of(map_func, "Dataset.interleave()")
+        if isinstance(cycle_length, int) and cycle_length == AUTOTUNE:
+            cycle_length = os.cpu_count() or 1
+        inputs: list[Any] = [
+            self._variant_tensor,
+            function.captured,
+            convert_to_tensor(cycle_length, int64),
+            convert_to_tensor(block_length, int64),
+        ]
+        op_type = "InterleaveDataset"
+        if num_parallel_calls is not None:
+            op_type = "ParallelInterleaveDatasetV2"
+            inputs.append(convert_to_tensor(num_parallel_calls, int64))
+        return self._of_function(op_type, inputs, function, element)
+
+    def filter(self, predicate: Callable[..., Any]) -> Dataset:
+        """The elements for which a function returns True.
+
+        Raises:
+            ValueError: It does not return a scalar boolean.
+        """
+        return self._by_predicate("FilterDataset", predicate, "Dataset.filter()")
+
+    def filter_with_legacy_function(self, predicate: Callable[..., Any]) -> Dataset:
+        """The same as `filter`."""
+        return self.filter(predicate)
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+        """A state after a function was called with it and each element in turn.
+
+        Args:
+            initial_state: A nested structure of tensors.
+            reduce_func: From a state and an element to the next state.
+
+        Returns:
+            The last state.
+
+        Raises:
+            TypeError: The function returns a state of other types.
+        """
+        state, flat = structure.of_values(initial_state)
+        function, state = functions_of_state(reduce_func, state, self._structure)
+        attrs = {
+            "f": function.name,
+            "Tstate": [tensor.dtype.base for tensor in flat],
+            "Targuments": function.captured_types,
+            **structure.attrs(state),
+        }
+        inputs = [self._variant_tensor, flat, function.captured]
+        op = functions.node("ReduceDataset", inputs, attrs, [function])
+        return structure.of_flat(state, op.outputs)
+
+    def apply(self, transformation_func: Callable[[Dataset], Any]) -> Dataset:
+        """What a function makes of the dataset.
+
+        Raises:
+            TypeError: It is no dataset.
+        """
+        made = transformation_func(self)
+        if not isinstance(made, Dataset):
+            raise TypeError(
+                f"`transformation_func` must return a Dataset. Got {type(made).__name__}"
+            )
+        return made
+
+    # ------------------------------------------------------------------ arranging
+
+    def batch(self, batch_size: Any, drop_remainder: Any = False) -> Dataset:
+        """Stacks of elements.
+
+        Args:
+            batch_size: How many make a batch; a scalar tensor or number.
+            drop_remainder: Whether a last batch that is too short is left out; then the batch size
+                is part of the static shapes.
+        """
+        size = convert_to_tensor(batch_size, int64, "batch_size")
+        drop = convert_to_tensor(drop_remainder, dtypes.bool_, "drop_remainder")
+        element = structure.batched(self._structure, known_batch(size, drop))
+        return self._changed("BatchDatasetV2", [size, drop], element)
+
+    def padded_batch(
+        self,
+        batch_size: Any,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        drop_remainder: Any = False,
+    ) -> Dataset:
+        """Stacks of elements that are filled up to one size.
+
+        Args:
+            batch_size: How many make a batch.
+            padded_shapes: Per component its shape in a batch, without the first dimension; -1 or
+                None where it is that of the largest element. None: as the static shapes say.
+            padding_values: Per component the scalar to fill up with; 0 or "" by default.
+            drop_remainder: See `batch`.
+
+        Raises:
+            ValueError: A shape does not fit its component.
+            TypeError: A component is sparse, or a value is of another dtype.
+        """
+        size = convert_to_tensor(batch_size, int64, "batch_size")
+        drop = convert_to_tensor(drop_remainder, dtypes.bool_, "drop_remainder")
+        sizes, element = padding.padded_shapes(
+            self._structure, padded_shapes, known_batch(size, drop)
+        )
+        values = padding.padding_values(self._structure, padding_values)
+        attrs = structure.attrs(element, "Toutput_types")
+        attrs["N"] = len(sizes)
+        inputs = [self._variant_tensor, size, sizes, values, drop]
+        op = get_default_graph().create_op("PaddedBatchDatasetV2", inputs, attrs)
+        return Dataset(op.outputs[0], element, self._options)
+
+    def unbatch(self) -> Dataset:
+        """The rows of the elements.
+
+        Raises:
+            ValueError: A component is a scalar.
+        """
+        return self._changed("UnbatchDataset", [], structure.unbatched(self._structure))
+
+    def shuffle(
+        self, buffer_size: Any, seed: Any = None, reshuffle_each_iteration: bool | None = None
+    ) -> Dataset:
+        """The elements in random order.
+
+        Args:
+            buffer_size: Each element is drawn from the next so many that are left.
+            seed: For the same order every time.
+            reshuffle_each_iteration: Whether each pass has another order; True by default.
+        """
+        inputs = [convert_to_tensor(buffer_size, int64, "buffer_size"), *seeds(seed)]
+        attrs = {"reshuffle_each_iteration": reshuffle_each_iteration is not False}
+        return self._changed("ShuffleDataset", inputs, self._structure, attrs)
+
+    def repeat(self, count: Any = None) -> Dataset:
+        """All elements `count` times, without end where it is None or -1."""
+        return self._counted("RepeatDataset", -1 if count is None else count)
+
+    def take(self, count: Any) -> Dataset:
+        """The first `count` elements, all where it is -1."""
+        return self._counted("TakeDataset", count)
+
+    def skip(self, count: Any) -> Dataset:
+        """All but the first `count` elements, none where it is -1."""
+        return self._counted("SkipDataset", count)
+
+    def shard(self, num_shards: Any, index: Any) -> Dataset:
+        """Every `num_shards`-th element, from `index`.
+
+        Raises:
+            ValueError: `num_shards` is not positive, or `index` not below it.
+        """
+        number = convert_to_tensor(num_shards, int64, "num_shards")
+        place = convert_to_tensor(index, int64, "index")
+        known, at = constant_value(number), constant_value(place)
+        if known is not None and known < 1:
+            raise ValueError(f"num_shards must be >= 1; got {known}")
+        if at is not None and (at < 0 or (known is not None and at >= known)):
+            raise ValueError(f"index must be in [0, num_shards); got {at} of {known}")
+        return self._changed("ShardDataset", [number, place], self._structure)
+
+    def prefetch(self, buffer_size: Any) -> Dataset:
+        """The elements, up to `buffer_size` of them computed by a thread before they are asked for.
+
+        Args:
+            buffer_size: A number; -1 (`tf.data.experimental.AUTOTUNE`) or None for a few.
+        """
+        return self._counted("PrefetchDataset", AUTOTUNE if buffer_size is None else buffer_size)
+
+    def concatenate(self, dataset: Dataset) -> Dataset:
+        """The elements of this dataset, then those of `dataset`.
+
+        Raises:
+            TypeError: Their elements have other types or classes.
+        """
+        mine, others = self._structure, dataset._structure
+        same = structure.types(mine) == structure.types(others)
+        if not same:
+            raise TypeError(
+                f"Two datasets to concatenate have different types {self.output_types} and "
+                f"{dataset.output_types}"
+            )
+        if structure.classes(mine) != structure.classes(others):
+            raise TypeError(
+                f"Two datasets to concatenate have different classes {self.output_classes} and "
+                f"{dataset.output_classes}"
+            )
+        element = structure.common(mine, others)
+        return self._changed("ConcatenateDataset", [dataset._variant_tensor], element)
+
+    def cache(self, filename: Any = "") -> Dataset:
+        """The elements, computed in the first pass and remembered.
+
+        Args:
+            filename: Where to keep them, for other programs too; in memory where it is empty.
+        """
+        name = convert_to_tensor(filename, dtypes.string, "filename")
+        return self._changed("CacheDataset", [name], self._structure)
+
+    def enumerate(self, start: Any = 0) -> Dataset:
+        """Pairs of a number, counted from `start`, and an element."""
+        return sources.zip_((sources.range_(start, np.iinfo(np.int64).max), self))
+
+    def window(
+        self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False
+    ) -> Dataset:
+        """Datasets of neighbouring elements.
+
+        Args:
+            size: How many elements a window has.
+            shift: How far the next window begins behind this one; `size` by default.
+            stride: How far the elements of a window are apart.
+            drop_remainder: Whether windows that are too short are left out.
+
+        Returns:
+            A dataset whose elements have a dataset for each component.
+        """
+        inputs = [
+            convert_to_tensor(size, int64, "size"),
+            convert_to_tensor(size if shift is None else shift, int64, "shift"),
+            convert_to_tensor(stride, int64, "stride"),
+            convert_to_tensor(drop_remainder, dtypes.bool_, "drop_remainder"),
+        ]
+        element = nest.mapped(
+            lambda c: structure.Component(dtypes.variant, (), "dataset", c), self._structure
+        )
+        return self._changed("WindowDataset", inputs, element)
+
+    # ------------------------------------------------------------------ making nodes
+
+    def _changed(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor],
+        element: Any,
+        attrs: dict[str, Any] | None = None,
+    ) -> Dataset:
+        all_attrs = {**structure.attrs(element), **(attrs or {})}
+        op = get_default_graph().create_op(op_type, [self._variant_tensor, *inputs], all_attrs)
+        return Dataset(op.outputs[0], element, self._options)
+
+    def _counted(self, op_type: str, count: Any) -> Dataset:
+        name = "buffer_size" if op_type == "PrefetchDataset" else "count"
+        return self._changed(op_type, [convert_to_tensor(count, int64, name)], self._structure)
+
+    def _of_function(
+        self,
+        op_type: str,
+        inputs: Sequence[Any],
+        function: functions.ElementFunction,
+        element: Any,
+        attr: str = "f",
+    ) -> Dataset:
+        attrs = {
+            attr: function.name,
+            "Targuments": function.captured_types,
+            **structure.attrs(element),
+        }
+        op = functions.node(op_type, inputs, attrs, [function])
+        return Dataset(op.outputs[0], element, self._options)
+
+    def _datasets_of(
+        self, function: Callable[..., Any], what: str
+    ) -> tuple[functions.ElementFunction, Any]:
+        built = functions.build(function, self._structure, what)
+        found = built.result
+        if not isinstance(found, structure.Component) or found.kind != "dataset":
+            raise TypeError(
+                f"`map_func` must return a `Dataset` object. Got {structure.classes(found)}"
+            )
+        return built, found.inner
+
+    def _by_predicate(self, op_type: str, predicate: Callable[..., Any], what: str) -> Dataset:
+        built = functions.build(predicate, self._structure, what)
+        found = built.result
+        is_boolean = (
+            isinstance(found, structure.Component)
+            and found.kind == "tensor"
+            and found.dtype is dtypes.bool_
+            and found.shape in ((), None)
+        )
+        if not is_boolean:
+            raise ValueError("`predicate` must return a scalar boolean tensor.")
+        inputs = [self._variant_tensor, built.captured]
+        return self._of_function(op_type, inputs, built, self._structure, "predicate")
+
+
+structure.register_dataset_class(Dataset)
+
+
+def known_batch(size: Tensor, drop: Tensor) -> int | None:
+    """The size of all batches, where it is known before anything runs."""
+    number, dropped = constant_value(size), constant_value(drop)
+    return int(number) if dropped is not None and dropped and number is not None else None
+
+
+def seeds(seed: Any) -> tuple[Tensor, Tensor]:
+    """The two seeds of a dataset, from the seed it is given and that of the graph."""
+    if isinstance(seed, Tensor):
+        first = get_seed(None)[0]
+        return convert_to_tensor(first, int64, "seed"), convert_to_tensor(seed, int64, "seed2")
+    first, second = get_seed(None if seed is None else int(seed))
+    return convert_to_tensor(first, int64, "seed"), convert_to_tensor(second, int64, "seed2")
+
+
+def functions_of_state(
+    function: Callable[..., Any],
+    state: Any,
+    element: Any,
+    returns_output: bool = False,
+    what: str = "Dataset.reduce()",
+) -> tuple[functions.ElementFunction, Any]:
+    """A function of a state and an element, and what is known of the state in every call.
+
+    Args:
+        function: From a state and an element to the next state; with `returns_output`, to a pair
+            of it and something else.
+        state: The structure of the first state.
+        element: The structure of an element.
+        returns_output: See `function`.
+        what: For messages.
+
+    Raises:
+        TypeError: The next state has other types or classes.
+    """
+    while True:
+        built = functions.build(function, element, what, state)
+        result = built.result
+        if returns_output:
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise TypeError(
+                    "The scan function must return a pair comprising the new state and the output value."
+                )
+            result = result[0]
+        if structure.classes(result) != structure.classes(state):
+            raise TypeError(
+                "The element classes for the new state must match the initial state. Expected "
+                f"{structure.classes(state)}; got {structure.classes(result)}."
+            )
+        if structure.types(result) != structure.types(state):
+            raise TypeError(
+                "The element types for the new state must match the initial state. Expected "
+                f"{structure.types(state)}; got {structure.types(result)}."
+            )
+        relaxed = structure.common(state, result)
+        if relaxed == state:
+            return built, state
+        state = relaxed

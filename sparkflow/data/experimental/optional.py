@@ -1,0 +1,62 @@
+"""An element, or that there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.data import structure
+from sparkflow.data.iterator import Iterator
+from sparkflow.graph.scopes import get_default_graph
+from sparkflow.graph.tensor import Tensor
+
+
+class Optional:
+    """An element, or that there is none.
+
+    Args:
+        variant: The tensor that stands for it.
+        element: The structure of the element.
+    """
+
+    def __init__(self, variant: Tensor, element: Any) -> None:
+        self._variant_tensor = variant
+        self._structure = element
+
+    def has_value(self, name: str | None = None) -> Tensor:
+        """Whether there is one, a scalar boolean."""
+        graph = self._variant_tensor.graph
+        found: Tensor = graph.apply("OptionalHasValue", [self._variant_tensor], {}, name)
+        return found
+
+    def get_value(self, name: str | None = None) -> Any:
+        """The element; InvalidArgumentError, when it runs, where there is none."""
+        attrs = structure.attrs(self._structure)
+        op = self._variant_tensor.graph.create_op(
+            "OptionalGetValue", [self._variant_tensor], attrs, name
+        )
+        return structure.of_flat(self._structure, op.outputs)
+
+    @staticmethod
+    def from_value(value: Any) -> Optional:
+        """An element."""
+        element, flat = structure.of_values(value)
+        op = get_default_graph().create_op("OptionalFromValue", [flat])
+        return Optional(op.outputs[0], element)
+
+    @staticmethod
+    def none_from_structure(value_structure: Any) -> Optional:
+        """No element.
+
+        Args:
+            value_structure: Another `Optional` or a dataset, whose elements it would be like.
+        """
+        op = get_default_graph().create_op("OptionalNone")
+        return Optional(op.outputs[0], value_structure._structure)
+
+
+def get_next_as_optional(iterator: Iterator) -> Optional:
+    """The next element of an iterator, or that it is at its end."""
+    resource = iterator._iterator_resource
+    attrs = structure.attrs(iterator._structure)
+    op = resource.graph.create_op("IteratorGetNextAsOptional", [resource], attrs)
+    return Optional(op.outputs[0], iterator._structure)

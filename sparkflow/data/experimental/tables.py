@@ -1,0 +1,321 @@
+"""Datasets of comma-separated files, and of serialized Examples."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow.data.dataset import Dataset
+from sparkflow.data.readers import TextLineDataset
+from sparkflow.graph.conversion import Symbolic
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.parsing import decode_csv, parse_example
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType, as_dtype
+from sparkflow_runtime.files import system
+from sparkflow_runtime.files.compression import expanding
+
+_LARGEST_INT32 = 2**31 - 1
+
+
+class CsvDataset(Dataset):
+    """The rows of CSV files, as tuples of scalars.
+
+    Args:
+        filenames: A path or several; a tensor or a dataset of them.
+        record_defaults: Per column its dtype (then it must be there), or its default value.
+        compression_type: "", "GZIP" or "ZLIB".
+        buffer_size: Accepted for TensorFlow's sake.
+        header: Whether the first line of each file is left out.
+        field_delim: What separates fields.
+        use_quote_delim: Whether double quotes enclose fields.
+        na_value: A text that stands for a missing value.
+        select_cols: Which columns, ascending; all by default.
+    """
+
+    def __init__(
+        self,
+        filenames: Any,
+        record_defaults: Sequence[Any],
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        header: bool = False,
+        field_delim: str = ",",
+        use_quote_delim: bool = True,
+        na_value: str = "",
+        select_cols: Sequence[int] | None = None,
+    ) -> None:
+        defaults = [_default(each) for each in record_defaults]
+
+        def rows(filename: Tensor) -> Dataset:
+            lines: Dataset = TextLineDataset(filename, compression_type, buffer_size)
+            return lines.skip(1) if header else lines
+
+        def fields(line: Tensor) -> tuple[Tensor, ...]:
+            found = decode_csv(
+                line, defaults, field_delim, use_quote_delim, None, na_value, select_cols
+            )
+            return tuple(found)
+
+        names = filenames
+        if not isinstance(filenames, Dataset):
+            flat = filenames if isinstance(filenames, Symbolic) else np.ravel(filenames).tolist()
+            names = Dataset.from_tensor_slices(flat)
+        made = names.flat_map(rows).map(fields)
+        super().__init__(made._variant_tensor, made._structure)
+
+
+def _default(value: Any) -> Any:
+    """What `decode_csv` takes: an empty tensor where a value is required."""
+    try:
+        dtype = as_dtype(value)
+    except (TypeError, ValueError):
+        return value
+    return np.zeros(0, dtype.as_numpy_dtype)
+
+
+def make_csv_dataset(
+    file_pattern: Any,
+    batch_size: int,
+    column_names: Sequence[str] | None = None,
+    column_defaults: Sequence[Any] | None = None,
+    label_name: str | None = None,
+    select_columns: Sequence[Any] | None = None,
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    header: bool = True,
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    shuffle_buffer_size: int = 10000,
+    shuffle_seed: int | None = None,
+    prefetch_buffer_size: Any = None,
+    num_parallel_reads: int = 1,
+    sloppy: bool = False,
+    num_rows_for_inference: int | None = 100,
+    compression_type: str | None = None,
+    ignore_errors: bool = False,
+) -> Dataset:
+    """Batches of the rows of CSV files, as dictionaries by column.
+
+    Args:
+        file_pattern: A pattern or several; the files are looked at now.
+        batch_size: Rows per batch; all batches are full where rows repeat without end.
+        column_names: The columns; those in the first file's first line where None.
+        column_defaults: Per column its dtype or default value; found out from the first rows (int32,
+            int64, float32, float64 or string) where None.
+        label_name: A column that is given separately: elements are then pairs.
+        select_columns: Names or numbers of the columns to use; all where None.
+        field_delim: What separates fields.
+        use_quote_delim: Whether double quotes enclose fields.
+        na_value: A text that stands for a missing value.
+        header: Whether the files' first lines name the columns.
+        num_epochs: How often all rows are given; without end where None.
+        shuffle: Whether in random order.
+        shuffle_buffer_size: See `Dataset.shuffle`.
+        shuffle_seed: See `Dataset.shuffle`.
+        prefetch_buffer_size: Batches computed in advance; one where None.
+        num_parallel_reads: Files read at once.
+        sloppy: Accepted for TensorFlow's sake.
+        num_rows_for_inference: How many rows to look at for the dtypes; all where None.
+        compression_type: "", "GZIP" or "ZLIB".
+        ignore_errors: Leave out rows that cannot be read.
+
+    Raises:
+        ValueError: No file matches, or names and columns do not fit.
+    """
+    names = sorted(system.glob(file_pattern))
+    if not names:
+        raise ValueError(f"No files match `file_pattern` {file_pattern}.")
+
+    def read(limit: int | None) -> list[list[str]]:
+        return _first_rows(names[0], compression_type or "", field_delim, use_quote_delim, limit)
+
+    if column_names is None:
+        if not header:
+            raise ValueError("Cannot infer column names without a header line.")
+        column_names = read(1)[0]
+    if len(column_names) != len(set(column_names)):
+        raise ValueError("Cannot have duplicate column names.")
+    columns = _selected(column_names, select_columns)
+    chosen = [column_names[index] for index in columns]
+    if label_name is not None and label_name not in chosen:
+        raise ValueError("`label_name` provided must be one of the columns.")
+    if column_defaults is None:
+        rows = read(None if num_rows_for_inference is None else num_rows_for_inference + header)
+        column_defaults = [
+            _inferred([row[index] for row in rows[header:] if index < len(row)], na_value)
+            for index in columns
+        ]
+    elif len(column_defaults) != len(chosen):
+        raise ValueError("`column_defaults` must have one entry per column that is selected.")
+    defaults = column_defaults
+
+    def of_file(filename: Tensor) -> Dataset:
+        return CsvDataset(
+            filename,
+            defaults,
+            compression_type,
+            None,
+            header,
+            field_delim,
+            use_quote_delim,
+            na_value,
+            columns,
+        )
+
+    dataset = Dataset.from_tensor_slices(names)
+    if shuffle:
+        dataset = dataset.shuffle(len(names), shuffle_seed)
+    dataset = dataset.interleave(of_file, max(num_parallel_reads, 1))
+    if ignore_errors:
+        dataset = dataset._changed("IgnoreErrorsDataset", [], dataset._structure)
+    if shuffle:
+        dataset = dataset.shuffle(shuffle_buffer_size, shuffle_seed)
+    if num_epochs != 1:
+        dataset = dataset.repeat(num_epochs)
+    dataset = dataset.batch(batch_size, drop_remainder=num_epochs is None)
+
+    def as_features(*values: Tensor) -> Any:
+        features = dict(zip(chosen, values, strict=True))
+        if label_name is None:
+            return features
+        label = features.pop(label_name)
+        return features, label
+
+    return dataset.map(as_features).prefetch(
+        1 if prefetch_buffer_size is None else prefetch_buffer_size
+    )
+
+
+def _first_rows(
+    name: str, compression: str, delimiter: str, quotes: bool, limit: int | None
+) -> list[list[str]]:
+    quoting = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+    with expanding(system.open_file(name), compression) as stream:
+        text = io.TextIOWrapper(stream, "utf-8", newline="")
+        reader = csv.reader(text, delimiter=delimiter, quoting=quoting)
+        return [row for row, _ in zip(reader, range(limit or _LARGEST_INT32), strict=False)]
+
+
+def _selected(names: Sequence[str], wanted: Sequence[Any] | None) -> list[int]:
+    if wanted is None:
+        return list(range(len(names)))
+    found = []
+    for each in wanted:
+        if isinstance(each, str) and each not in names:
+            raise ValueError(f"Column {each!r} is not among {list(names)}.")
+        index = names.index(each) if isinstance(each, str) else int(each)
+        if not 0 <= index < len(names):
+            raise ValueError(f"Column {each!r} is not among {len(names)} columns.")
+        found.append(index)
+    if len(found) != len(set(found)):
+        raise ValueError("`select_columns` has a column twice.")
+    return sorted(found)
+
+
+def _inferred(texts: Sequence[str], na_value: str) -> DType | Any:
+    """The default of the narrowest dtype all texts fit."""
+    kinds: list[DType] = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
+    given = [text for text in texts if text not in ("", na_value)]
+    for dtype in kinds:
+        if all(_fits(text, dtype) for text in given):
+            return np.zeros(1, dtype.as_numpy_dtype)
+    return np.array([b""], object)
+
+
+def _fits(text: str, dtype: DType) -> bool:
+    try:
+        if dtype.is_integer:
+            return bool(dtype.min <= int(text) <= dtype.max)
+        number = float(text)
+    except ValueError:
+        return False
+    return dtype is dtypes.float64 or bool(np.isinf(number)) or abs(number) <= dtype.max
+
+
+def parse_example_dataset(
+    features: Mapping[str, Any], num_parallel_calls: Any = 1, deterministic: Any = None
+) -> Callable[[Dataset], Dataset]:
+    """Reads vectors of serialized Examples.
+
+    Args:
+        features: See `tf.io.parse_example`.
+        num_parallel_calls: How many batches are read at a time.
+        deterministic: Accepted for TensorFlow's sake: the order stays.
+
+    Raises:
+        ValueError: `features` is None.
+    """
+    if features is None:
+        raise ValueError("Missing: features was None.")
+    return lambda dataset: dataset.map(
+        lambda serialized: parse_example(serialized, features), num_parallel_calls
+    )
+
+
+def make_batched_features_dataset(
+    file_pattern: Any,
+    batch_size: int,
+    features: Mapping[str, Any],
+    reader: Any = None,
+    label_key: str | None = None,
+    reader_args: Sequence[Any] | None = None,
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    shuffle_buffer_size: int = 10000,
+    shuffle_seed: int | None = None,
+    prefetch_buffer_size: Any = None,
+    reader_num_threads: int = 1,
+    parser_num_threads: int = 2,
+    sloppy_ordering: bool = False,
+    drop_final_batch: bool = False,
+) -> Dataset:
+    """Batches of the Examples in files, as dictionaries by feature.
+
+    Args:
+        file_pattern: A pattern or several.
+        batch_size: Examples per batch.
+        features: See `tf.io.parse_example`.
+        reader: From a path to a dataset of serialized Examples; `TFRecordDataset` by default.
+        label_key: A feature that is given separately: elements are then pairs.
+        reader_args: Further arguments of `reader`.
+        num_epochs: How often all are given; without end where None.
+        shuffle: Whether in random order.
+        shuffle_buffer_size: See `Dataset.shuffle`.
+        shuffle_seed: See `Dataset.shuffle`.
+        prefetch_buffer_size: Batches computed in advance; one where None.
+        reader_num_threads: Files read at once.
+        parser_num_threads: Batches parsed at once.
+        sloppy_ordering: Accepted for TensorFlow's sake.
+        drop_final_batch: Whether a last batch that is too short is left out.
+
+    Raises:
+        ValueError: `label_key` is no feature.
+    """
+    from sparkflow.data.readers import TFRecordDataset
+
+    if label_key is not None and label_key not in features:
+        raise ValueError("`label_key` provided must be one of the `features` keys.")
+    make = TFRecordDataset if reader is None else reader
+    files = Dataset.list_files(file_pattern, shuffle, shuffle_seed)
+    dataset = files.interleave(
+        lambda name: make(name, *(reader_args or ())), max(reader_num_threads, 1)
+    )
+    if shuffle:
+        dataset = dataset.shuffle(shuffle_buffer_size, shuffle_seed)
+    dataset = dataset.repeat(num_epochs)
+    dataset = dataset.batch(batch_size, drop_remainder=drop_final_batch or num_epochs is None)
+    dataset = dataset.apply(parse_example_dataset(features, parser_num_threads))
+    if label_key is not None:
+
+        def split(parsed: dict[str, Any]) -> Any:
+            rest = dict(parsed)
+            return rest, rest.pop(label_key)
+
+        dataset = dataset.map(split)
+    return dataset.prefetch(1 if prefetch_buffer_size is None else prefetch_buffer_size)

@@ -1,0 +1,328 @@
+"""`tf.data.Iterator` and what makes iterators of datasets, in graphs and in eager execution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.data import structure
+from sparkflow.data.dataset import Dataset
+from sparkflow.graph.function_graph import FunctionGraph
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
+from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import OutOfRangeError
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.dataset import DatasetOp
+
+_READS_FILES = frozenset({"MatchingFiles"})
+"""Ops that a one-shot iterator may depend on although they count as stateful here."""
+
+
+class Iterator:
+    """Where a graph is in a dataset; made by the methods of datasets and the static ones here.
+
+    Args:
+        resource: The tensor that stands for it.
+        initializer: What begins it; None where something else does.
+        element: The structure of the elements.
+    """
+
+    def __init__(self, resource: Tensor, initializer: Operation | None, element: Any) -> None:
+        self._iterator_resource = resource
+        self._initializer = initializer
+        self._structure = element
+
+    @staticmethod
+    def from_structure(
+        output_types: Any,
+        output_shapes: Any = None,
+        shared_name: str | None = None,
+        output_classes: Any = None,
+    ) -> Iterator:
+        """An iterator without a dataset: `make_initializer` begins it with one.
+
+        Args:
+            output_types: The dtypes of elements, in their structure.
+            output_shapes: Their shapes; unknown where None.
+            shared_name: Under this name sessions of one task share it.
+            output_classes: `Tensor` or `SparseTensor` for each; `Tensor` where None.
+        """
+        element = structure.from_legacy(output_types, output_shapes, output_classes)
+        return Iterator(_resource(element, shared_name), None, element)
+
+    @staticmethod
+    def from_string_handle(
+        string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
+    ) -> Iterator:
+        """The iterator whose `string_handle` is given, when the graph runs.
+
+        Args:
+            string_handle: A scalar string tensor.
+            output_types: See `from_structure`, as the others.
+            output_shapes: See `output_types`.
+            output_classes: See `output_types`.
+        """
+        element = structure.from_legacy(output_types, output_shapes, output_classes)
+        handle = convert_to_tensor(string_handle, dtypes.string, "string_handle")
+        op = get_default_graph().create_op(
+            "IteratorFromStringHandleV2", [handle], structure.attrs(element)
+        )
+        return Iterator(op.outputs[0], None, element)
+
+    @property
+    def initializer(self) -> Operation:
+        """What goes to the first element.
+
+        Raises:
+            ValueError: It has none: see `make_initializer`.
+        """
+        if self._initializer is None:
+            raise ValueError("Iterator does not have an initializer.")
+        return self._initializer
+
+    def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
+        """What goes to the first element of a dataset.
+
+        Raises:
+            TypeError: Its elements do not fit.
+        """
+        structure.require_compatible(self._structure, dataset._structure)
+        graph = self._iterator_resource.graph
+        if dataset._variant_tensor.graph is not graph:
+            raise ValueError(
+                "The iterator and the dataset are of different graphs: make both in one graph."
+            )
+        with graph.colocate_with(self._iterator_resource.op):
+            inputs = [dataset._variant_tensor, self._iterator_resource]
+            return graph.create_op("MakeIterator", inputs, {}, name)
+
+    def get_next(self, name: str | None = None) -> Any:
+        """The next element, in each step that needs it; OutOfRangeError after the last.
+
+        Call this once and use its result in the program's loop.
+        """
+        graph = self._iterator_resource.graph
+        attrs = structure.attrs(self._structure)
+        op = graph.create_op("IteratorGetNext", [self._iterator_resource], attrs, name)
+        return structure.of_flat(self._structure, op.outputs)
+
+    def string_handle(self, name: str | None = None) -> Tensor:
+        """A scalar string that stands for it, for `from_string_handle` in the same task."""
+        graph = self._iterator_resource.graph
+        found: Tensor = graph.apply(
+            "IteratorToStringHandle", [self._iterator_resource], {}, name or "string_handle"
+        )
+        return found
+
+    @property
+    def output_types(self) -> Any:
+        """The dtype of each component."""
+        return structure.types(self._structure)
+
+    @property
+    def output_shapes(self) -> Any:
+        """What is known of the shape of each component."""
+        return structure.static_shapes(self._structure)
+
+    @property
+    def output_classes(self) -> Any:
+        """The class of each component."""
+        return structure.classes(self._structure)
+
+
+def _resource(element: Any, shared_name: str | None) -> Tensor:
+    attrs = {"shared_name": shared_name or "", "container": "", **structure.attrs(element)}
+    return get_default_graph().create_op("IteratorV2", [], attrs).outputs[0]
+
+
+def initializable(dataset: Dataset, shared_name: str | None) -> Iterator:
+    """See `Dataset.make_initializable_iterator`.
+
+    Raises:
+        RuntimeError: In eager execution.
+        ValueError: The dataset is of another graph.
+    """
+    graph = get_default_graph()
+    if graph.is_eager:
+        raise RuntimeError(
+            "dataset.make_initializable_iterator is not supported when eager execution is enabled. "
+            "Use `for elem in dataset` instead."
+        )
+    _require_here(dataset)
+    iterator = Iterator(_resource(dataset._structure, shared_name), None, dataset._structure)
+    iterator._initializer = iterator.make_initializer(dataset)
+    return iterator
+
+
+def _require_here(dataset: Dataset) -> None:
+    graph, made = get_default_graph(), dataset._variant_tensor.graph
+    if made is not graph and not graph.sees(made):
+        raise ValueError(
+            "A dataset can be gone through in the graph it was made in only: make it and its "
+            "iterator in the same graph."
+        )
+
+
+def one_shot(dataset: Dataset) -> Any:
+    """See `Dataset.make_one_shot_iterator`."""
+    graph = get_default_graph()
+    if graph.is_eager:
+        return EagerIterator(dataset)
+    _require_here(dataset)
+    body = FunctionGraph(graph.new_function_name("_make_dataset"), graph)
+    copies: dict[Operation, Operation] = {}
+    with body.as_default():
+        variant = dataset._variant_tensor
+        copied = _copied(body, variant.op, copies)
+        body.outputs = [copied.outputs[variant.value_index]]
+    graph.add_function(body.function_name, body)
+    attrs = {
+        "dataset_factory": body.function_name,
+        **structure.attrs(dataset._structure),
+        "container": "",
+        "shared_name": "",
+    }
+    op = graph.create_op("OneShotIterator", [], attrs)
+    return Iterator(op.outputs[0], None, dataset._structure)
+
+
+def _copied(body: FunctionGraph, last: Operation, copies: dict[Operation, Operation]) -> Operation:
+    """Copies an operation and all it depends on into a function.
+
+    Raises:
+        ValueError: It depends on what a function without arguments cannot compute.
+    """
+    stack = [last]
+    while stack:
+        op = stack[-1]
+        missing = [each.op for each in op.inputs if each.op not in copies]
+        if op not in copies and missing:
+            stack += missing
+            continue
+        stack.pop()
+        if op in copies:
+            continue
+        _require_value(op)
+        inputs = [copies[each.op].outputs[each.value_index] for each in op.inputs]
+        attrs = {key: value for key, value in op._attrs.items() if key != "_class"}
+        name = op.name.rpartition("/")[2]
+        copies[op] = body._create_here(op.type, _grouped(op, inputs), attrs, name)
+    return copies[last]
+
+
+def _require_value(op: Operation) -> None:
+    known = registry.lookup(op.type)
+    if op.type in ("Placeholder", "PlaceholderV2"):
+        raise ValueError(f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value.")
+    allowed = isinstance(known, DatasetOp) or op.type in _READS_FILES
+    if op.type == "_Arg" or (known.stateful and not allowed):
+        raise ValueError(
+            f"Failed to create a one-shot iterator for a dataset. `Dataset.make_initializable_"
+            "iterator()` is more flexible. The original error: Cannot capture a stateful node "
+            f"(name:{op.name}, type:{op.type}) by value."
+        )
+
+
+def _grouped(op: Operation, flat: list[Tensor]) -> list[Any]:
+    """The inputs per argument of the op, lists for those that are lists."""
+    signature = registry.lookup(op.type).signature
+    grouped: list[Any] = []
+    place = 0
+    for arg in signature.inputs:
+        if not arg.is_list:
+            grouped.append(flat[place])
+            place += 1
+            continue
+        if arg.list_attr is not None:
+            count = len(op._attrs[arg.list_attr])
+        else:
+            count = op._attrs[arg.number_attr]
+        grouped.append(flat[place : place + count])
+        place += count
+    return grouped
+
+
+class EagerIterator:
+    """Goes through a dataset in eager execution.
+
+    Args:
+        dataset: What to go through.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset  # its generators live as long as it does
+        self._structure = dataset._structure
+        self._resource = _resource(dataset._structure, None)
+        get_default_graph().create_op("MakeIterator", [dataset._variant_tensor, self._resource])
+
+    def __iter__(self) -> EagerIterator:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return self.get_next()
+        except OutOfRangeError:
+            raise StopIteration from None
+
+    def next(self) -> Any:
+        """The next element; StopIteration after the last."""
+        return self.__next__()
+
+    def get_next(self, name: str | None = None) -> Any:
+        """The next element; OutOfRangeError after the last."""
+        attrs = structure.attrs(self._structure)
+        graph = self._resource.graph
+        op = graph.create_op("IteratorGetNext", [self._resource], attrs, name)
+        return structure.of_flat(self._structure, op.outputs)
+
+    @property
+    def output_types(self) -> Any:
+        """The dtype of each component."""
+        return structure.types(self._structure)
+
+    @property
+    def output_shapes(self) -> Any:
+        """What is known of the shape of each component."""
+        return structure.static_shapes(self._structure)
+
+    @property
+    def output_classes(self) -> Any:
+        """The class of each component."""
+        return structure.classes(self._structure)
+
+
+def eager(dataset: Dataset) -> EagerIterator:
+    """What `for element in dataset` goes through.
+
+    Raises:
+        RuntimeError: This is no eager execution.
+    """
+    if not get_default_graph().is_eager:
+        raise RuntimeError("dataset.__iter__() is only supported when eager execution is enabled.")
+    return EagerIterator(dataset)
+
+
+def make_one_shot_iterator(dataset: Dataset) -> Any:
+    """The same as `dataset.make_one_shot_iterator()`."""
+    return dataset.make_one_shot_iterator()
+
+
+def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Any:
+    """The same as `dataset.make_initializable_iterator(shared_name)`."""
+    return dataset.make_initializable_iterator(shared_name)
+
+
+def get_output_types(dataset_or_iterator: Any) -> Any:
+    """The dtype of each component of a dataset or iterator."""
+    return dataset_or_iterator.output_types
+
+
+def get_output_shapes(dataset_or_iterator: Any) -> Any:
+    """What is known of the shape of each component of a dataset or iterator."""
+    return dataset_or_iterator.output_shapes
+
+
+def get_output_classes(dataset_or_iterator: Any) -> Any:
+    """The class of each component of a dataset or iterator."""
+    return dataset_or_iterator.output_classes

@@ -1,0 +1,111 @@
+"""`tf.data.Options`: advice that changes no element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class _Advice:
+    """Attributes that may be set and are kept."""
+
+    _names: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        for name in self._names:
+            object.__setattr__(self, name, None)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._names:
+            raise AttributeError(f"Cannot set the property {name} on {type(self).__name__}.")
+        object.__setattr__(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self._names)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]  # they may be changed
+
+
+class OptimizationOptions(_Advice):
+    """How TensorFlow may rewrite a dataset; nothing is rewritten here."""
+
+    _names = (
+        "apply_default_optimizations",
+        "autotune",
+        "autotune_algorithm",
+        "autotune_buffers",
+        "autotune_cpu_budget",
+        "filter_fusion",
+        "filter_with_random_uniform_fusion",
+        "hoist_random_uniform",
+        "map_and_batch_fusion",
+        "map_and_filter_fusion",
+        "map_fusion",
+        "map_parallelization",
+        "map_vectorization",
+        "noop_elimination",
+        "parallel_batch",
+        "shuffle_and_repeat_fusion",
+    )
+
+
+class ThreadingOptions(_Advice):
+    """How many threads TensorFlow may use; here each transformation says that itself."""
+
+    _names = ("max_intra_op_parallelism", "private_threadpool_size")
+
+
+class StatsOptions(_Advice):
+    """What TensorFlow counts; nothing is counted here."""
+
+    _names = ("aggregator", "counter_prefix", "latency_all_edges", "prefix")
+
+
+class DistributeOptions(_Advice):
+    """How TensorFlow splits a dataset over workers; here `shard` does."""
+
+    _names = ("auto_shard", "auto_shard_policy", "num_devices")
+
+
+class Options(_Advice):
+    """Options of a dataset, see `Dataset.with_options`. They change no element."""
+
+    _names = (
+        "experimental_autotune",
+        "experimental_deterministic",
+        "experimental_distribute",
+        "experimental_external_state_policy",
+        "experimental_optimization",
+        "experimental_slack",
+        "experimental_stats",
+        "experimental_threading",
+        "autotune",
+        "deterministic",
+        "threading",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experimental_distribute = DistributeOptions()
+        self.experimental_optimization = OptimizationOptions()
+        self.experimental_stats = StatsOptions()
+        self.experimental_threading = ThreadingOptions()
+
+    def merge(self, options: Options) -> Options:
+        """These options with what `options` sets.
+
+        Raises:
+            ValueError: Both set an option, to different values.
+        """
+        merged = Options()
+        for name in self._names:
+            mine, other = getattr(self, name), getattr(options, name)
+            default = getattr(Options(), name)
+            if mine != default and other != default and mine != other:
+                raise ValueError(f"Cannot merge incompatible values of option: {name}")
+            setattr(merged, name, mine if other == default else other)
+        return merged

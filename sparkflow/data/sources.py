@@ -1,0 +1,439 @@
+"""Datasets of tensors, numbers, generators, and columns of tables."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparkflow.data import functions, nest, structure
+from sparkflow.graph.scopes import (
+    apply_op,
+    control_dependencies,
+    convert_to_tensor,
+    get_default_graph,
+)
+from sparkflow.graph.sparse_tensor import SparseTensor, as_sparse
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.script import py_func
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType, as_dtype, int64
+from sparkflow_runtime.errors import NotFoundError
+from sparkflow_runtime.files import system
+
+if TYPE_CHECKING:
+    from sparkflow.data.dataset import Dataset
+
+
+def dataset_of(op_type: str, inputs: Sequence[Any], element: Any, **attrs: Any) -> Dataset:
+    """The dataset that one node without functions makes."""
+    from sparkflow.data.dataset import Dataset  # which has these functions as methods
+
+    op = get_default_graph().create_op(op_type, inputs, attrs)
+    return Dataset(op.outputs[0], element)
+
+
+def from_tensors(tensors: Any) -> Dataset:
+    """A dataset of one element.
+
+    Args:
+        tensors: A nested structure of tensors.
+    """
+    element, flat = structure.of_values(tensors)
+    attrs = structure.attrs(element, "Toutput_types")
+    return dataset_of("TensorDataset", [flat], element, **attrs)
+
+
+def from_tensor_slices(tensors: Any) -> Dataset:
+    """A dataset of the rows of tensors.
+
+    Args:
+        tensors: A nested structure of tensors with equal first dimensions.
+
+    Raises:
+        ValueError: A scalar, or first dimensions that differ.
+    """
+    whole, flat = structure.of_values(tensors)
+    element = structure.unbatched(whole)
+    for index, component in enumerate(nest.flatten(whole)):
+        if component.kind == "sparse":
+            parts = flat[index].op.inputs  # of the node that serialized it as a whole
+            flat[index] = apply_op("SerializeManySparse", *parts)
+    attrs = structure.attrs(element, "Toutput_types")
+    return dataset_of("TensorSliceDataset", [flat], element, **attrs)
+
+
+def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
+    """A dataset of the rows of a sparse tensor, as sparse tensors.
+
+    Raises:
+        TypeError: It is no sparse tensor.
+    """
+    if not isinstance(sparse_tensor, SparseTensor):
+        raise TypeError(f"`sparse_tensor` must be a `SparseTensor` object. Was {sparse_tensor}.")
+    return from_tensor_slices(as_sparse(sparse_tensor))
+
+
+def range_(*args: Any) -> Dataset:
+    """A dataset of int64 numbers, as Python's `range` gives.
+
+    Args:
+        args: `stop`, `start, stop` or `start, stop, step`; numbers or scalar tensors.
+
+    Raises:
+        ValueError: No argument, or more than three.
+    """
+    if not 1 <= len(args) <= 3:
+        raise ValueError(f"Invalid arguments to RangeDataset: {args}")
+    start, stop, step = {
+        1: lambda: (0, args[0], 1),
+        2: lambda: (*args, 1),
+        3: lambda: args,
+    }[len(args)]()
+    inputs = [
+        convert_to_tensor(start, int64, "start"),
+        convert_to_tensor(stop, int64, "stop"),
+        convert_to_tensor(step, int64, "step"),
+    ]
+    element = structure.Component(int64, ())
+    return dataset_of("RangeDataset", inputs, element, **structure.attrs(element))
+
+
+def zip_(datasets: Any) -> Dataset:
+    """A dataset of elements side by side, as long as the shortest.
+
+    Args:
+        datasets: A nested structure of datasets.
+
+    Raises:
+        TypeError: It is none.
+    """
+    from sparkflow.data.dataset import Dataset
+
+    flat = nest.flatten(datasets)
+    for each in flat:
+        if isinstance(each, list):
+            raise TypeError(
+                "The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects. "
+                "Nested structures do not support Python lists; please use a tuple instead."
+            )
+        if not isinstance(each, Dataset):
+            raise TypeError(
+                "The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects. "
+                f"Got {type(each).__name__}."
+            )
+    element = nest.pack_as(datasets, [each._structure for each in flat])
+    inputs = [[each._variant_tensor for each in flat]]
+    return dataset_of("ZipDataset", inputs, element, N=len(flat), **structure.attrs(element))
+
+
+def list_files(file_pattern: Any, shuffle: bool | None = None, seed: int | None = None) -> Dataset:
+    """A dataset of the paths that match patterns.
+
+    Args:
+        file_pattern: A pattern or several, as `tf.gfile.Glob` takes them.
+        shuffle: Give them in random order, the default.
+        seed: For the same order every time.
+
+    Raises:
+        InvalidArgumentError: When it runs: nothing matches.
+    """
+    pattern = convert_to_tensor(file_pattern, dtypes.string, "file_pattern")
+    found: Tensor = apply_op("MatchingFiles", pattern)
+    count = apply_op("Size", found)
+    message = ["No files matched pattern:", pattern]
+    check = get_default_graph().create_op(
+        "Assert",
+        [
+            apply_op("Greater", count, 0),
+            [convert_to_tensor(each, dtypes.string) for each in message],
+        ],
+        {"summarize": 3},
+    )
+    with control_dependencies([check]):
+        found = apply_op("Identity", found)
+    dataset = from_tensor_slices(found)
+    if shuffle is None or shuffle:
+        size = apply_op("Maximum", apply_op("Cast", count, DstT=int64), convert_to_tensor(1, int64))
+        dataset = dataset.shuffle(size, seed=seed)
+    return dataset
+
+
+# ------------------------------------------------------------------ generators
+
+
+class _Generators:
+    """The generators of a dataset that are under way. Safe to use from several threads.
+
+    `_lock` guards the rest.
+
+    Args:
+        begin: Called with arrays, makes an iterable.
+        convert: From what it yields to arrays.
+    """
+
+    def __init__(self, begin: Callable[..., Any], convert: Callable[[Any], list[Any]]) -> None:
+        self._begin, self._convert = begin, convert
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._open: dict[int, Iterator[Any]] = {}
+
+    def start(self, *args: Any) -> Any:
+        """Begins one; its number."""
+        begun = iter(self._begin(*args))
+        with self._lock:
+            number = next(self._numbers)
+            self._open[number] = begun
+        return np.int64(number)
+
+    def following(self, number: Any) -> list[Any]:
+        """Its next element; StopIteration at its end."""
+        with self._lock:
+            generator = self._open[int(number)]
+        return self._convert(next(generator))
+
+    def finish(self, number: Any) -> Any:
+        """Lets go of it."""
+        with self._lock:
+            generator = self._open.pop(int(number), None)
+        close = getattr(generator, "close", None)
+        if close is not None:
+            close()
+        return np.int64(0)
+
+
+def from_generator(
+    generator: Callable[..., Any], output_types: Any, output_shapes: Any = None, args: Any = None
+) -> Dataset:
+    """A dataset of what a Python generator yields; it runs in the process that built the graph.
+
+    Args:
+        generator: Called anew for each pass, returns an iterable.
+        output_types: The dtypes of what it yields, in its structure.
+        output_shapes: Their shapes; unknown where None.
+        args: Tensors whose values `generator` is called with.
+
+    Raises:
+        TypeError: `generator` is not callable, or the shapes do not fit the types.
+    """
+    if not callable(generator):
+        raise TypeError("`generator` must be callable.")
+    element = structure.from_legacy(output_types, output_shapes)
+    flat = nest.flatten(element)
+
+    def converted(value: Any) -> list[Any]:
+        try:
+            parts = nest.flatten_up_to(element, value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                "`generator` yielded an element that did not match the expected structure. The "
+                f"expected structure was {output_types}, but the yielded element was {value}."
+            ) from error
+        pairs = zip(parts, flat, strict=True)
+        return [_as_array(part, component) for part, component in pairs]
+
+    generators = _Generators(generator, converted)
+    given = tuple(convert_to_tensor(each, name="args") for each in args or ())
+    arguments, flat_args = structure.of_values(given)
+    number = structure.Component(int64, ())
+    begin = functions.build(
+        lambda *tensors: _scalar(py_func(generators.start, list(tensors), int64)),
+        arguments,
+        "Dataset.from_generator()",
+    )
+
+    def following(index: Tensor) -> Any:
+        values = py_func(generators.following, [index], [each.flat_dtype for each in flat])
+        for tensor, component in zip(values, flat, strict=True):
+            tensor.set_shape(component.shape)
+        return tuple(values)
+
+    further = functions.build(following, number, "Dataset.from_generator()")
+    finish = functions.build(
+        lambda index: _scalar(py_func(generators.finish, [index], int64)),
+        number,
+        "Dataset.from_generator()",
+    )
+    attrs = {
+        "init_func": begin.name,
+        "next_func": further.name,
+        "finalize_func": finish.name,
+        "Tinit_func_args": [each.dtype for each in flat_args],
+        "Tnext_func_args": [],
+        "Tfinalize_func_args": [],
+        **structure.attrs(element),
+    }
+    return dataset_of("GeneratorDataset", [flat_args, [], []], element, **attrs)
+
+
+def _scalar(tensor: Tensor) -> Tensor:
+    tensor.set_shape(())
+    return tensor
+
+
+def _as_array(value: Any, component: structure.Component) -> Any:
+    kind = component.dtype.as_numpy_dtype
+    try:
+        if component.dtype is dtypes.string:
+            array = np.asarray(value, object)
+        else:
+            array = np.asarray(value).astype(kind) if _fits(value, kind) else np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "`generator` yielded an element that could not be converted to the expected type. The "
+            f"expected type was {component.dtype.name}, but the yielded element was {value}."
+        ) from error
+    if array.dtype != (object if component.dtype is dtypes.string else kind):
+        raise TypeError(
+            "`generator` yielded an element that could not be converted to the expected type. The "
+            f"expected type was {component.dtype.name}, but the yielded element was {value}."
+        )
+    wanted = component.shape
+    if wanted is not None and (
+        len(wanted) != array.ndim
+        or any(a is not None and a != b for a, b in zip(wanted, array.shape, strict=True))
+    ):
+        raise ValueError(
+            f"`generator` yielded an element of shape {array.shape} where an element of shape "
+            f"{structure.static_shapes(component)} was expected."
+        )
+    return array
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value may become an array of this type, as when a tensor is made of it."""
+    given = np.asarray(value).dtype
+    if isinstance(value, np.ndarray | np.generic):
+        return True
+    target = np.dtype(kind)
+    if given.kind in "USO":
+        return False
+    return given.kind != "f" or target.kind not in "iub"
+
+
+# ------------------------------------------------------------------ columns of tables
+
+
+def from_parquet(paths: Any, columns: Sequence[str] | None = None) -> Dataset:
+    """A dataset of the rows of Parquet files, as dictionaries by column.
+
+    The schema is that of the first file, read now; the rows are read where the graph runs, a group
+    of rows at a time. `batch` and `shuffle` that follow work on whole columns.
+
+    Args:
+        paths: A path or URI, or several.
+        columns: Which columns; all by default. Lists must have one length each.
+
+    Raises:
+        NotFoundError: A file or column does not exist.
+        TypeError: A column of a type that tensors cannot hold.
+    """
+    from pyarrow import parquet
+
+    names = _paths(paths)
+    with system.open_file(names[0]) as stream:
+        schema = parquet.read_schema(stream)
+    return _of_columns("SparkflowParquetDataset", names, schema, columns)
+
+
+def from_arrow(source: Any, columns: Sequence[str] | None = None) -> Dataset:
+    """A dataset of the rows of an Arrow table, or of files in Arrow's IPC format.
+
+    Args:
+        source: A `pyarrow.Table` or `RecordBatch`, which becomes part of the graph; or a path or
+            URI, or several, which are read where the graph runs.
+        columns: Which columns; all by default.
+
+    Raises:
+        NotFoundError: A file or column does not exist.
+        TypeError: A column of a type that tensors cannot hold.
+    """
+    import pyarrow as pa
+
+    from sparkflow_runtime.resources.dataset_files import column_array
+
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if isinstance(source, pa.Table):
+        wanted = _chosen(source.schema, columns)
+        return from_tensor_slices(
+            {
+                name: column_array(
+                    source.column(name).combine_chunks(), name, _column_type(source.schema, name)[0]
+                )
+                for name in wanted
+            }
+        )
+    names = _paths(source)
+    with system.open_file(names[0]) as stream:
+        schema = _ipc_schema(stream)
+    return _of_columns("SparkflowArrowDataset", names, schema, columns)
+
+
+def _ipc_schema(stream: Any) -> Any:
+    from pyarrow import ipc
+
+    start = stream.read(6)
+    stream.seek(0)
+    opened = ipc.open_file(stream) if start == b"ARROW1" else ipc.open_stream(stream)
+    return opened.schema
+
+
+def _paths(paths: Any) -> list[str]:
+    if isinstance(paths, str | bytes | os.PathLike):
+        return [system.as_text(paths)]
+    found = [system.as_text(path) for path in paths]
+    if not found:
+        raise ValueError("There must be at least one path")
+    return found
+
+
+def _of_columns(
+    op_type: str, names: Sequence[str], schema: Any, columns: Sequence[str] | None
+) -> Dataset:
+    wanted = _chosen(schema, columns)
+    element = {name: structure.Component(*_column_type(schema, name)) for name in wanted}
+    filenames = convert_to_tensor(list(names), dtypes.string, "filenames")
+    return dataset_of(
+        op_type, [filenames], element, columns=sorted(wanted), **structure.attrs(element)
+    )
+
+
+def _chosen(schema: Any, columns: Sequence[str] | None) -> list[str]:
+    wanted = list(schema.names if columns is None else columns)
+    missing = [name for name in wanted if name not in schema.names]
+    if missing or not wanted:
+        raise NotFoundError(
+            message=f"There are no columns {missing}; there are {', '.join(schema.names) or 'none'}"
+        )
+    return wanted
+
+
+def _column_type(schema: Any, name: str) -> tuple[DType, tuple[int | None, ...]]:
+    """The dtype of a column, and the static shape of a row."""
+    import pyarrow as pa
+
+    kind = schema.field(name).type
+    shape: tuple[int | None, ...] = ()
+    if pa.types.is_fixed_size_list(kind):
+        shape, kind = (kind.list_size,), kind.value_type
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        shape, kind = (None,), kind.value_type
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+    )
+    if any(test(kind) for test in tests):
+        return dtypes.string, shape
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return as_dtype(kind.to_pandas_dtype()), shape
+    raise TypeError(
+        f"Column {name!r} is {schema.field(name).type}, which tensors cannot hold; cast it, or "
+        "choose other columns"
+    )
