@@ -23,6 +23,11 @@ from sparkflow_runtime.errors import InvalidArgumentError
 Check = Operation | Tensor
 
 
+def _called(tensor: Tensor) -> str:
+    """What a message calls a tensor; in eager execution tensors have no names."""
+    return "eager" if tensor.graph.is_eager else tensor.name
+
+
 def _pairwise(
     sign: str,
     default_name: str,
@@ -42,9 +47,9 @@ def _pairwise(
         if data is None:
             data = [
                 f"Condition x {sign} y did not hold element-wise:",
-                f"x ({left.name}) = ",
+                f"x ({_called(left)}) = ",
                 left,
-                f"y ({right.name}) = ",
+                f"y ({_called(right)}) = ",
                 right,
             ]
         if message is not None:
@@ -264,7 +269,7 @@ def assert_negative(
         if data is None:
             data = [
                 "Condition x < 0 did not hold element-wise:",
-                f"x ({tensor.name}) = ",
+                f"x ({_called(tensor)}) = ",
                 tensor,
             ]
         if message is not None:
@@ -287,7 +292,7 @@ def assert_positive(
         if data is None:
             data = [
                 "Condition x > 0 did not hold element-wise:",
-                f"x ({tensor.name}) = ",
+                f"x ({_called(tensor)}) = ",
                 tensor,
             ]
         if message is not None:
@@ -310,7 +315,7 @@ def assert_non_negative(
         if data is None:
             data = [
                 "Condition x >= 0 did not hold element-wise:",
-                f"x ({tensor.name}) = ",
+                f"x ({_called(tensor)}) = ",
                 tensor,
             ]
         if message is not None:
@@ -333,7 +338,7 @@ def assert_non_positive(
         if data is None:
             data = [
                 "Condition x <= 0 did not hold element-wise:",
-                f"x ({tensor.name}) = ",
+                f"x ({_called(tensor)}) = ",
                 tensor,
             ]
         if message is not None:
@@ -378,9 +383,9 @@ def assert_near(
                 relative,
                 "atol = ",
                 absolute,
-                f"x ({left.name}) = ",
+                f"x ({_called(left)}) = ",
                 left,
-                f"y ({right.name}) = ",
+                f"y ({_called(right)}) = ",
                 right,
             ]
         if message is not None:

@@ -9,19 +9,7 @@ import pytest
 
 import sparkflow as tf
 
-
-@pytest.fixture(autouse=True)
-def eager():
-    """Eager execution for one test; the default graph is as it was afterwards."""
-    from sparkflow.graph.graph import default_graphs
-
-    kept, default_graphs.implicit = default_graphs.implicit, None
-    tf.enable_eager_execution()
-    try:
-        yield
-    finally:
-        tf.disable_eager_execution()
-        default_graphs.implicit = kept
+pytestmark = pytest.mark.usefixtures("eager")
 
 
 def test_functions_return_values():
@@ -189,14 +177,19 @@ def test_every_thread_is_eager():
 
 
 def test_what_needs_a_graph_says_so():
-    with pytest.raises(RuntimeError, match="placeholder.. is not compatible with eager"):
+    with pytest.raises(RuntimeError, match=r"placeholder.. is not compatible with eager"):
         tf.placeholder(tf.float32)
-    with pytest.raises(RuntimeError, match="Use tf.GradientTape"):
+    with pytest.raises(RuntimeError, match=r"Use tf.GradientTape"):
         tf.gradients(tf.constant(1.0), tf.constant(1.0))
     with tf.Graph().as_default():
         symbol = tf.constant(1.0)
-    with pytest.raises(ValueError, match="same graph"):
+    with pytest.raises(ValueError, match=r"same graph"):
         tf.add(symbol.op.outputs[0], tf.constant(1.0)).numpy()
+
+
+def test_checks_fail_at_once():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"assert_equal|x == y|Condition"):
+        tf.assert_equal(tf.constant(1), tf.constant(2))
 
 
 def test_errors_are_those_of_kernels_at_once():

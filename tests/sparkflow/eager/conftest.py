@@ -1,0 +1,16 @@
+import pytest
+
+import sparkflow as tf
+from sparkflow.graph.graph import default_graphs
+
+
+@pytest.fixture
+def eager():
+    """Eager execution for one test; the default graph is as it was afterwards."""
+    kept, default_graphs.implicit = default_graphs.implicit, None
+    tf.enable_eager_execution()
+    try:
+        yield
+    finally:
+        tf.disable_eager_execution()
+        default_graphs.implicit = kept
