@@ -20,6 +20,8 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos import graph_pb2, op_def_pb2
 
 _OUTPUT_SHAPES = "_output_shapes"
+_MERGES = ("Merge", "RefMerge")
+_NEXT_ITERATIONS = ("NextIteration", "RefNextIteration")
 
 
 def import_graph_def(
@@ -79,6 +81,7 @@ def import_graph_def(
         )
         for node in importer.order(source):
             importer.add(node)
+        importer.close_loops()
     if return_elements is None:
         return None
     return [importer.element(each) for each in return_elements]
@@ -127,7 +130,7 @@ def _mapped(
 
 
 class _Importer:
-    """Adds nodes in topological order."""
+    """Adds nodes in topological order; loops are closed at the end."""
 
     def __init__(
         self,
@@ -141,6 +144,7 @@ class _Importer:
         self._replaced = replaced
         self._producers = producers
         self._made: dict[str, Operation] = {}
+        self._back: dict[str, dict[int, Endpoint]] = {}
 
     def order(self, source: Nodes) -> list[Node]:
         """The nodes, each after those it reads.
@@ -149,10 +153,25 @@ class _Importer:
             ValueError: A node reads what is not there, or the nodes are a cycle.
         """
         replaced = self._replaced
+        for node in source:
+            if node.op in _MERGES:
+                places = {
+                    place: each
+                    for place, each in enumerate(node.inputs)
+                    if each not in replaced
+                    and each.node in source
+                    and source[each.node].op in _NEXT_ITERATIONS
+                }
+                if places and len(places) < len(node.inputs):
+                    self._back[node.name] = places
         reduced = Nodes(
             replace(
                 node,
-                inputs=tuple(each for each in node.inputs if each not in replaced),
+                inputs=tuple(
+                    each
+                    for place, each in enumerate(node.inputs)
+                    if each not in replaced and place not in self._back.get(node.name, ())
+                ),
                 control_inputs=tuple(each for each in node.control_inputs if each not in replaced),
             )
             for node in source
@@ -177,12 +196,33 @@ class _Importer:
         if node.colocated_with:
             groups = [f"{COLOCATION_PREFIX}{self._scope}{other}" for other in node.colocated_with]
             op._set_attr(CLASS_ATTR, groups)
+        if node.name in self._back:
+            op.outputs[0]._shape = None  # what the loop comes back with is not made yet
         recorded = node.attrs.get(_OUTPUT_SHAPES)
         if isinstance(recorded, list) and len(recorded) == len(op.outputs):
             for tensor, shape in zip(op.outputs, recorded, strict=True):
                 if shapes.is_compatible(tensor._shape, shape):
                     tensor._shape = shapes.merge(tensor._shape, shape)
         self._made[node.name] = op
+
+    def close_loops(self) -> None:
+        """Gives the merges of loops what their iterations come back with.
+
+        Raises:
+            ValueError: It has another dtype than what enters the loop.
+        """
+        for name, places in self._back.items():
+            op = self._made[name]
+            inputs = list(op.inputs)
+            for place, endpoint in places.items():
+                found = self._made[endpoint.node].outputs[endpoint.slot]
+                if found.dtype.base is not inputs[place].dtype.base:
+                    raise ValueError(
+                        f"Input {place} of node {op.name} was passed {found.dtype.name} from "
+                        f"{found.name} incompatible with expected {inputs[place].dtype.base.name}."
+                    )
+                inputs[place] = found
+            op.inputs = tuple(inputs)
 
     def _known_attrs(self, node: Node) -> dict[str, Any]:
         """The attributes that this op type has here.
@@ -212,6 +252,14 @@ class _Importer:
         return attrs
 
     def _inputs(self, node: Node, attrs: Mapping[str, Any]) -> list[Tensor]:
+        back = self._back.get(node.name)
+        if back is not None:
+            first = next(each for place, each in enumerate(node.inputs) if place not in back)
+            entering = self._input(node, first)
+            return [
+                entering if place in back else self._input(node, each)
+                for place, each in enumerate(node.inputs)
+            ]
         flat = [self._input(node, endpoint) for endpoint in node.inputs]
         signature = registry.lookup(node.op).signature
         try:

@@ -25,6 +25,7 @@ from sparkflow_runtime.passes.merge import merge
 from sparkflow_runtime.passes.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.passes.prune import prune
+from sparkflow_runtime.passes.raise_control_flow import raise_control_flow
 from sparkflow_runtime.passes.unread import drop_unread
 from sparkflow_runtime.worker.step import LoopUpdate
 
@@ -44,7 +45,9 @@ def optimise(
     placement: Placement,
     load: Callable[[str], Function] = no_function,
 ) -> list[Partition]:
-    """Runs the master's passes: prune, check, drop what is unread, fold, merge, place, partition.
+    """Runs the master's passes on a graph; the result is what the workers run.
+
+    They are: prune, raise control flow, check, drop what is unread, fold, merge, place, partition.
 
     Args:
         graph: The session's graph.
@@ -56,9 +59,10 @@ def optimise(
         OpError: See the passes and `infer_types`.
     """
     pruned = prune(graph, request.feeds, request.fetches, request.targets)
-    infer_types(pruned)
-    needed = drop_unread(late_reads(pruned), request.targets)
-    functions = ready_functions(needed, load)
+    raised, made = raise_control_flow(pruned)
+    infer_types(raised)
+    needed = drop_unread(late_reads(raised), request.targets)
+    functions = ready_functions(needed, lambda name: made[name] if name in made else load(name))
     placed = place(merge(fold(needed)), placement, graph, bodies(needed, functions))
     partitions = partition(placed)
     if functions:

@@ -1,18 +1,23 @@
 """Control flow of TensorFlow's first releases, as far as graphs from there can be read.
 
 `cond` was Switch and Merge, `while_loop` these with Enter, Exit and NextIteration. The nodes are
-known here with their types and shapes, so that such graphs can be imported, cut and exported, and
-every part runs that needs none of them. They have no kernels: a step is one straight line.
+known here with their types and shapes, so that such graphs can be imported, cut and exported. They
+have no kernels: `passes.raise_control_flow` makes `If` and `While` of them before a step runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from sparkflow_runtime import shapes
-from sparkflow_runtime.ops.op import Inference, Op
+import numpy as np
+
+from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
-from sparkflow_runtime.ops.signature import bool_attr, int_attr, string_attr, type_attr
+from sparkflow_runtime.ops.signature import bool_attr, int_attr, shape_attr, string_attr, type_attr
 from sparkflow_runtime.shapes import Shape
 
 _FRAME = {
@@ -115,3 +120,76 @@ class LoopCond(_Frame):
     inputs = "input: bool"
     outputs = "output: bool"
     attrs = {}
+
+
+@register
+class RefExit(Exit):
+    """`Exit` of a variable."""
+
+    inputs = "data: Ref(T)"
+    outputs = "output: Ref(T)"
+
+
+@register
+class RefNextIteration(NextIteration):
+    """`NextIteration` of a variable."""
+
+    inputs = "data: Ref(T)"
+    outputs = "output: Ref(T)"
+
+
+@register
+class ControlTrigger(Op):
+    """Something to wait for that runs also where what it waits for does not."""
+
+    stateful = True
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """No outputs."""
+        return []
+
+    def compute(self, xp: Any) -> None:
+        """Nothing happens."""
+
+
+@register
+class FakeParam(Op):
+    """Stands for a tensor that the branch taken does not compute and nobody reads."""
+
+    outputs = "output: dtype"
+    attrs = {"dtype": type_attr(), "shape": shape_attr()}
+    kernels = {"CPU": None, "GPU": None}
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape the node says."""
+        return [node.attrs["shape"]]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Zeros, as few as the shape allows; nothing for handles."""
+        dtype, shape = node.attrs["dtype"], node.attrs["shape"] or ()
+        if dtype in (dtypes.variant, dtypes.resource):
+            return lambda: None
+        sizes = tuple(size or 0 for size in shape)
+        if dtype is dtypes.string:
+            return lambda: np.full(sizes, b"", object)
+        return lambda: context.xp.zeros(sizes, dtype.as_numpy_dtype)
+
+
+@register
+class NoValue(Op):
+    """Fails: a fetch asks for what the branch taken does not compute. Ours."""
+
+    type = "_NoValue"
+    outputs = "output: dtype"
+    attrs = {"dtype": type_attr(), "index": int_attr(0)}
+    stateful = True
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """Nothing is known of it."""
+        return [None]
+
+    def compute(self, xp: Any, *, dtype: Any, index: int) -> Any:
+        """Raises InvalidArgumentError."""
+        raise InvalidArgumentError(message=f"Retval[{index}] does not have value")

@@ -17,6 +17,7 @@ from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.raise_loops import FRAME_OPS
 
 _NO_BODIES: Final[Mapping[str, Sequence[Node]]] = MappingProxyType({})
 
@@ -80,7 +81,7 @@ def _with_colocated(graph: Graph, whole: Graph) -> Graph:
         name = stack.pop()
         if name in graph or name in absent or name not in whole:
             continue
-        if registry.contains(whole[name].op):
+        if registry.contains(whole[name].op) and whole[name].op not in FRAME_OPS:
             absent[name] = whole[name]
             stack += _bound_to(whole[name])
     return Graph([*graph, *absent.values()]) if absent else graph

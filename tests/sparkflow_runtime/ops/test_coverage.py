@@ -45,6 +45,7 @@ TESTED_IN = {  # by module of ops
     "strided_assign": "test_scatter_nd.py",
     "summary": "test_summary.py",
     "tape": "test_tape.py",
+    "tensor_array_handle": "test_tensor_array_handle.py",
     "tensor_list": "test_tensor_list.py",
     "tensor_list_joining": "test_tensor_list.py",
     "variant_sums": "test_tensor_list.py",
