@@ -20,7 +20,8 @@ def without_uninitialised(name: str, value: Tensor) -> Tensor:
         name: The name of the variable that `value` is for; part of the names of nodes made.
         value: An initial value.
     """
-    return _Copier(name, value).tensor(value)
+    # In eager execution variables have values when they exist.
+    return value if value.graph.is_eager else _Copier(name, value).tensor(value)
 
 
 class _Copier:

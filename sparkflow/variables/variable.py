@@ -316,6 +316,8 @@ class Variable(Operators, metaclass=_Creating):
         Use it for the initial value of another variable; `tf.Variable(v * 2)` does so by itself.
         """
         graph = self._graph
+        if graph.is_eager:
+            return self.read_value()
         with graph.init_scope():
             result: Tensor = graph.apply(
                 "InitializedValue", (self._variable, self._initializer.inputs[1]), {}

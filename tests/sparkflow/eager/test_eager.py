@@ -195,3 +195,33 @@ def test_checks_fail_at_once():
 def test_errors_are_those_of_kernels_at_once():
     with pytest.raises(tf.errors.InvalidArgumentError, match="MatMul"):
         tf.matmul(tf.ones([2, 3]), tf.ones([2, 3]))
+
+
+def test_layers_losses_and_optimizers_train():
+    rng = np.random.RandomState(0)
+    x = rng.randn(60, 5).astype(np.float32)
+    labels = (x.sum(1) > 0).astype(np.int64)
+    hidden, top = tf.layers.Dense(8, activation=tf.nn.tanh), tf.layers.Dense(2)
+    optimizer = tf.train.AdamOptimizer(0.05)
+    for _ in range(60):
+        with tf.GradientTape() as tape:
+            loss = tf.losses.sparse_softmax_cross_entropy(labels, top(hidden(x)))
+        variables = [*hidden.variables, *top.variables]
+        assert len(variables) == 4
+        gradients = tape.gradient(loss, variables)
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+    assert loss.numpy() < 0.1
+
+
+def test_networks_run_over_time():
+    cell = tf.nn.rnn_cell.GRUCell(4)
+    x = tf.constant(np.random.RandomState(0).randn(3, 5, 2), tf.float32)
+    outputs, state = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+    assert outputs.shape.as_list() == [3, 5, 4]
+    np.testing.assert_array_equal(outputs[:, -1].numpy(), state.numpy())
+
+
+def test_updates_of_batch_normalisation_happen():
+    layer = tf.layers.BatchNormalization(momentum=0.5)
+    layer(tf.constant([[2.0], [4.0]]), training=True)
+    np.testing.assert_allclose(layer.moving_mean.numpy(), [1.5])
