@@ -131,7 +131,7 @@ class Graph(Collections):
         flat: list[Tensor] = []
         given: list[Any] = []
         for value in inputs:
-            if type(value) is Tensor:
+            if isinstance(value, Tensor):
                 flat.append(value)
                 given.append(value.dtype)
             else:
