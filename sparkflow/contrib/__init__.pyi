@@ -6,6 +6,7 @@ from . import (
     losses as losses,
     metrics as metrics,
     opt as opt,
+    rnn as rnn,
     slim as slim,
     training as training,
 )

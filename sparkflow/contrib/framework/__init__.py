@@ -1,19 +1,19 @@
 """`tf.contrib.framework`: argument scopes, variables of models, checkpoints, checks."""
 
 import sparkflow.nest as nest
-from sparkflow.contrib.framework.arg_scope import (
+from sparkflow.contrib.framework.assigning import (
+    assign_from_checkpoint,
+    assign_from_checkpoint_fn,
+    assign_from_values,
+    assign_from_values_fn,
+)
+from sparkflow.contrib.framework.scoped_arguments import (
     add_arg_scope,
     arg_scope,
     arg_scope_func_key,
     arg_scoped_arguments,
     current_arg_scope,
     has_arg_scope,
-)
-from sparkflow.contrib.framework.assigning import (
-    assign_from_checkpoint,
-    assign_from_checkpoint_fn,
-    assign_from_values,
-    assign_from_values_fn,
 )
 from sparkflow.contrib.framework.tensors import (
     assert_same_float_dtype,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.contrib.framework.arg_scope import add_arg_scope
+from sparkflow.contrib.framework.scoped_arguments import add_arg_scope
 from sparkflow.variables.partitioned import PartitionedVariable
 
 

@@ -10,7 +10,7 @@ import functools
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.contrib.framework.arg_scope import add_arg_scope
+from sparkflow.contrib.framework.scoped_arguments import add_arg_scope
 from sparkflow.contrib.framework.variables import model_variable
 from sparkflow.contrib.layers.initializers import xavier_initializer
 from sparkflow.contrib.layers.variables import (

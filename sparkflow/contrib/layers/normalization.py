@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.contrib.framework.arg_scope import add_arg_scope
+from sparkflow.contrib.framework.scoped_arguments import add_arg_scope
 from sparkflow.contrib.framework.variables import model_variable
 from sparkflow.contrib.layers.variables import (
     collections_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.contrib.framework.arg_scope import add_arg_scope
+from sparkflow.contrib.framework.scoped_arguments import add_arg_scope
 from sparkflow.contrib.layers.convolution import channels_format
 from sparkflow.contrib.layers.variables import collect_named_outputs
 from sparkflow.layers.pooling import (

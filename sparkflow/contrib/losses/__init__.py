@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.contrib.framework.arg_scope import add_arg_scope
+from sparkflow.contrib.framework.scoped_arguments import add_arg_scope
 from sparkflow.losses import add_loss as _add_loss, get_regularization_losses
 
 __all__ = [
