@@ -278,20 +278,12 @@ def _scalar(tensor: Tensor) -> Tensor:
 def _as_array(value: Any, component: structure.Component) -> Any:
     kind = component.dtype.as_numpy_dtype
     try:
-        if component.dtype is dtypes.string:
-            array = np.asarray(value, object)
-        else:
-            array = np.asarray(value).astype(kind) if _fits(value, kind) else np.asarray(value)
+        array = np.asarray(value, object if component.dtype is dtypes.string else kind)
     except (TypeError, ValueError) as error:
         raise TypeError(
             "`generator` yielded an element that could not be converted to the expected type. The "
             f"expected type was {component.dtype.name}, but the yielded element was {value}."
         ) from error
-    if array.dtype != (object if component.dtype is dtypes.string else kind):
-        raise TypeError(
-            "`generator` yielded an element that could not be converted to the expected type. The "
-            f"expected type was {component.dtype.name}, but the yielded element was {value}."
-        )
     wanted = component.shape
     if wanted is not None and (
         len(wanted) != array.ndim
@@ -302,17 +294,6 @@ def _as_array(value: Any, component: structure.Component) -> Any:
             f"{structure.static_shapes(component)} was expected."
         )
     return array
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value may become an array of this type, as when a tensor is made of it."""
-    given = np.asarray(value).dtype
-    if isinstance(value, np.ndarray | np.generic):
-        return True
-    target = np.dtype(kind)
-    if given.kind in "USO":
-        return False
-    return given.kind != "f" or target.kind not in "iub"
 
 
 # ------------------------------------------------------------------ columns of tables

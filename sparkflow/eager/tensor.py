@@ -132,7 +132,9 @@ class EagerTensor(Tensor):
         return str(self.numpy())
 
     def __str__(self) -> str:
-        return f"tf.Tensor({self._text()}, shape={self.shape}, dtype={self.dtype.base.name})"
+        text = self._text()
+        text = f"\n{text}" if "\n" in text else text
+        return f"tf.Tensor({text}, shape={self.shape}, dtype={self.dtype.base.name})"
 
     def __repr__(self) -> str:
         value = "<unprintable>"

@@ -38,7 +38,7 @@ class Operation:
         "type",
     )
 
-    outputs: tuple[Tensor, ...]
+    outputs: list[Tensor]
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.graph import slicing
-from sparkflow_runtime.dtypes import float32, float64
+from sparkflow_runtime.dtypes import float32, float64, string
 
 if TYPE_CHECKING:
     from sparkflow.graph.graph import Graph
@@ -46,10 +46,14 @@ class Operators(Symbolic):
         return tensor.op.graph.apply(op_type, values, {}, name)
 
     def __add__(self, other: Any) -> Any:
-        return self._binary("AddV2", "add", other)
+        return self._binary(self._addition(), "add", other)
 
     def __radd__(self, other: Any) -> Any:
-        return self._binary("AddV2", "add", other, reflected=True)
+        return self._binary(self._addition(), "add", other, reflected=True)
+
+    def _addition(self) -> str:
+        # AddV2 is commutative, which the joining of texts is not.
+        return "Add" if self._to_tensor().dtype.base is string else "AddV2"
 
     def __sub__(self, other: Any) -> Any:
         return self._binary("Sub", "sub", other)

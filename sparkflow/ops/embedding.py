@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants, elementwise, reduction
@@ -45,6 +46,9 @@ def embedding_lookup(
     graph = graph_of((*tables, ids))
     with graph.as_default(), graph.name_scope(name or "embedding_lookup") as scope:
         indices = graph.convert(ids, None, "ids")
+        tables = [
+            t if isinstance(t, Symbolic) else graph.convert(t, None, "params") for t in tables
+        ]
         if len(tables) == 1:
             # Beside the table: only the rows travel.
             with graph.colocate_with(tables[0]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -223,6 +223,13 @@ def _pool_of_rank(
     return result
 
 
+class MaxPoolWithArgmax(NamedTuple):
+    """The largest elements and where they were."""
+
+    output: Tensor
+    argmax: Tensor
+
+
 def max_pool_with_argmax(
     input: Any,
     ksize: Any,
@@ -233,7 +240,7 @@ def max_pool_with_argmax(
     name: str | None = None,
     output_dtype: Any = None,
     include_batch_in_index: bool = False,
-) -> tuple[Tensor, Tensor]:
+) -> MaxPoolWithArgmax:
     """The largest element of every window, and where it was.
 
     Returns:
@@ -255,7 +262,7 @@ def max_pool_with_argmax(
         include_batch_in_index=include_batch_in_index,
         name=name,
     )
-    return values, places
+    return MaxPoolWithArgmax(values, places)
 
 
 def pool(

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import as_dtype, float32
+
+
+class QuantizeV2(NamedTuple):
+    """The integers and the two ends that were used."""
+
+    output: Tensor
+    output_min: Tensor
+    output_max: Tensor
 
 
 def quantize_v2(
@@ -38,7 +46,7 @@ def quantize_v2(
     Returns:
         The integers and the two ends that were used.
     """
-    return apply_op(
+    found = apply_op(
         "QuantizeV2",
         input,
         min_range,
@@ -51,6 +59,7 @@ def quantize_v2(
         ensure_minimum_range=ensure_minimum_range,
         name=name,
     )
+    return QuantizeV2(*found)
 
 
 def quantize(

@@ -104,3 +104,9 @@ def test_arrays_that_arrive_cannot_be_changed() -> None:
     array = import_tensor(export_tensor(np.arange(3.0)))
     with pytest.raises(ValueError, match="read-only"):
         array[0] = 1
+
+
+def test_single_numbers_are_legible() -> None:
+    assert list(export_tensor(np.array([[2.5]], np.float32)).float_val) == [2.5]
+    assert list(export_tensor(np.int64(-3)).int64_val) == [-3]
+    assert not export_tensor(np.zeros([0], np.int64)).int64_val

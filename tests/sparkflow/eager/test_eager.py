@@ -26,6 +26,7 @@ def test_functions_return_values():
 def test_tensors_print_as_tensorflow_prints_them():
     x = tf.constant([1, 2])
     assert str(x) == "tf.Tensor([1 2], shape=(2,), dtype=int32)"
+    assert str(tf.constant([[1], [2]])).startswith("tf.Tensor(\n[[1]\n [2]], shape=(2, 1)")
     assert repr(x).endswith("shape=(2,), dtype=int32, numpy=array([1, 2], dtype=int32)>")
 
 
