@@ -314,10 +314,7 @@ def functions_forward() -> list[Step]:
 
 
 def differentiable() -> list[Step]:
-    """As before without variables; dx is not in the GraphDef but is checked against `tf.gradients`.
-
-    The gradients of the imported forward nodes are taken by the reader.
-    """
+    """As before without variables; the reader takes dx and ddx of the imported graph himself."""
     x = tf.placeholder(tf.float32, [2], "x")
     n = tf.placeholder(tf.int32, [], "n")
 
@@ -328,7 +325,18 @@ def differentiable() -> list[Step]:
     y = tf.cond(n > 2, lambda: scaled(x, 3.0), lambda: x * x)
     _, z = tf.while_loop(lambda i, z: i < n, lambda i, z: [i + 1, z * y], [tf.constant(0), x])
     named(scaled(z, 2.0), "z")
-    return [({"x:0": np.float32([0.5, 1.5]), "n:0": np.int32(k)}, ["z:0"]) for k in (0, 2, 4)]
+    return [
+        ({"x:0": np.float32([0.5, 1.5]), "n:0": np.int32(k)}, ["z:0", "dx:0", "ddx:0"])
+        for k in (0, 2, 4)
+    ]
+
+
+def add_gradients(graph: tf.Graph) -> None:
+    """What the reader of `differentiable` adds."""
+    x, z = (graph.get_tensor_by_name(name) for name in ("x:0", "z:0"))
+    (dx,) = tf.gradients(z, x)
+    named(dx, "dx")
+    named(tf.gradients(tf.reduce_sum(dx * dx), x)[0], "ddx")
 
 
 def resource_training() -> list[Step]:
@@ -405,6 +413,8 @@ def generate(program: Callable[[], list[Step]], functional: bool) -> list[dict[s
         if len(data) > MAX_BYTES:
             sys.exit(f"{program.__name__} has {len(data)} bytes, more than {MAX_BYTES}")
         (FOLDER / f"{program.__name__}.pb").write_bytes(data)
+        if program is differentiable:
+            add_gradients(graph)
         return [run(session, *step) for step in steps]
 
 

@@ -17,7 +17,7 @@ from sparkflow.graph.scopes import graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph_builder import FrontEndBuilder
 from sparkflow.ops.control import tuple_of
-from sparkflow_runtime.dtypes import variant
+from sparkflow_runtime.dtypes import resource, variant
 
 Gradient = Tensor | IndexedSlices
 
@@ -311,7 +311,12 @@ class _Backward:
                 found = tuple_of(found)
         for tensor, grad in zip(self._inputs(op), found, strict=True):
             if grad is not None:
-                if isinstance(grad, Tensor) and tensor._shape not in (None, grad._shape):
+                # A handle's gradient is that of the variable's value.
+                if (
+                    isinstance(grad, Tensor)
+                    and tensor._shape not in (None, grad._shape)
+                    and tensor.dtype is not resource
+                ):
                     _merge_shape(grad, tensor, op)
                 self._parts.setdefault(tensor, []).append(grad)
 
@@ -326,7 +331,7 @@ class _Backward:
 
 def _passes(op: Operation) -> bool:
     """Whether a sparse gradient goes through `op` unchanged."""
-    return op.type == "Identity"
+    return op.type in ("Identity", "ReadVariableOp")
 
 
 def _merge_shape(grad: Tensor, tensor: Tensor, op: Operation) -> None:

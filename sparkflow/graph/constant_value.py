@@ -37,6 +37,19 @@ def _argument(op: Operation) -> Value:
     return None if captured is None else constant_value(captured)
 
 
+def variable_shape(handle: Tensor) -> Shape:
+    """What is known of the shape of the variable that a handle stands for."""
+    op = handle.op
+    while op.type != "VarHandleOp":
+        captured = op.graph.stands_for(handle)
+        if captured is None and op.type not in ("Identity", "Enter", "Switch"):
+            return None
+        handle = op.inputs[0] if captured is None else captured
+        op = handle.op
+    shape: Shape = op.get_attr("shape")
+    return shape
+
+
 def constant_value_as_shape(tensor: Tensor) -> Shape:
     """The shape that an integer vector describes, as far as it is known.
 

@@ -10,7 +10,7 @@ from sparkflow.graph import default_stack
 from sparkflow.graph.apply import apply
 from sparkflow.graph.attributes import completed_attrs
 from sparkflow.graph.collections import Collections
-from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.constant_value import constant_value, variable_shape
 from sparkflow.graph.control import ControlDependencies
 from sparkflow.graph.conversion import convert
 from sparkflow.graph.naming import Names
@@ -80,6 +80,7 @@ class Graph(Collections):
         self._gradient_overrides: Mapping[str, str] = {}
         self._operations: dict[str, Operation] = {}
         self._functions: dict[str, Any] = {}
+        self._imported_bodies: dict[str, Any] = {}
         self._function_names: dict[str, int] = {}
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
@@ -154,6 +155,7 @@ class Graph(Collections):
                     [tensor.dtype for tensor in flat],
                     complete,
                     lambda index: constant_value(flat[index]),
+                    lambda index: variable_shape(flat[index]),
                 )
             )
         except InvalidArgumentError as error:
@@ -166,12 +168,12 @@ class Graph(Collections):
         path = self._take_name(name or op_type)
         operation = Operation(self, path, op_type, tuple(flat), complete)
         if len(output_dtypes) == 1:
-            operation.outputs = (Tensor(operation, 0, output_dtypes[0], found[0]),)
+            operation.outputs = [Tensor(operation, 0, output_dtypes[0], found[0])]
         else:
-            operation.outputs = tuple(
+            operation.outputs = [
                 Tensor(operation, index, dtype, shape)
                 for index, (dtype, shape) in enumerate(zip(output_dtypes, found, strict=True))
-            )
+            ]
         self._operations[path] = operation
         if not self._control.is_free:
             self._control.apply(operation)
@@ -331,7 +333,7 @@ class Graph(Collections):
         """
         kinds = " or ".join(["Tensor"] * allow_tensor + ["Operation"] * allow_operation)
         if isinstance(obj, str):
-            found = self._by_name(obj)
+            found = self._by_name(obj, kinds if not allow_operation else None)
         elif isinstance(obj, Symbolic):
             found = obj._to_tensor(as_ref=True)
         elif isinstance(obj, Operation):
@@ -353,10 +355,15 @@ class Graph(Collections):
             )
         return found
 
-    def _by_name(self, name: str) -> Tensor | Operation:
+    def _by_name(self, name: str, tensors_only: str | None) -> Tensor | Operation:
         path, colon, index = name.rpartition(":")
         operation = self._operations.get(path if colon else name)
         if operation is None:
+            if not colon and tensors_only:
+                raise ValueError(
+                    f"The name {name!r} looks like an (invalid) Operation name, not a "
+                    f'{tensors_only}. Tensor names must be of the form "<op_name>:<output_index>".'
+                )
             if not colon:
                 raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
             raise KeyError(

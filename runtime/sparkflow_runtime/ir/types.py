@@ -85,8 +85,11 @@ def _node_types(graph: Graph, node: Node, types: Mapping[Endpoint, TensorType]) 
         source = graph.nodes.get(node.inputs[index].node)
         return source.attrs["value"] if source is not None and source.op == "Const" else None
 
-    shapes = op.infer(
-        Inference([t.shape for t in given], [t.dtype for t in given], node.attrs, constant)
-    )
+    def variable(index: int) -> Shape:
+        source = graph.nodes.get(node.inputs[index].node)
+        return source.attrs["shape"] if source is not None and source.op == "VarHandleOp" else None
+
+    static, kinds = [each.shape for each in given], [each.dtype for each in given]
+    shapes = op.infer(Inference(static, kinds, node.attrs, constant, variable))
     out = op.signature.output_dtypes(node.attrs)
     return [TensorType(dtype, shape) for dtype, shape in zip(out, shapes, strict=True)]

@@ -52,10 +52,15 @@ class Inference:
     dtypes: Sequence[DType]
     attrs: Mapping[str, Any]
     constant: Callable[[int], np.ndarray[Any, Any] | None] = field(default=lambda _: None)
+    variable: Callable[[int], Shape] = field(default=lambda _: None)
 
     def value(self, index: int) -> np.ndarray[Any, Any] | None:
         """The constant value of input `index` if the graph already tells it, else None."""
         return self.constant(index)
+
+    def variable_shape(self, index: int) -> Shape:
+        """What the graph tells of the shape of the variable whose handle is input `index`."""
+        return self.variable(index)
 
     def with_rank(self, index: int, rank: int, name: str) -> tuple[int | None, ...]:
         """The shape of an input that must have this rank.

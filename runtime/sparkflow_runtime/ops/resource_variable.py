@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.ops import (
     scatter,  # noqa: F401  (these register what gets a form by handle here)
@@ -19,6 +21,7 @@ from sparkflow_runtime.ops import (
     training_proximal,  # noqa: F401
     training_sign,  # noqa: F401
 )
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import all_ops, lookup, register
@@ -78,12 +81,16 @@ class ReadVariableOp(_HandleOp):
     attrs = {"dtype": type_attr(dtypes.ALL)}
 
     def infer(self, node: Inference) -> list[Shape]:
-        """Unknown: a handle does not tell the shape."""
-        return [None]
+        """The variable's shape, where the graph tells it."""
+        return [node.variable_shape(0)]
 
     def compute(self, xp: Any, resource: Variable) -> Array:
         """Raises FailedPreconditionError when it is uninitialised."""
         return resource.read().copy()
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any]:
+        """The handle stands for the value."""
+        return (dy,)
 
 
 @register
@@ -112,7 +119,8 @@ class VariableShape(_HandleOp):
 
     def infer(self, node: Inference) -> list[Shape]:
         """A vector."""
-        return [(None,)]
+        shape = node.variable_shape(0)
+        return [(None if shape is None else len(shape),)]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel reads the shape of the array."""
@@ -160,8 +168,27 @@ class ResourceGather(_HandleOp):
     }
 
     def infer(self, node: Inference) -> list[Shape]:
-        """Unknown: a handle does not tell the shape."""
-        return [None]
+        """The shape of the indices and that of a row."""
+        params, indices, batch = node.variable_shape(0), node.shapes[1], node.attrs["batch_dims"]
+        if params is None or indices is None or not 0 <= batch < len(params):
+            return [None]
+        return [(*params[:batch], *indices[batch:], *params[batch + 1 :])]
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, None]:
+        """Rows of dy at the indices."""
+        handle, indices = op.inputs
+        minus_one = np.array([-1], np.int32)
+        shape = g.VariableShape(handle)
+        static, places = g.shape(op.outputs[0]), g.shape(indices)
+        if static is None or places is None or None in static[len(places) :]:
+            row = g.Slice(shape, np.array([1], np.int32), minus_one)
+        else:
+            row = g.const(np.array(static[len(places) :], np.int32), dtypes.int32)
+        values_shape = g.ConcatV2(
+            [g.Reshape(g.Size(indices), minus_one), row], np.array(0, np.int32)
+        )
+        rows = g.Reshape(indices, minus_one)
+        return g.indexed_slices(g.Reshape(dy, values_shape), rows, shape), None
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel of GatherV2 along the first axis after the batch."""
@@ -185,8 +212,17 @@ class ResourceGatherNd(_HandleOp):
     attrs = {"dtype": type_attr(dtypes.ALL), "Tindices": type_attr(dtypes.INDEX)}
 
     def infer(self, node: Inference) -> list[Shape]:
-        """Unknown: a handle does not tell the shape."""
-        return [None]
+        """The shape of the index vectors and that of a slice."""
+        params, indices = node.variable_shape(0), node.shapes[1]
+        if params is None or not indices or indices[-1] is None or indices[-1] > len(params):
+            return [None]
+        return [(*indices[:-1], *params[indices[-1] :])]
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, None]:
+        """Dy added up at the index vectors."""
+        handle, indices = op.inputs
+        shape = g.VariableShape(handle, out_type=indices.dtype)
+        return g.ScatterNd(indices, dy, shape), None
 
     def compute(self, xp: Any, resource: Variable, indices: Array) -> Array:
         """The slices at the index vectors."""

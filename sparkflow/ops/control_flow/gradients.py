@@ -13,6 +13,7 @@ from typing import Any
 from sparkflow.backward import backward
 from sparkflow.graph.function_graph import Forward, FunctionGraph
 from sparkflow.graph.graph import Graph
+from sparkflow.graph.imported_function import function_graph_of
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
@@ -256,10 +257,11 @@ def _dependencies(tensor: Tensor, sources: Mapping[Tensor, int]) -> set[int]:
 
 
 def _function(op: Operation, name: str) -> FunctionGraph:
-    found = op.graph.find_function(name)
-    if not isinstance(found, FunctionGraph):
-        raise LookupError(
-            f"No gradient defined for operation '{op.name}' (op type: {op.type}): its function "
-            f"{name!r} was imported, not built here"
-        )
-    return found
+    root = op.graph.root
+    found = root.find_function(name)
+    if isinstance(found, FunctionGraph):
+        return found
+    if name not in root._imported_bodies:
+        root._imported_bodies[name] = function_graph_of(found, root)
+    body: FunctionGraph = root._imported_bodies[name]
+    return body
