@@ -250,7 +250,7 @@ def categorical_column_with_vocabulary_list(
         ValueError: The list is empty or has a word twice, the kinds do not fit, or default and
             buckets are given.
     """
-    if vocabulary_list is None or len(vocabulary_list) < 1:
+    if not len(vocabulary_list or ()):
         raise ValueError(f"vocabulary_list {vocabulary_list} must be non-empty, column_name: {key}")
     if len(set(vocabulary_list)) != len(vocabulary_list):
         raise ValueError(f"Duplicate keys in vocabulary_list {vocabulary_list}, column_name: {key}")
@@ -439,6 +439,6 @@ def weighted_categorical_column(
         ValueError: The dtype cannot become a real number.
     """
     kind = as_dtype(dtype)
-    if kind is None or not (kind.is_integer or kind.is_floating):
+    if not (kind.is_integer or kind.is_floating):
         raise ValueError(f"dtype {dtype} is not convertible to float.")
     return WeightedColumn(categorical_column, weight_feature_key, kind)

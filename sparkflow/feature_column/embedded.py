@@ -350,5 +350,5 @@ def shared_embedding_columns(
 def _unweighted(column: CategoricalColumn) -> CategoricalColumn:
     inner = column
     while isinstance(inner, WeightedColumn | SequenceColumn):
-        inner = inner.categorical_column  # type: ignore[union-attr]  # sequences of categories
+        inner = inner.categorical_column
     return inner

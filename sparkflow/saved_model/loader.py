@@ -19,7 +19,7 @@ from sparkflow_runtime.protos.saved_model_pb2 import SavedModel
 
 def contains_saved_model(export_dir: str | os.PathLike[str]) -> bool:
     """Whether there is a saved model in a directory."""
-    folder = Path(export_dir)
+    folder = Path(os.fsdecode(export_dir))
     names = (constants.SAVED_MODEL_FILENAME_PB, constants.SAVED_MODEL_FILENAME_PBTXT)
     return any((folder / name).exists() for name in names)
 
@@ -35,8 +35,8 @@ def parse_saved_model(export_dir: str | os.PathLike[str]) -> SavedModel:
     Raises:
         OSError: There is no saved model, or it cannot be parsed.
     """
-    binary = Path(export_dir) / constants.SAVED_MODEL_FILENAME_PB
-    text = Path(export_dir) / constants.SAVED_MODEL_FILENAME_PBTXT
+    binary = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PB
+    text = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PBTXT
     model = SavedModel()
     try:
         if binary.exists():
@@ -46,9 +46,9 @@ def parse_saved_model(export_dir: str | os.PathLike[str]) -> SavedModel:
             text_format.Merge(text.read_text(encoding="utf-8"), model)
             return model
     except (DecodeError, text_format.ParseError) as error:
-        raise OSError(f"Cannot parse file in {os.fspath(export_dir)}: {error}.") from error
+        raise OSError(f"Cannot parse file in {os.fsdecode(export_dir)}: {error}.") from error
     raise OSError(
-        f"SavedModel file does not exist at: {os.fspath(export_dir)}/{{{text.name}|{binary.name}}}"
+        f"SavedModel file does not exist at: {os.fsdecode(export_dir)}/{{{text.name}|{binary.name}}}"
     )
 
 
@@ -90,7 +90,7 @@ def load(
         scope = graph.unique_name(import_scope, mark_as_used=False) if import_scope else None
         restore_meta_graph(message, graph, import_scope=import_scope, **saver_kwargs)
         saver = _saver(message, scope)
-    directory = os.fspath(export_dir)
+    directory = os.fsdecode(export_dir)
     if saver is not None:
         path = os.path.join(directory, constants.VARIABLES_DIRECTORY, constants.VARIABLES_FILENAME)
         saver.restore(sess, path)

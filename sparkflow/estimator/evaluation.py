@@ -1,0 +1,61 @@
+"""How an evaluation ends, and where its results are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from sparkflow.graph.collections import GraphKeys
+from sparkflow.summary.writer import FileWriterCache
+from sparkflow.train.session_run_hook import SessionRunContext, SessionRunHook, SessionRunValues
+from sparkflow_runtime.protos.summary_pb2 import Summary
+
+
+class StopAfterSteps(SessionRunHook):
+    """Asks to stop after so many runs.
+
+    Args:
+        steps: How many.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._done = 0
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Counts."""
+        self._done += 1
+        if self._done >= self._steps:
+            run_context.request_stop()
+
+
+def write_results(directory: str, results: Mapping[str, Any], checkpoint_path: Any) -> None:
+    """Writes numbers, and summaries that are serialised, as one event.
+
+    Args:
+        directory: Where event files are.
+        results: Values by name, `global_step` among them.
+        checkpoint_path: What was evaluated; logged.
+    """
+    text = ", ".join(f"{key} = {value}" for key, value in sorted(results.items()))
+    step = int(results[GraphKeys.GLOBAL_STEP])
+    logging.info("Saving dict for global step %d: %s (%s)", step, text, checkpoint_path)
+    summary = Summary()
+    for key in sorted(results):
+        value = results[key]
+        if key == GraphKeys.GLOBAL_STEP or value is None:
+            continue
+        if isinstance(value, bytes):
+            for each in Summary.FromString(value).value:
+                each.tag = f"{key}/{each.tag}"
+                summary.value.append(each)
+        elif np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number):
+            summary.value.add(tag=key, simple_value=float(value))
+        else:
+            logging.warning("Skipping summary for %s, must be a float or a number.", key)
+    writer = FileWriterCache.get(directory)
+    writer.add_summary(summary, step)
+    writer.flush()
