@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sparkflow_runtime.device.device import count_gpus
 from sparkflow_runtime.errors import (
@@ -147,7 +147,9 @@ class Server:
             task: RemoteLink(task, address, self._token) for task, address in others.items()
         }
 
-    def _make_session(self, config: ConfigProto) -> MasterSession:
+    def _make_session(
+        self, config: ConfigProto, is_wanted: Callable[[], bool] | None
+    ) -> MasterSession:
         links: Mapping[str, WorkerLink] = {self.task: self._local, **self._remote}
         return MasterSession(
             links,
@@ -157,6 +159,7 @@ class Server:
             timeout_s=config.operation_timeout_in_ms / 1000 or None,
             log_placement=config.log_device_placement,
             isolate=config.isolate_session_state,
+            is_wanted=is_wanted,
         )
 
 

@@ -64,6 +64,7 @@ class BaseSession:
         graph: The graph to run; the default graph when None.
         config: Placement options.
         credentials: The token the server asks for.
+        create_timeout_s: The longest wait for the server and the tasks of its cluster.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class BaseSession:
         graph: Graph | None = None,
         config: ConfigProto | None = None,
         credentials: str | None = None,
+        create_timeout_s: float | None = None,
     ) -> None:
         if not isinstance(target, str | bytes):
             raise TypeError(f"target must be a string, but got {type(target)}")
@@ -87,7 +89,12 @@ class BaseSession:
         self._plans: dict[Any, _Plan] = {}
         self._client: SessionClient | None = None
         chosen = default_config() if config is None else config
-        client = open_session(self._target, config=chosen, credentials=credentials)
+        client = open_session(
+            self._target,
+            config=chosen,
+            credentials=credentials,
+            create_timeout_s=create_timeout_s,
+        )
         self._client = client
 
     @property
@@ -352,9 +359,11 @@ class Session(BaseSession):
         graph: The graph to run; the default graph when None.
         config: Placement options.
         credentials: The token the server asks for.
+        create_timeout_s: How long to wait for the server at `target` and for the tasks of its
+            cluster; when None, the operation timeout of `config`, and without that for ever.
 
     Raises:
-        UnavailableError: Nothing answers at `target`.
+        DeadlineExceededError: They did not start in time.
     """
 
     def __init__(
@@ -363,8 +372,9 @@ class Session(BaseSession):
         graph: Graph | None = None,
         config: ConfigProto | None = None,
         credentials: str | None = None,
+        create_timeout_s: float | None = None,
     ) -> None:
-        super().__init__(target, graph, config, credentials)
+        super().__init__(target, graph, config, credentials, create_timeout_s)
         self._entered: list[ExitStack] = []
 
     def __enter__(self) -> Session:

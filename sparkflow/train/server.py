@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow import logging
 from sparkflow.train.cluster_spec import ClusterSpec
 from sparkflow_runtime import security, server as runtime
+from sparkflow_runtime.errors import InternalError, UnavailableError, UnknownError
 from sparkflow_runtime.protos import cluster_pb2, config_pb2, tensorflow_server_pb2
 
 
@@ -25,10 +27,11 @@ class Server:
 
     Raises:
         TypeError: The first argument is none of those.
-        ValueError: The job or the task cannot be told, or is not in the cluster.
+        ValueError: The job or the task cannot be told.
+        InternalError: The job or the task is not in the cluster.
         PermissionDeniedError: The address is not a loopback one, and there is neither a token nor
             `insecure=True`.
-        UnavailableError: The port is in use.
+        UnknownError: The port is in use.
     """
 
     def __init__(
@@ -48,16 +51,23 @@ class Server:
         )
         job, task = self._server_def.job_name, self._server_def.task_index
         host, port = _host_and_port(ClusterSpec(self._server_def).task_address(job, task))
-        self._server = runtime.Server(
-            self._server_def.cluster,
-            job,
-            task,
-            port=self._server_def.port or port,
-            host=_listening_on(host),
-            advertised_host=host,
-            token=token,
-            insecure=insecure,
-        )
+        try:
+            self._server = runtime.Server(
+                self._server_def.cluster,
+                job,
+                task,
+                port=self._server_def.port or port,
+                host=_listening_on(host),
+                advertised_host=host,
+                token=token,
+                insecure=insecure,
+            )
+        except UnavailableError as error:
+            # TensorFlow's class and words, so that programs find what they look for.
+            raise UnknownError(
+                None, None, f"Could not start gRPC server for {host}:{port}. {error.message}"
+            ) from error
+        self._started = False
         if start:
             self.start()
 
@@ -80,7 +90,10 @@ class Server:
 
     def start(self) -> None:
         """Starts to answer; nothing when it does already."""
-        self._server.start()
+        if not self._started:
+            self._started = True
+            self._server.start()
+            logging.info("Started server with target: %s", self.target)
 
     def join(self) -> None:
         """Blocks until the server stops, which for most programs is for ever."""
@@ -132,8 +145,12 @@ def _server_def(
     message.job_name = job
     if task_index is not None:
         message.task_index = task_index
+    if job not in spec.jobs:
+        raise InternalError(None, None, f'Job "{job}" was not defined in cluster {spec}')
     if message.task_index not in spec.task_indices(job):
-        raise ValueError(f'Task {message.task_index} was not defined in job "{job}" of {spec}')
+        raise InternalError(
+            None, None, f'Task {message.task_index} was not defined in job "{job}" of {spec}'
+        )
     message.protocol = protocol or message.protocol or "grpc"
     if config is not None:
         message.default_session_config.MergeFrom(config)

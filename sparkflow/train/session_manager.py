@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any, Final
 
@@ -216,7 +217,13 @@ class SessionManager:
         """A session, once all tasks are up: they may start minutes after each other."""
         while True:
             try:
-                return Session(master, graph=self._graph, config=config)
+                left_s = max(deadline - time.monotonic(), _FIRST_PAUSE_S)
+                return Session(
+                    master,
+                    graph=self._graph,
+                    config=config,
+                    create_timeout_s=None if left_s == math.inf else left_s,
+                )
             except UnavailableError as error:
                 if time.monotonic() + _FIRST_PAUSE_S > deadline:
                     raise

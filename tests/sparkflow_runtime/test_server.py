@@ -9,15 +9,19 @@ import pytest
 
 from sparkflow_runtime import security
 from sparkflow_runtime.errors import (
+    CancelledError,
+    DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
+    OpError,
     PermissionDeniedError,
     UnavailableError,
 )
-from sparkflow_runtime.master import links
+from sparkflow_runtime.master import waiting
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.master.service import SERVICE, TENSORFLOW_SERVICE, MasterService
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.testing.graphs import const, graph_def, node, variable
 from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -45,7 +49,7 @@ def server() -> Iterator[Server]:
 
 def every_rpc() -> list[Any]:
     worker = worker_service.methods(Worker())
-    master = MasterService(lambda config: pytest.fail("reached")).methods()
+    master = MasterService(lambda config, is_wanted: pytest.fail("reached")).methods()
     tables = [(WORKER_SERVICE, worker), (SERVICE, master), (TENSORFLOW_SERVICE, master)]
     return [
         pytest.param(service, name, method, token, id=f"{service.split('.')[0]}-{name}-{token}")
@@ -150,19 +154,62 @@ def test_a_session_waits_for_tasks_that_start_later() -> None:
     second.stop()
 
 
-def test_an_unreachable_task_is_named_when_a_session_opens(
-    monkeypatch: pytest.MonkeyPatch,
+def test_tasks_that_are_missing_are_told_again_and_again_and_when_time_is_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(links, "CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(waiting, "TELL_INTERVAL_S", 0.1)
     gone = Server(None, "worker", 1, port=0)
     gone.stop()
     server = Server(None, "worker", 0, port=0)
     server.set_cluster(cluster_of(server.address, gone.address))
     server.start()
     try:
-        name = f"^Task /job:worker/replica:0/task:1 at {gone.address} cannot be reached"
-        with pytest.raises(UnavailableError, match=name):
+        name = "no response from /job:worker/replica:0/task:1$"
+        with pytest.raises(DeadlineExceededError, match=name):
+            open_session(server.target, create_timeout_s=1.0)
+        config = ConfigProto(operation_timeout_in_ms=500)
+        with pytest.raises(DeadlineExceededError, match=name):
+            open_session(server.target, config=config)
+        only_this = ConfigProto(device_filters=["/job:ps"])
+        open_session(server.target, config=only_this, create_timeout_s=10.0).close()
+    finally:
+        server.stop()
+    line = "CreateSession still waiting for response from worker: /job:worker/replica:0/task:1"
+    assert [record.getMessage() for record in caplog.records].count(line) > 1
+
+
+def test_a_server_that_stops_ends_the_wait_for_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = threading.Event()
+    monkeypatch.setattr(waiting, "TELL_INTERVAL_S", 0.05)
+    monkeypatch.setattr(waiting._log, "warning", lambda *arguments: told.set())
+    gone = Server(None, "worker", 1, port=0)
+    gone.stop()
+    server = Server(None, "worker", 0, port=0)
+    server.set_cluster(cluster_of(server.address, gone.address))
+    server.start()
+    ends: list[OpError] = []
+
+    def use() -> None:
+        try:
             open_session(server.target)
+        except OpError as error:
+            ends.append(error)
+
+    client = threading.Thread(target=use)
+    client.start()
+    assert told.wait(20)
+    server.stop()
+    client.join(20)
+    assert [type(error) for error in ends] in ([UnavailableError], [CancelledError])
+
+
+def test_two_tasks_with_one_address_are_found_out() -> None:
+    server = Server(None, "worker", 0, port=0)
+    server.set_cluster(cluster_of(server.address, server.address))
+    server.start()
+    try:
+        with pytest.raises(FailedPreconditionError, match=r"task:1 at .* is /job:worker/.*task:0"):
+            open_session(server.target, create_timeout_s=20.0)
     finally:
         server.stop()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -10,12 +12,18 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from sparkflow_runtime.device.device import count_gpus
-from sparkflow_runtime.errors import NotFoundError, OpError, from_status
+from sparkflow_runtime.errors import (
+    DeadlineExceededError,
+    NotFoundError,
+    UnavailableError,
+    from_status,
+)
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.master.links import LocalLink
 from sparkflow_runtime.master.options import run_with_options
-from sparkflow_runtime.master.service import SERVICE
+from sparkflow_runtime.master.service import ANSWER_TIME_S, SERVICE
 from sparkflow_runtime.master.session import MasterSession
+from sparkflow_runtime.master.waiting import TELL_INTERVAL_S
 from sparkflow_runtime.protos import master_pb2
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
 from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
@@ -26,9 +34,10 @@ from sparkflow_runtime.worker.service import describe_devices
 from sparkflow_runtime.worker.worker import Worker
 
 SCHEME: Final = "grpc://"
-CONNECT_TIMEOUT_S: Final = 10.0
-"""How long a session waits for a master that has not started yet."""
-CREATE_TIMEOUT_S: Final = 60.0
+LATE_ANSWER_S: Final = 10.0
+"""How long after a step's deadline the master may answer that it ended the step."""
+
+_log = logging.getLogger("tensorflow")
 
 Feeds = Mapping[str, Any]
 StepCall = Callable[..., list[Any]]
@@ -73,18 +82,24 @@ class SessionClient(Protocol):
 
 
 def open_session(
-    target: str = "", *, config: ConfigProto | None = None, credentials: str | None = None
+    target: str = "",
+    *,
+    config: ConfigProto | None = None,
+    credentials: str | None = None,
+    create_timeout_s: float | None = None,
 ) -> SessionClient:
-    """A session on the master at `target`.
+    """A session on the master at `target`; waits for it and the tasks of its cluster to start.
 
     Args:
         target: "" for this process, or `grpc://host:port` of any server.
         config: Placement options.
         credentials: The token the server asks for.
+        create_timeout_s: The longest wait. When None, it is the operation timeout of `config`;
+            without that, there is no limit.
 
     Raises:
         NotFoundError: `target` is neither.
-        UnavailableError: Nothing answers there.
+        DeadlineExceededError: The master or a task did not answer in time.
     """
     if not target:
         return LocalSession(config or ConfigProto())
@@ -93,7 +108,10 @@ def open_session(
             message="No session factory registered for the given session options: "
             f"{{target: \"{target}\"}}: the target is neither '' nor 'grpc://host:port'"
         )
-    return RemoteSession(target[len(SCHEME) :], config or ConfigProto(), credentials)
+    config = config or ConfigProto()
+    if create_timeout_s is None:
+        create_timeout_s = config.operation_timeout_in_ms / 1000 or None
+    return RemoteSession(target[len(SCHEME) :], config, credentials, create_timeout_s)
 
 
 _local_lock = threading.Lock()
@@ -179,18 +197,26 @@ class LocalSession:
 class RemoteSession:
     """A session on a server's master, over gRPC."""
 
-    def __init__(self, address: str, config: ConfigProto, token: str | None) -> None:
+    def __init__(
+        self,
+        address: str,
+        config: ConfigProto,
+        token: str | None,
+        create_timeout_s: float | None,
+    ) -> None:
         self._channel = rpc.channel(address)
         peer = f"The master at {address}"
         self._stub = rpc.Stub(self._channel, SERVICE, token, peer)
         self._closed = False
         request = master_pb2.CreateSessionRequest(config=config)
         try:
-            rpc.await_ready(self._channel, peer, CONNECT_TIMEOUT_S)
+            remaining_s = _await_master(self._channel, peer, create_timeout_s)
+            if remaining_s is not None:
+                remaining_s += ANSWER_TIME_S
             answer = self._call(
-                "CreateSession", request, master_pb2.CreateSessionResponse, CREATE_TIMEOUT_S
+                "CreateSession", request, master_pb2.CreateSessionResponse, remaining_s
             )
-        except OpError:
+        except BaseException:  # Ctrl-C, too, ends the master's waiting for tasks.
             self._channel.close()
             raise
         self._handle = answer.session_handle
@@ -234,7 +260,10 @@ class RemoteSession:
         )
         for name, value in feeds.items():
             request.feed.add(name=name, tensor=export_tensor(value))
-        timeout_s = options.timeout_in_ms / 1000 if options and options.timeout_in_ms else None
+        # The master ends a step that takes too long, and answers when it takes nothing any more.
+        timeout_s = None
+        if options is not None and options.timeout_in_ms > 0:
+            timeout_s = options.timeout_in_ms / 1000 + LATE_ANSWER_S
         answer = self._call("RunStep", request, master_pb2.RunStepResponse, timeout_s)
         if answer.status_code:
             raise from_status(answer.status_code, answer.status_error_message)
@@ -291,6 +320,24 @@ class RemoteSession:
 
     def _call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
         return self._stub.call(name, request, response.FromString, timeout_s)
+
+
+def _await_master(channel: Any, peer: str, timeout_s: float | None) -> float | None:
+    """Returns once the master answers, with what is left of `timeout_s`."""
+    start = time.monotonic()
+    while True:
+        waited_s = time.monotonic() - start
+        remaining_s = None if timeout_s is None else timeout_s - waited_s
+        if remaining_s is not None and remaining_s <= 0:
+            raise DeadlineExceededError(
+                message=f"{peer} cannot be reached: nothing answered for {timeout_s:g} s"
+            )
+        try:
+            rpc.await_ready(channel, peer, min(TELL_INTERVAL_S, remaining_s or TELL_INTERVAL_S))
+            return remaining_s
+        except UnavailableError:
+            if remaining_s is None or remaining_s > TELL_INTERVAL_S:
+                _log.warning("Session still waiting for response from %s", peer)
 
 
 def _scalar(array: np.ndarray[Any, Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import grpc
 
 from sparkflow_runtime.device.names import DeviceSpec
-from sparkflow_runtime.errors import CancelledError, InternalError, OpError
+from sparkflow_runtime.errors import CancelledError, FailedPreconditionError, InternalError, OpError
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.ir.node import Node
@@ -39,6 +39,9 @@ Record = Callable[[DeviceStepStats], None]
 
 class WorkerLink(Protocol):
     """One worker, as a master uses it. Blocking calls raise OpError. Thread-safe."""
+
+    def ready(self) -> Future[None]:
+        """Is done once the worker answers, which it does after its start; may be cancelled."""
 
     def devices(self) -> list[DeviceSpec]:
         """The worker's devices."""
@@ -94,6 +97,12 @@ class LocalLink:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self._threads = DaemonThreads(rpc.MAX_THREADS, "partition")
+
+    def ready(self) -> Future[None]:
+        """See `WorkerLink`."""
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
 
     def devices(self) -> list[DeviceSpec]:
         """See `WorkerLink`."""
@@ -167,17 +176,34 @@ class RemoteLink:
     """A worker reached over gRPC."""
 
     def __init__(self, task: str, address: str, token: str | None) -> None:
+        self._task = task
         self._channel = rpc.channel(address)
         peer = f"Task {task} at {address}"
         self._stub = rpc.Stub(self._channel, WORKER_SERVICE, token, peer)
 
+    def ready(self) -> Future[None]:
+        """See `WorkerLink`."""
+        return rpc.when_ready(self._channel, self._stub.peer)
+
     def devices(self) -> list[DeviceSpec]:
-        """See `WorkerLink`; waits for a task that has not started yet."""
+        """See `WorkerLink`; waits for a task that is starting.
+
+        Raises:
+            FailedPreconditionError: Another task answers at its address.
+        """
         rpc.await_ready(self._channel, self._stub.peer, CONNECT_TIMEOUT_S)
         answer = self._call(
             "GetStatus", worker_pb2.GetStatusRequest(), worker_pb2.GetStatusResponse
         )
-        return [DeviceSpec.from_string(device.name) for device in answer.device_attributes]
+        found = [DeviceSpec.from_string(device.name) for device in answer.device_attributes]
+        expected = DeviceSpec.from_string(self._task)
+        for spec in found:
+            if (spec.job, spec.task) != (expected.job, expected.task):
+                raise FailedPreconditionError(
+                    message=f"{self._stub.peer} is {spec.task_name}: two tasks, or two clusters, "
+                    "have the same address"
+                )
+        return found
 
     def create_session(self, session: str, isolate: bool = False) -> None:
         """See `WorkerLink`."""

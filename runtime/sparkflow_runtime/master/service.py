@@ -26,7 +26,11 @@ SERVICE: Final = "sparkflow_runtime.protos.MasterService"
 TENSORFLOW_SERVICE: Final = "tensorflow.MasterService"
 """Stock TensorFlow clients call this name; the messages are the same on the wire."""
 
-MakeSession = Callable[[config_pb2.ConfigProto], MasterSession]
+ANSWER_TIME_S: Final = 1.0
+"""What is left of a call's time when the master tells that a session cannot be made in time."""
+
+MakeSession = Callable[[config_pb2.ConfigProto, Callable[[], bool] | None], MasterSession]
+"""Makes a session; the second argument is `is_wanted` of `MasterSession`."""
 
 
 class MasterService:
@@ -42,7 +46,9 @@ class MasterService:
     def methods(self) -> Mapping[str, Method]:
         """The rpc table."""
         return {
-            "CreateSession": Method(self.create_session, master_pb2.CreateSessionRequest),
+            "CreateSession": Method(
+                self.create_session, master_pb2.CreateSessionRequest, wants_context=True
+            ),
             "ExtendSession": Method(self.extend_session, master_pb2.ExtendSessionRequest),
             "PartialRunSetup": Method(self.partial_run_setup, master_pb2.PartialRunSetupRequest),
             "RunStep": Method(self.run_step, master_pb2.RunStepRequest, wants_context=True),
@@ -56,10 +62,21 @@ class MasterService:
             "ReleaseCallable": Method(self.release_callable, master_pb2.ReleaseCallableRequest),
         }
 
-    def create_session(self, request: Any) -> master_pb2.CreateSessionResponse:
-        """Opens a session on a first graph, which may be empty."""
-        session = self._make_session(request.config)
+    def create_session(self, request: Any, context: Any) -> master_pb2.CreateSessionResponse:
+        """Opens a session on a first graph, which may be empty.
+
+        Tasks of the cluster that have not started are waited for as long as the client does.
+        """
+
+        def is_wanted() -> bool:
+            remaining_s = context.time_remaining()
+            in_time = remaining_s is None or remaining_s > ANSWER_TIME_S
+            return in_time and bool(context.is_active())
+
+        session = self._make_session(request.config, is_wanted)
         try:
+            if not context.is_active():
+                raise CancelledError(message="The client of this session is gone")
             session.extend(import_graph(request.graph_def), request.graph_def.library.function)
         except Exception:
             session.close()
@@ -109,7 +126,7 @@ class MasterService:
         if request.session_handle:
             session, _ = self._find(request.session_handle)
         else:
-            session = self._make_session(config_pb2.ConfigProto())
+            session = self._make_session(config_pb2.ConfigProto(), None)
             session.close()
         return master_pb2.ListDevicesResponse(
             local_device=[
@@ -126,7 +143,8 @@ class MasterService:
             sessions = [session for session, _ in self._sessions.values()]
             self._sessions.clear()
             self._callables.clear()
-        cleaner = self._make_session(config_pb2.ConfigProto(device_filters=request.device_filters))
+        filters = config_pb2.ConfigProto(device_filters=request.device_filters)
+        cleaner = self._make_session(filters, None)
         cleaner.reset(list(request.container))
         for session in [*sessions, cleaner]:
             session.close()

@@ -23,6 +23,7 @@ from sparkflow_runtime.master.executable import Executable, Request, optimise
 from sparkflow_runtime.master.links import WorkerLink
 from sparkflow_runtime.master.partial import PartialRun
 from sparkflow_runtime.master.placement_log import PlacementLog
+from sparkflow_runtime.master.waiting import await_tasks
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.worker.step import LoopUpdate
@@ -39,6 +40,8 @@ class MasterSession:
         timeout_s: How long a step may take that says nothing else.
         log_placement: Whether to tell on stderr where nodes go.
         isolate: Whether variables and queues are the session's own, instead of the tasks'.
+        is_wanted: Tasks that have not started are waited for as long as this says True; for
+            `links.CONNECT_TIMEOUT_S` when None.
 
     Attributes:
         handle: The session's unique name.
@@ -55,6 +58,7 @@ class MasterSession:
         timeout_s: float | None = None,
         log_placement: bool = False,
         isolate: bool = False,
+        is_wanted: Callable[[], bool] | None = None,
     ) -> None:
         self.handle = uuid.uuid4().hex
         self._links = _filtered(links, device_filters, default_task)
@@ -67,6 +71,8 @@ class MasterSession:
         self._functions: dict[str, Function] = {}
         self._closed = False
         self._timeout_s = timeout_s
+        if is_wanted is not None:
+            await_tasks(self._links, is_wanted)
         self.devices = _best_first(self._links, default_task)
         self._placement = Placement(self.devices, allow_soft_placement)
         self._log = PlacementLog(self.devices) if log_placement else None

@@ -6,8 +6,10 @@ generated service code.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,7 +35,11 @@ _OPTIONS: Final = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.enable_http_proxy", 0),
+    # A task that comes back is found within two seconds; gRPC's own limit is two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
 )
+_PROBE: Final = "/sparkflow_runtime.protos.Probe/Ready"
 MAX_THREADS: Final = 1024
 """Handlers block while a peer's tensor is not there yet, so threads bound the waiting calls."""
 
@@ -152,7 +158,7 @@ def await_ready(link: grpc.Channel, peer: str, timeout_s: float) -> None:
     """
     # Any answer will do, be it a refusal. Not grpc.channel_ready_future: its thread goes on for
     # 0.2 s and raises, where nobody can catch it, if the channel is closed meanwhile (grpcio 1.85).
-    probe = link.unary_unary("/sparkflow_runtime.protos.Probe/Ready", bytes, bytes)
+    probe = link.unary_unary(_PROBE, bytes, bytes)
     try:
         probe(b"", timeout=timeout_s, wait_for_ready=True)
     except grpc.RpcError as error:
@@ -162,6 +168,43 @@ def await_ready(link: grpc.Channel, peer: str, timeout_s: float) -> None:
             ) from None
     except ValueError as error:  # grpc's way to say that the channel was closed
         raise CancelledError(message=f"The channel to {peer} was closed: {error}") from error
+
+
+def when_ready(link: grpc.Channel, peer: str) -> Future[None]:
+    """A future that is done once somebody answers at the other end; it may be cancelled.
+
+    It fails with CancelledError when the channel is closed.
+    """
+    ready: Future[None] = Future()
+    probe = link.unary_unary(_PROBE, bytes, bytes)
+
+    def ask() -> None:
+        try:
+            call = probe.future(b"", wait_for_ready=True)
+        except ValueError as error:  # grpc's way to say that the channel was closed
+            ready.set_exception(
+                CancelledError(message=f"The channel to {peer} was closed: {error}")
+            )
+            return
+        call.add_done_callback(answered)
+        ready.add_done_callback(lambda _: call.cancel())
+
+    def answered(call: Any) -> None:
+        code = call.code()
+        if ready.done():
+            return
+        if code is grpc.StatusCode.UNAVAILABLE:
+            ask()  # It went away again while it was asked.
+        elif code is grpc.StatusCode.CANCELLED:
+            error = CancelledError(message=f"The channel to {peer} was closed")
+            with contextlib.suppress(InvalidStateError):
+                ready.set_exception(error)
+        else:
+            with contextlib.suppress(InvalidStateError):
+                ready.set_result(None)
+
+    ask()
+    return ready
 
 
 class Stub:

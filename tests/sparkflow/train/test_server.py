@@ -35,9 +35,14 @@ def test_join_returns_when_the_server_stops():
     ("arguments", "error", "text"),
     [
         (({"a": ["localhost:0"]}, "b"), ValueError, "No such job in cluster: 'b'"),
+        (({"a": ["localhost:0"]}, "b", 0), tf.errors.InternalError, 'Job "b" was not defined'),
         (({"a": ["localhost:0", "localhost:0"]}, "a"), ValueError, "explicit `task_index`"),
         (({"a": ["localhost:0"], "b": ["localhost:0"]},), ValueError, "explicit `job_name`"),
-        (({"a": ["localhost:0"]}, "a", 3), ValueError, 'Task 3 was not defined in job "a"'),
+        (
+            ({"a": ["localhost:0"]}, "a", 3),
+            tf.errors.InternalError,
+            'Task 3 was not defined in job "a"',
+        ),
         ((3,), TypeError, "Could not convert `server_or_cluster_def`"),
         (({"a": ["localhost:x"]},), ValueError, "'localhost:x' is not the address of a task"),
         (({"a": [1]},), TypeError, "Task address 1"),
@@ -46,6 +51,18 @@ def test_join_returns_when_the_server_stops():
 def test_clusters_that_do_not_fit_are_refused(arguments, error, text):
     with pytest.raises(error, match=text):
         tf.train.Server(*arguments)
+
+
+def test_a_server_tells_that_it_started_and_which_port_is_taken(caplog):
+    with caplog.at_level("INFO", "tensorflow"):
+        server = tf.train.Server.create_local_server()
+    try:
+        assert f"Started server with target: {server.target}" in caplog.messages
+        with pytest.raises(tf.errors.UnknownError, match=r"^Could not start gRPC server.*in use"):
+            tf.train.Server({"worker": [server.target.removeprefix("grpc://")]})
+        server.start()
+    finally:
+        server.stop()
 
 
 def test_what_others_can_reach_needs_credentials():

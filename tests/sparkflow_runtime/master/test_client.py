@@ -19,7 +19,6 @@ from sparkflow_runtime.errors import (
     NotFoundError,
     OpError,
     UnauthenticatedError,
-    UnavailableError,
 )
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.master import client
@@ -312,8 +311,10 @@ def test_options_of_the_session(cluster: LocalCluster) -> None:
     session.close()
 
 
-def test_targets_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "CONNECT_TIMEOUT_S", 0.5)
+def test_targets_that_lead_nowhere(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(client, "TELL_INTERVAL_S", 0.2)
     with pytest.raises(NotFoundError, match="neither '' nor 'grpc://"):
         open_session("http://x")
     with LocalCluster(0, 1, token="right") as cluster:
@@ -322,8 +323,10 @@ def test_targets_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(UnauthenticatedError):
                 open_session(target, credentials=token)
         open_session(target, credentials="right").close()
-    with pytest.raises(UnavailableError, match=f"The master at {target[7:]} cannot be reached"):
-        open_session(target)
+    master = f"The master at {target[7:]}"
+    with pytest.raises(DeadlineExceededError, match=f"{master} cannot be reached.* 0.5 s"):
+        open_session(target, create_timeout_s=0.5)
+    assert f"Session still waiting for response from {master}" in caplog.messages
 
 
 def test_sessions_in_process_leave_no_threads() -> None:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from sparkflow_runtime.errors import (
+    DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
     UnauthenticatedError,
     UnavailableError,
 )
-from sparkflow_runtime.master import client
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.testing import local_cluster
 from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -32,13 +32,8 @@ def no_threads_left() -> Iterator[None]:
         assert not thread.is_alive(), thread
 
 
-@pytest.fixture(autouse=True)
-def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "CONNECT_TIMEOUT_S", 1.0)
-
-
 def devices(target: str, token: str | None = None) -> list[str]:
-    session = open_session(target, credentials=token)
+    session = open_session(target, credentials=token, create_timeout_s=1.0)
     try:
         return sorted(device.name for device in session.list_devices())
     finally:
@@ -66,7 +61,7 @@ def test_stop_leaves_no_thread_and_no_port() -> None:
         devices(cluster.target("worker", 1))
         cluster.stop()
         cluster.stop()
-    with pytest.raises(UnavailableError):
+    with pytest.raises(DeadlineExceededError):
         devices(cluster.target("worker", 1))
 
 
@@ -84,7 +79,7 @@ def test_killed_task_is_gone_and_others_stay() -> None:
         process = cluster._process("worker", 1)
         cluster.kill("worker", 1)
         assert process.returncode == -signal.SIGKILL
-        with pytest.raises(UnavailableError):
+        with pytest.raises(DeadlineExceededError):
             devices(cluster.target("worker", 1))
 
 
