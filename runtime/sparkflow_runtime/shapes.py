@@ -101,9 +101,9 @@ def broadcast(a: Shape, b: Shape) -> Shape:
         return None
     if a == b:
         return a
-    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
-    padded = (1,) * (len(longer) - len(shorter)) + shorter
-    return tuple(_broadcast_dim(x, y, a, b) for x, y in zip(longer, padded, strict=True))
+    left = (1,) * (len(b) - len(a)) + a
+    right = (1,) * (len(a) - len(b)) + b
+    return tuple(_broadcast_dim(x, y, a, b) for x, y in zip(left, right, strict=True))
 
 
 def _broadcast_dim(x: Dim, y: Dim, a: Shape, b: Shape) -> Dim:
@@ -118,8 +118,7 @@ def _broadcast_dim(x: Dim, y: Dim, a: Shape, b: Shape) -> Dim:
     if y is None:
         return x
     raise InvalidArgumentError(
-        message=f"Dimensions must be equal or 1 to broadcast, but are {x} and {y} "
-        f"for shapes {text(a)} and {text(b)}"
+        message=f"Dimensions must be equal, but are {x} and {y} for shapes {text(a)} and {text(b)}"
     )
 
 

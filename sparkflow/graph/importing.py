@@ -53,9 +53,7 @@ def import_graph_def(
         NotFoundError: An op type is not known.
     """
     if not isinstance(graph_def, graph_pb2.GraphDef):
-        raise TypeError(
-            f"Argument `graph_def` must be a GraphDef proto, got {type(graph_def).__name__}."
-        )
+        raise TypeError(f"graph_def must be a GraphDef proto, got {type(graph_def).__name__}.")
     if input_map is not None and not all(isinstance(key, str) for key in dict(input_map)):
         raise TypeError(
             "Argument `input_map` must be a dictionary mapping strings to Tensor objects, got "

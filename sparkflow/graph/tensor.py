@@ -125,9 +125,9 @@ class Tensor(Operators):
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
-            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` "
-            "instead of `if t:` to test if a tensor is defined, and use TensorFlow ops such as "
-            "tf.where to choose values depending on a tensor."
+            "Using a `tf.Tensor` as a Python `bool` is not allowed in Graph execution. Use "
+            "`if t is not None:` instead of `if t:` to test if a tensor is defined, and use "
+            "TensorFlow ops such as tf.where to choose values depending on a tensor."
         )
 
     def __len__(self) -> NoReturn:
@@ -138,8 +138,10 @@ class Tensor(Operators):
 
     def __iter__(self) -> NoReturn:
         raise TypeError(
-            f"Tensor {self.name} cannot be iterated over: its values are known only when a session "
-            "runs it. Use tf.unstack to split it."
+            f"'Tensor' object {self.name} is not iterable: iterating over `tf.Tensor` is not "
+            "allowed in Graph execution, as values are known only when a session runs it. Tensor "
+            "objects are only iterable when eager execution is enabled. To iterate over this "
+            "tensor use tf.map_fn, or tf.unstack to split it."
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:

@@ -357,8 +357,13 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
         if isinstance(axis, Tensor):
             axis = constant_value(axis)
         axis = 0 if axis is None else int(axis)
+        if chosen._shape is None:
+            raise ValueError(
+                "Number of mask dimensions must be specified, even if some dimensions are None. "
+                "E.g. shape=[None] is ok, but shape=None is not."
+            )
         if not chosen._shape:
-            raise ValueError("mask must have a known rank and cannot be a scalar.")
+            raise ValueError("mask cannot be scalar.")
         depth = len(chosen._shape)
         values.shape[axis : axis + depth].assert_is_compatible_with(chosen.shape)
         if depth > 1:

@@ -431,7 +431,10 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
         ValueError: The list is empty.
     """
     if not isinstance(inputs, list | tuple) or not inputs:
-        raise ValueError(f"tf.add_n takes a list with at least one tensor, got {inputs!r}")
+        raise ValueError(
+            "inputs must be a list of at least one Tensor/IndexedSlices with the same dtype and "
+            f"shape, got {inputs!r}"
+        )
     if len(inputs) == 1:
         only = convert_to_tensor(inputs[0])
         single: Tensor = apply_op("Identity", only, name=name) if name else only

@@ -9,6 +9,7 @@ source text; names and attributes from graphs never do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType, TracebackType
@@ -91,6 +92,19 @@ class Program:
         return found
 
 
+_NOT_BROADCAST = re.compile(r"operands could not be broadcast together with shapes (\(.*\)) *$")
+
+
+def _worded(text: str) -> str:
+    """What numpy says of shapes that do not fit, in TensorFlow's words."""
+    found = _NOT_BROADCAST.match(text)
+    if found is None:
+        return text
+    given = re.findall(r"\(([\d, ]*)\)", found[1])
+    shapes = [f"[{','.join(part.strip() for part in shape.split(',') if part)}]" for shape in given]
+    return f"Incompatible shapes: {' vs. '.join(shapes)}"
+
+
 def located(error: Exception, node: Node) -> OpError:
     """The error with the node that raised it; foreign exceptions become status classes."""
     if isinstance(error, OpError):
@@ -100,7 +114,7 @@ def located(error: Exception, node: Node) -> OpError:
     if isinstance(error, MemoryError):
         made: OpError = ResourceExhaustedError(message=f"Out of memory: {error}")
     elif isinstance(error, ValueError | TypeError | IndexError):
-        made = InvalidArgumentError(message=str(error))
+        made = InvalidArgumentError(message=_worded(str(error)))
     else:
         made = UnknownError(message=f"{type(error).__name__}: {error}")
     made.node_def = node.name

@@ -44,7 +44,7 @@ class Transpose(Op):
             return [shapes.unknown(vector_length(node, 1) if shape is None else len(shape))]
         if shape is None:
             shape = (None,) * len(perm)
-        return [tuple(shape[axis] for axis in _checked_permutation(perm, len(shape)))]
+        return [tuple(shape[axis] for axis in _places(perm, len(shape)))]
 
     def compute(self, xp: Any, x: Array, perm: Array) -> Array:
         """A view.
@@ -59,17 +59,26 @@ class Transpose(Op):
         return g.Transpose(dy, g.InvertPermutation(op.inputs[1])), None
 
 
-def _checked_permutation(perm: Sequence[int], rank: int) -> tuple[int, ...]:
+def _places(perm: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The dimensions named, each in [0, rank); one may be missing, which a step finds out."""
     if len(perm) != rank:
         raise InvalidArgumentError(
             message=f"transpose expects a vector of size {rank}. "
             f"But input(1) is a vector of size {len(perm)}"
         )
-    axes = tuple(axis + rank if axis < 0 else axis for axis in perm)
-    if sorted(axes) != list(range(rank)):
-        raise InvalidArgumentError(
-            message=f"perm {bracketed(perm)} must name each of the {rank} dimensions once"
-        )
+    for axis in perm:
+        if not -rank <= axis < rank:
+            raise InvalidArgumentError(message=f"perm dim {axis} is out of range [0 .. {rank})")
+    return tuple(axis + rank if axis < 0 else axis for axis in perm)
+
+
+def _checked_permutation(perm: Sequence[int], rank: int) -> tuple[int, ...]:
+    axes = _places(perm, rank)
+    for axis in range(rank):
+        if axis not in axes:
+            raise InvalidArgumentError(
+                message=f"{axis} is missing from {{{','.join(map(str, perm))}}}."
+            )
     return axes
 
 

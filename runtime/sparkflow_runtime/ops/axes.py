@@ -15,11 +15,18 @@ from sparkflow_runtime.ops.static import ints, static_rank
 from sparkflow_runtime.shapes import Shape
 
 
-def checked_axes(axes: Sequence[int], shape: Sequence[int | None]) -> tuple[int, ...]:
+def checked_axes(
+    axes: Sequence[int], shape: Sequence[int | None], twice: bool = False
+) -> tuple[int, ...]:
     """Each axis in [0, rank).
 
+    Args:
+        axes: What was asked for.
+        shape: Of the tensor that is reduced.
+        twice: Whether an axis may be given twice, as TensorFlow allows until a graph runs.
+
     Raises:
-        InvalidArgumentError: An axis is out of range or given twice.
+        InvalidArgumentError: An axis is out of range or, unless `twice`, given twice.
     """
     rank = len(shape)
     result: list[int] = []
@@ -29,9 +36,10 @@ def checked_axes(axes: Sequence[int], shape: Sequence[int | None]) -> tuple[int,
                 message=f"Invalid reduction dimension {axis} for input with {rank} dimensions, "
                 f"shape {shapes.text(tuple(shape))}"
             )
-        if axis % rank in result:
+        if axis % rank in result and not twice:
             raise InvalidArgumentError(
-                message=f"Reduction axes {list(axes)} name dimension {axis % rank} twice"
+                message=f"Invalid reduction arguments: Axes contains duplicate dimension: "
+                f"{axis % rank}"
             )
         result.append(axis % rank)
     return tuple(result)
@@ -54,7 +62,7 @@ def reduced_shape(node: Inference, keep_dims: bool) -> Shape:
     value = node.value(1)
     if value is None:
         return shapes.unknown(len(shape) if keep_dims else None)
-    axes = checked_axes(ints(value), shape)
+    axes = checked_axes(ints(value), shape, twice=True)
     if keep_dims:
         return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
@@ -90,7 +98,7 @@ def restore_axes(
     if shape is None or value is None:
         reduced_axes, ones = reduced_mask(g, x, axes), g.const(1, int32)
         return g.Reshape(reduced, g.SelectV2(reduced_axes, ones, g.Shape(x)))
-    known = sorted(checked_axes(ints(value), shape))
+    known = sorted(set(checked_axes(ints(value), shape, twice=True)))
     if known == list(range(len(known))):
         return reduced  # leading axes: broadcasting adds them
     for axis in known:

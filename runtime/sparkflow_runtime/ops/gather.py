@@ -190,8 +190,10 @@ def _checked_batch(batch: int, params: Sequence[Dim], indices: Sequence[Dim]) ->
 
 def _checked_axis(axis: int, rank: int, batch: int) -> int:
     if not -rank <= axis < rank:
+        least = -axis if axis < 0 else axis + 1
         raise InvalidArgumentError(
-            message=f"Expected axis in the range [{-rank}, {rank}), but got {axis}"
+            message=f"Expected axis in the range [{-rank}, {rank}), but got {axis}: "
+            f"Shape must be at least rank {least} but is rank {rank}"
         )
     axis %= rank
     if batch > axis:

@@ -146,7 +146,7 @@ class TopKV2(Op):
         if shape is None:
             return [None, None]
         if k is not None:
-            _check_k(k, shape)
+            _check_k(k, shape, "input must have last dimension >= k = {k} but is {size}")
         elif not shape:
             _check_k(0, shape)
         return [(*shape[:-1], k)] * 2
@@ -208,15 +208,17 @@ def _candidates(value: Array, k: int) -> Array:
     return np.nonzero(chosen)[-1].reshape(*value.shape[:-1], k)
 
 
-def _check_k(k: int, shape: Sequence[Dim]) -> None:
+def _check_k(
+    k: int,
+    shape: Sequence[Dim],
+    too_many: str = "input must have at least k columns. Had {size}, needed {k}",
+) -> None:
     if not shape:
         raise InvalidArgumentError(message="input must be >= 1-D, got shape []")
     if k < 0:
         raise InvalidArgumentError(message=f"Need k >= 0, got {k}")
     if shape[-1] is not None and k > shape[-1]:
-        raise InvalidArgumentError(
-            message=f"input must have at least k columns. Had {shape[-1]}, needed {k}"
-        )
+        raise InvalidArgumentError(message=too_many.format(size=shape[-1], k=k))
 
 
 def _last(g: GraphBuilder, vector: Tensor) -> Tensor:
@@ -271,7 +273,9 @@ class _InTopK(Op):
         batch = node.with_rank(0, 2, "predictions")[0]
         targets = node.with_rank(1, 1, "targets")[0]
         if None not in (batch, targets) and batch != targets:
-            raise InvalidArgumentError(message=_batch_text(batch, targets))
+            raise InvalidArgumentError(
+                message=f"Dimensions must be equal, but are {batch} and {targets}"
+            )
         return [(targets if batch is None else batch,)]
 
     def in_top(self, xp: Any, predictions: Array, targets: Array, k: int) -> Array:

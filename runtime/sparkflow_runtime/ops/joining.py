@@ -119,8 +119,9 @@ def _concatenated(given: Sequence[Shape], axis: int | None) -> Shape:
                 continue
             if result[dim] is not None and each[dim] is not None and result[dim] != each[dim]:
                 raise InvalidArgumentError(
-                    message=f"ConcatOp : Dimension {dim} in both shapes must be equal: "
-                    f"shape[0] = {bracketed(given[0])} vs. shape[{index}] = {bracketed(shape)}"
+                    message=f"ConcatOp : Dimension {dim} in both shapes must be equal "
+                    f"(Dimensions of inputs should match): shape[0] = {bracketed(given[0])} "
+                    f"vs. shape[{index}] = {bracketed(shape)}"
                 )
             result[dim] = each[dim] if result[dim] is None else result[dim]
     result[axis] = total

@@ -49,7 +49,8 @@ def _product(xp: Any, x: Array, y: Array) -> Array:
         return xp.matmul(x, y)
     except ValueError as error:
         raise InvalidArgumentError(
-            message=f"Matrix size-incompatible: {bracketed(x.shape)} times {bracketed(y.shape)}"
+            message=f"Matrix size-incompatible: In[0]: {bracketed(x.shape)}, "
+            f"In[1]: {bracketed(y.shape)}"
         ) from error
 
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import (
     COMPLEX,
     FLOATING,
@@ -26,7 +25,7 @@ from sparkflow_runtime.ops.elementwise_table import conjugated
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
-from sparkflow_runtime.ops.static import constant_scalar, scalar
+from sparkflow_runtime.ops.static import bracketed, constant_scalar, scalar
 from sparkflow_runtime.shapes import Shape
 
 
@@ -34,10 +33,22 @@ def _checked_axis(op_type: str, axis: int, shape: Sequence[int | None]) -> int:
     rank = len(shape)
     if not -rank <= axis < rank:
         raise InvalidArgumentError(
-            message=f"{op_type} expects an axis in the range [{-rank}, {rank}), got {axis} "
-            f"for shape {shapes.text(tuple(shape))}"
+            message=f"Dimension ({axis}) must be in the range [{-rank}, {rank}), where {rank} is "
+            f"the number of dimensions in the input of {op_type}"
         )
     return axis % rank
+
+
+def _scan_axis(axis: Array, rank: int) -> int:
+    if axis.ndim:
+        raise InvalidArgumentError(
+            message=f"ScanOp: axis must be a scalar, not {bracketed(axis.shape)}"
+        )
+    if not -rank <= int(axis) < rank:
+        raise InvalidArgumentError(
+            message=f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}"
+        )
+    return int(axis) % rank
 
 
 class _CumulativeOp(Op):
@@ -58,15 +69,12 @@ class _CumulativeOp(Op):
     identity: ClassVar[int]
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        axis, shape = constant_scalar(node, 1, "axis"), node.shapes[0]
-        if axis is not None and shape is not None:
-            _checked_axis(self.op_type, axis, shape)
-        return [shape]
+        """The input's shape; an axis that does not exist is found when it runs."""
+        return [node.shapes[0]]
 
     def compute(self, xp: Any, x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> Array:
         """A new array of the input's shape and dtype."""
-        position = _checked_axis(self.op_type, scalar(axis, "axis"), x.shape)
+        position = _scan_axis(axis, x.ndim)
         x = xp.moveaxis(x, position, 0)
         if reverse:
             x = x[::-1]
@@ -113,7 +121,7 @@ class CumulativeLogsumexp(_CumulativeOp):
 
     def compute(self, xp: Any, x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> Array:
         """A new array of the input's shape and dtype."""
-        position = _checked_axis(self.op_type, scalar(axis, "axis"), x.shape)
+        position = _scan_axis(axis, x.ndim)
         x = xp.moveaxis(x, position, 0)
         if reverse:
             x = x[::-1]
@@ -177,8 +185,7 @@ class _ArgOp(Op):
         position = _checked_axis(self.op_type, scalar(dimension, "dimension"), value.shape)
         if not value.shape[position]:
             raise InvalidArgumentError(
-                message=f"{self.op_type} over axis {position} of shape "
-                f"{shapes.text(value.shape)}, which has no element"
+                message=f"Reduction axis {position} is empty in shape {bracketed(value.shape)}"
             )
         return getattr(xp, self.function)(value, axis=position).astype(output_type.numpy)
 

@@ -75,13 +75,11 @@ class _Segment(Op):
     kernels = SUMMED_BY_INDEX
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """(last id + 1, ...)."""
+        """(last id + 1, ...); a wrong number of ids is found when it runs."""
         data = node.shapes[0]
-        (rows,) = node.with_rank(1, 1, "segment_ids")
+        node.with_rank(1, 1, "segment_ids")
         if data == ():
             raise InvalidArgumentError(message="data must be at least rank 1 but is a scalar")
-        if data is not None and None not in (rows, data[0]) and rows != data[0]:
-            raise InvalidArgumentError(message=rows_text(rows, data[0]))
         ids = node.value(1)
         count = None if ids is None else count_if_sorted(ids)
         return [None if data is None else (count, *data[1:])]
@@ -104,7 +102,7 @@ class _Segment(Op):
 def rows_text(ids: int | None, rows: int | None) -> str:
     """What is said of another number of ids than rows."""
     return (
-        "segment_ids should be a vector with one id for each row of data, "
+        "segment_ids should be the same size as dimension 0 of input, "
         f"but has {ids} ids for {rows} rows"
     )
 

@@ -125,10 +125,12 @@ class Reshape(Op):
         dims = constant_vector(node, 1, "shape")
         if dims is None:
             return [shapes.unknown(vector_length(node, 1))]
+        for axis, dim in enumerate(dims):
+            if dim < -1:
+                raise InvalidArgumentError(message=f"Size {axis} must be non-negative, not {dim}")
         shape = node.shapes[0]
         if shape is not None and None not in shape:
-            return [_resolved([dim for dim in shape if dim is not None], dims)]
-        _free_axis(dims)
+            return [_static_shape([dim for dim in shape if dim is not None], dims)]
         return [tuple(None if dim == -1 else dim for dim in dims)]
 
     def compute(self, xp: Any, tensor: Array, shape: Array) -> Array:
@@ -142,6 +144,24 @@ class Reshape(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient in the shape of the input."""
         return reshape_like(g, dy, op.inputs[0]), None
+
+
+def _static_shape(shape: Sequence[int], dims: Sequence[int]) -> Shape:
+    """As `_resolved`, in the words TensorFlow has for it before a graph runs."""
+    size, free = math.prod(shape), dims.count(-1)
+    known = math.prod(dim for dim in dims if dim != -1)
+    if free > 1:
+        return tuple(None if dim == -1 else dim for dim in dims)  # a step will refuse it
+    if not free and known != size:
+        raise InvalidArgumentError(
+            message=f"Cannot reshape a tensor with {size} elements to shape "
+            f"{bracketed(dims)} ({known} elements)"
+        )
+    if free and known and size % known:
+        raise InvalidArgumentError(
+            message=f"Dimension size must be evenly divisible by {known} but is {size}"
+        )
+    return _resolved(shape, dims)
 
 
 def _free_axis(dims: Sequence[int]) -> int | None:
@@ -168,16 +188,16 @@ def _resolved(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
     if free is None:
         if math.prod(dims) != size:
             raise InvalidArgumentError(
-                message=f"Cannot reshape a tensor with {size} elements to shape "
-                f"{bracketed(dims)} ({math.prod(dims)} elements)"
+                message=f"Input to reshape is a tensor with {size} values, but the requested shape "
+                f"has {math.prod(dims)}"
             )
         return tuple(dims)
     known = math.prod(dim for dim in dims if dim > 0)
     left = math.prod(dim for dim in shape if dim) if 0 in dims else size
     if size and (0 in dims or left % known):
         raise InvalidArgumentError(
-            message=f"Cannot reshape a tensor with {size} elements to shape {bracketed(dims)}: "
-            f"the number of elements must be a multiple of {0 if 0 in dims else known}"
+            message=f"Input to reshape is a tensor with {size} values, but the requested shape "
+            f"requires a multiple of {0 if 0 in dims else known}"
         )
     return (*dims[:free], left // known, *dims[free + 1 :])
 

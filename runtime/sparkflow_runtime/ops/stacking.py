@@ -104,7 +104,6 @@ def _checked_unstack(shape: Sequence[Dim], axis: int, num: int) -> int:
     axis = _checked_stack_axis(axis, len(shape))
     if shape[axis] not in (None, num):
         raise InvalidArgumentError(
-            message=f"Dimension {axis} must be of size {num} to be unpacked, but is {shape[axis]} "
-            f"in shape {bracketed(shape)}"
+            message=f"Input shape axis {axis} must equal {num}, got shape {bracketed(shape)}"
         )
     return axis

@@ -114,8 +114,7 @@ WRONG_SHAPES = [
         op,
         [(2, 3), (4,)],
         {} if op.startswith("Logical") else {"T": dtypes.float32},
-        message="Dimensions must be equal or 1 to broadcast, but are 3 and 4 "
-        "for shapes (2, 3) and (4,)",
+        message="Dimensions must be equal, but are 3 and 4 for shapes (2, 3) and (4,)",
     )
     for op in [name for name, _ in COMPARISONS] + ["LogicalAnd", "LogicalOr"]
 ]
@@ -139,8 +138,7 @@ WRONG_SHAPES += [
     WrongShapeCase(
         "SelectV2",
         [(2,), (3,), (1,)],
-        message="Dimensions must be equal or 1 to broadcast, but are 3 and 2 "
-        "for shapes (3,) and (2,)",
+        message="Dimensions must be equal, but are 3 and 2 for shapes (3,) and (2,)",
     ),
 ]
 

@@ -302,8 +302,7 @@ WRONG_SHAPES = [
     WrongShapeCase(
         op,
         [(2, 3), (4,)],
-        message="Dimensions must be equal or 1 to broadcast, but are 3 and 4 "
-        "for shapes (2, 3) and (4,)",
+        message="Dimensions must be equal, but are 3 and 4 for shapes (2, 3) and (4,)",
     )
     for op in [name for name, _ in BINARY]
     + ["Div", "RealDiv", "DivNoNan", "FloorDiv", "TruncateDiv", "FloorMod", "Mod", "TruncateMod"]

@@ -316,7 +316,8 @@ WRONG_SHAPES = [
         "GatherV2",
         [(2, 3), (2,), ()],
         values={2: index(2)},
-        message="Expected axis in the range [-2, 2), but got 2",
+        message="Expected axis in the range [-2, 2), but got 2: "
+        "Shape must be at least rank 3 but is rank 2",
     ),
     WrongShapeCase(
         "GatherV2",
@@ -374,7 +375,7 @@ WRONG_SHAPES = [
         "TopKV2",
         [(2, 3), ()],
         values={1: index(4)},
-        message="input must have at least k columns. Had 3, needed 4",
+        message="input must have last dimension >= k = 4 but is 3",
     ),
     WrongShapeCase("TopKV2", [(2, 3), ()], values={1: index(-1)}, message="Need k >= 0, got -1"),
     WrongShapeCase("TopKV2", [(), ()], message="input must be >= 1-D, got shape []"),
@@ -383,18 +384,12 @@ WRONG_SHAPES = [
         "InTopK",
         [(2, 3), (3,)],
         {"k": 1},
-        message="First dimension of predictions 2 must match length of targets 3",
-    ),
-    WrongShapeCase(
-        "SegmentSum",
-        [(2, 3), (3,)],
-        message="segment_ids should be a vector with one id for each row of data, "
-        "but has 3 ids for 2 rows",
+        message="Dimensions must be equal, but are 2 and 3",
     ),
     WrongShapeCase(
         "SparseSegmentSum",
         [(2, 3), (4,), (3,)],
-        message="segment_ids should be a vector with one id for each row of data, "
+        message="segment_ids should be the same size as dimension 0 of input, "
         "but has 3 ids for 4 rows",
     ),
     WrongShapeCase(
@@ -485,7 +480,7 @@ FAILURES = [
     FailureCase(
         "SegmentSum",
         [VECTOR, ints(0)],
-        message="segment_ids should be a vector with one id for each row of data, "
+        message="segment_ids should be the same size as dimension 0 of input, "
         "but has 1 ids for 4 rows",
     ),
     FailureCase(

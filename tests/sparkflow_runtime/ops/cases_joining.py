@@ -121,7 +121,8 @@ WRONG_SHAPES = [
         [(2, 3), (2, 4), ()],
         {"N": 2},
         values={2: index(0)},
-        message="ConcatOp : Dimension 1 in both shapes must be equal: "
+        message="ConcatOp : Dimension 1 in both shapes must be equal "
+        "(Dimensions of inputs should match): "
         "shape[0] = [2,3] vs. shape[1] = [2,4]",
     ),
     WrongShapeCase(
@@ -189,7 +190,7 @@ WRONG_SHAPES = [
         "Unpack",
         [(2, 3)],
         {"num": 3},
-        message="Dimension 0 must be of size 3 to be unpacked, but is 2 in shape [2,3]",
+        message="Input shape axis 0 must equal 3, got shape [2,3]",
     ),
 ]
 
@@ -197,14 +198,16 @@ FAILURES = [
     FailureCase(
         "ConcatV2",
         [[A, B], index(1)],
-        message="ConcatOp : Dimension 0 in both shapes must be equal: "
+        message="ConcatOp : Dimension 0 in both shapes must be equal "
+        "(Dimensions of inputs should match): "
         "shape[0] = [2,3] vs. shape[1] = [1,3]",
     ),
     FailureCase("ConcatV2", [[A, B], ints(0)], message="axis must be a scalar, got shape [1]"),
     FailureCase(
         "ConcatOffset",
         [index(0), [ints(2, 3), ints(2, 4)]],
-        message="ConcatOp : Dimension 1 in both shapes must be equal: "
+        message="ConcatOp : Dimension 1 in both shapes must be equal "
+        "(Dimensions of inputs should match): "
         "shape[0] = [2,3] vs. shape[1] = [2,4]",
     ),
     FailureCase(
@@ -229,6 +232,6 @@ FAILURES = [
         "Unpack",
         [A],
         {"num": 3},
-        message="Dimension 0 must be of size 3 to be unpacked, but is 2 in shape [2,3]",
+        message="Input shape axis 0 must equal 3, got shape [2,3]",
     ),
 ]

@@ -127,8 +127,7 @@ WRONG_SHAPES = [
     WrongShapeCase(
         "BatchMatMulV2",
         [(2, 2, 3), (3, 3, 2)],
-        message="Dimensions must be equal or 1 to broadcast, but are 2 and 3 "
-        "for shapes (2,) and (3,)",
+        message="Dimensions must be equal, but are 2 and 3 for shapes (2,) and (3,)",
     ),
     WrongShapeCase(
         "BatchMatMulV2",
@@ -168,7 +167,7 @@ FAILURES = [
     FailureCase(
         "MatMul",
         [A, A],
-        message="Matrix size-incompatible: [2,3] times [2,3]",
+        message="Matrix size-incompatible: In[0]: [2,3], In[1]: [2,3]",
     ),
     FailureCase(
         "MatMul",
@@ -188,7 +187,7 @@ FAILURES = [
     FailureCase(
         "BatchMatMulV2",
         [X, np.ones((3, 3, 2))],
-        message="Matrix size-incompatible: [2,2,3] times [3,3,2]",
+        message="Matrix size-incompatible: In[0]: [2,2,3], In[1]: [3,3,2]",
     ),
     FailureCase(
         "MatrixInverse", [np.array([[1.0, 2.0], [2.0, 4.0]])], message="Input is not invertible"

@@ -120,8 +120,7 @@ WRONG_SHAPES = [
     WrongShapeCase(
         "SoftmaxCrossEntropyWithLogits",
         [(2, 3), (2, 4)],
-        message="Dimensions must be equal or 1 to broadcast, but are 3 and 4 "
-        "for shapes (2, 3) and (2, 4)",
+        message="Dimensions must be equal, but are 3 and 4 for shapes (2, 3) and (2, 4)",
     ),
     WrongShapeCase(
         "SoftmaxCrossEntropyWithLogits",

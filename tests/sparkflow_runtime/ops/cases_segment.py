@@ -182,7 +182,7 @@ WRONG_SHAPES = [
     WrongShapeCase(
         "SparseSegmentMean",
         [(2, 3), (4,), (3,)],
-        message="segment_ids should be a vector with one id for each row of data, "
+        message="segment_ids should be the same size as dimension 0 of input, "
         "but has 3 ids for 4 rows",
     ),
     WrongShapeCase(

@@ -181,21 +181,14 @@ WRONG_SHAPES = [
         "Reshape",
         [(2, 3), (2,)],
         values={1: ints(-1, 4)},
-        message="Cannot reshape a tensor with 6 elements to shape [-1,4]: "
-        "the number of elements must be a multiple of 4",
+        message="Dimension size must be evenly divisible by 4 but is 6",
     ),
     WrongShapeCase(
         "Reshape",
         [(2, 3), (2,)],
         values={1: ints(-1, 0)},
-        message="Cannot reshape a tensor with 6 elements to shape [-1,0]: "
-        "the number of elements must be a multiple of 0",
-    ),
-    WrongShapeCase(
-        "Reshape",
-        [None, (2,)],
-        values={1: ints(-1, -1)},
-        message="Only one input size may be -1, not both 0 and 1",
+        message="Input to reshape is a tensor with 6 values, but the requested shape "
+        "requires a multiple of 0",
     ),
     WrongShapeCase(
         "Reshape",
@@ -231,8 +224,8 @@ WRONG_SHAPES = [
     WrongShapeCase(
         "Transpose",
         [(2, 3), (2,)],
-        values={1: ints(0, 0)},
-        message="perm [0,0] must name each of the 2 dimensions once",
+        values={1: ints(0, 2)},
+        message="perm dim 2 is out of range [0 .. 2)",
     ),
     WrongShapeCase(
         "InvertPermutation", [(2, 2)], message="x must be rank 1 but is rank 2, shape (2, 2)"
@@ -289,7 +282,7 @@ FAILURES = [
     FailureCase(
         "Reshape",
         [X, ints(5)],
-        message="Cannot reshape a tensor with 6 elements to shape [5] (5 elements)",
+        message="Input to reshape is a tensor with 6 values, but the requested shape has 5",
     ),
     FailureCase("Reshape", [X, index(6)], message="shape must be a vector, got shape []"),
     FailureCase(
@@ -303,9 +296,7 @@ FAILURES = [
         {"squeeze_dims": [0]},
         message="Can not squeeze dim[0], expected a dimension of 1, got 2",
     ),
-    FailureCase(
-        "Transpose", [X, ints(0, 2)], message="perm [0,2] must name each of the 2 dimensions once"
-    ),
+    FailureCase("Transpose", [X, ints(0, 0)], message="1 is missing from {0,0}."),
     FailureCase("InvertPermutation", [ints(0, 2)], message="[0,2] is not a permutation of 0 to 1"),
     FailureCase(
         "BroadcastTo",
