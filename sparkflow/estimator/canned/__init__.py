@@ -1,0 +1,1 @@
+"""Estimators whose models are ready-made: linear, deep, both, and baselines."""

@@ -1,0 +1,108 @@
+"""`LinearClassifier`, `LinearRegressor`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkflow.estimator.canned.heads import Head, RegressionHead, classifier_head
+from sparkflow.estimator.canned.models import linear_learning_rate, linear_logits
+from sparkflow.estimator.canned.optimizers import optimizer_of
+from sparkflow.estimator.estimator import Estimator
+from sparkflow.estimator.estimator_spec import EstimatorSpec
+from sparkflow.losses import Reduction
+from sparkflow.train.step_counter import get_global_step
+
+_LEARNING_RATE = 0.2
+
+
+def _linear(
+    head: Head, columns: Sequence[Any], optimizer: Any, combiner: str, partitioner: Any
+) -> Any:
+    """A model_fn."""
+    chosen = tuple(columns or ())
+
+    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+        units = head.logits_dimension
+        logits = linear_logits(features, chosen, units, combiner, partitioner)
+
+        def train_op(loss: Any) -> Any:
+            step = optimizer_of(optimizer, linear_learning_rate(chosen, _LEARNING_RATE))
+            return step.minimize(loss, global_step=get_global_step())
+
+        return head.spec(features, labels, mode, logits, train_op)
+
+    return model_fn
+
+
+class LinearClassifier(Estimator):
+    """A linear model of classes.
+
+    Args:
+        feature_columns: What features become.
+        model_dir: As for `Estimator`.
+        n_classes: How many classes there are.
+        weight_column: The feature that weighs examples.
+        label_vocabulary: The names of the classes, where labels are words.
+        optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.2.
+        config: As for `Estimator`.
+        partitioner: Cuts variables in parts.
+        warm_start_from: As for `Estimator`.
+        loss_reduction: How losses of examples become that of a batch.
+        sparse_combiner: How weights of the categories of an example are combined.
+
+    Raises:
+        ValueError: As for `Estimator`; fewer than two classes.
+    """
+
+    def __init__(
+        self,
+        feature_columns: Sequence[Any],
+        model_dir: Any = None,
+        n_classes: int = 2,
+        weight_column: Any = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Any = "Ftrl",
+        config: Any = None,
+        partitioner: Any = None,
+        warm_start_from: Any = None,
+        loss_reduction: str = Reduction.SUM,
+        sparse_combiner: str = "sum",
+    ) -> None:
+        head = classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        model_fn = _linear(head, feature_columns, optimizer, sparse_combiner, partitioner)
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+class LinearRegressor(Estimator):
+    """A linear model of numbers; arguments as for `LinearClassifier`.
+
+    Args:
+        feature_columns: What features become.
+        model_dir: As for `Estimator`.
+        label_dimension: How many numbers each example has.
+        weight_column: The feature that weighs examples.
+        optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.2.
+        config: As for `Estimator`.
+        partitioner: Cuts variables in parts.
+        warm_start_from: As for `Estimator`.
+        loss_reduction: How losses of examples become that of a batch.
+        sparse_combiner: How weights of the categories of an example are combined.
+    """
+
+    def __init__(
+        self,
+        feature_columns: Sequence[Any],
+        model_dir: Any = None,
+        label_dimension: int = 1,
+        weight_column: Any = None,
+        optimizer: Any = "Ftrl",
+        config: Any = None,
+        partitioner: Any = None,
+        warm_start_from: Any = None,
+        loss_reduction: str = Reduction.SUM,
+        sparse_combiner: str = "sum",
+    ) -> None:
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
+        model_fn = _linear(head, feature_columns, optimizer, sparse_combiner, partitioner)
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)

@@ -1,0 +1,236 @@
+"""Exporters: what is exported after an evaluation, and which exports are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from absl import logging
+
+from sparkflow.io import gfile
+from sparkflow_runtime.events.event_file import read_events
+
+
+class Exporter:
+    """Exports an estimator. Override `name` and `export`."""
+
+    @property
+    def name(self) -> str:
+        """The directory below `export` that it writes to."""
+        raise NotImplementedError(type(self).__name__)
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any] | None,
+        is_the_final_export: bool,
+    ) -> Any:
+        """Exports, or returns None.
+
+        Args:
+            estimator: The estimator.
+            export_path: The directory of this exporter.
+            checkpoint_path: What was evaluated.
+            eval_result: What the evaluation gave.
+            is_the_final_export: Whether training has ended.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+
+class _SavedModelExporter(Exporter):
+    """Writes a SavedModel; what the exporters share."""
+
+    def __init__(
+        self,
+        name: str,
+        serving_input_receiver_fn: Callable[[], Any],
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+    ) -> None:
+        if not name:
+            raise ValueError("An exporter must have a name.")
+        self._name = name
+        self._receiver_fn = serving_input_receiver_fn
+        self._assets_extra = assets_extra
+        self._as_text = as_text
+
+    @property
+    def name(self) -> str:
+        """As given."""
+        return self._name
+
+    def _write(self, estimator: Any, export_path: str, checkpoint_path: str) -> Any:
+        gfile.makedirs(export_path)
+        return estimator.export_saved_model(
+            export_path,
+            self._receiver_fn,
+            assets_extra=self._assets_extra,
+            as_text=self._as_text,
+            checkpoint_path=checkpoint_path,
+        )
+
+
+class FinalExporter(_SavedModelExporter):
+    """Exports once, at the end.
+
+    Args:
+        name: The directory below `export`.
+        serving_input_receiver_fn: As for `Estimator.export_saved_model`.
+        assets_extra: As there.
+        as_text: As there.
+    """
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any] | None,
+        is_the_final_export: bool,
+    ) -> Any:
+        """Exports when training has ended."""
+        if not is_the_final_export:
+            return None
+        logging.info("Performing the final export in the end of training.")
+        return self._write(estimator, export_path, checkpoint_path)
+
+
+class LatestExporter(_SavedModelExporter):
+    """Exports after each evaluation, and keeps the latest.
+
+    Args:
+        name: The directory below `export`.
+        serving_input_receiver_fn: As for `Estimator.export_saved_model`.
+        assets_extra: As there.
+        as_text: As there.
+        exports_to_keep: How many are kept; all when None.
+
+    Raises:
+        ValueError: None is kept.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        serving_input_receiver_fn: Callable[[], Any],
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        exports_to_keep: int | None = 5,
+    ) -> None:
+        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
+        self._keep = _checked_keep(exports_to_keep)
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any] | None,
+        is_the_final_export: bool,
+    ) -> Any:
+        """Exports, and removes the oldest."""
+        written = self._write(estimator, export_path, checkpoint_path)
+        _remove_oldest(export_path, self._keep)
+        return written
+
+
+class BestExporter(_SavedModelExporter):
+    """Exports after evaluations that are better than all before.
+
+    Args:
+        name: The directory below `export`.
+        serving_input_receiver_fn: As for `Estimator.export_saved_model`.
+        event_file_pattern: Events of evaluations before this process, below the model's directory,
+            such as `eval/*.tfevents.*`; None for none.
+        compare_fn: Whether the second of two results is better; a smaller loss when None.
+        assets_extra: As for `Estimator.export_saved_model`.
+        as_text: As there.
+        exports_to_keep: How many are kept; all when None.
+
+    Raises:
+        ValueError: None is kept, or `compare_fn` does not take two results by name.
+    """
+
+    def __init__(
+        self,
+        name: str = "best_exporter",
+        serving_input_receiver_fn: Callable[[], Any] | None = None,
+        event_file_pattern: str | None = None,
+        compare_fn: Callable[..., bool] | None = None,
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        exports_to_keep: int | None = 5,
+    ) -> None:
+        if serving_input_receiver_fn is None:
+            raise ValueError("A serving_input_receiver_fn must be given.")
+        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
+        self._better = compare_fn or _smaller_loss
+        self._keep = _checked_keep(exports_to_keep)
+        self._pattern = event_file_pattern
+        self._best: Mapping[str, Any] | None = None
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any] | None,
+        is_the_final_export: bool,
+    ) -> Any:
+        """Exports if the result is the best."""
+        if self._best is None and self._pattern is not None:
+            self._best = self._before(os.path.join(estimator.model_dir, self._pattern))
+        if self._best is not None and not self._better(
+            best_eval_result=self._best, current_eval_result=eval_result
+        ):
+            return None
+        logging.info("Performing best model export.")
+        self._best = eval_result
+        written = self._write(estimator, export_path, checkpoint_path)
+        _remove_oldest(export_path, self._keep)
+        return written
+
+    def _before(self, pattern: str) -> Mapping[str, Any] | None:
+        """The best result that event files tell of."""
+        best: Mapping[str, Any] | None = None
+        for path in sorted(gfile.glob(pattern)):
+            for event in read_events(path):
+                found = {
+                    value.tag: value.simple_value
+                    for value in event.summary.value
+                    if value.HasField("simple_value")
+                }
+                if found and (
+                    best is None or self._better(best_eval_result=best, current_eval_result=found)
+                ):
+                    best = found
+        return best
+
+
+def _smaller_loss(
+    best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]
+) -> bool:
+    for result, name in ((best_eval_result, "best"), (current_eval_result, "current")):
+        if not result or "loss" not in result:
+            raise ValueError(f"{name}_eval_result cannot be empty or no loss is found in it.")
+    return bool(best_eval_result["loss"] > current_eval_result["loss"])
+
+
+def _checked_keep(number: int | None) -> int | None:
+    if number is not None and number <= 0:
+        raise ValueError("`exports_to_keep`, if provided, must be a positive number.")
+    return number
+
+
+def _remove_oldest(directory: str, keep: int | None) -> None:
+    if keep is None:
+        return
+    exports = sorted(
+        (name.rstrip("/") for name in gfile.listdir(directory) if name.rstrip("/").isdecimal()),
+        key=int,
+    )
+    for name in exports[:-keep]:
+        gfile.rmtree(os.path.join(directory, name))
