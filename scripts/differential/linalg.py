@@ -26,6 +26,15 @@ tf.matmul(z, z, adjoint_a=True)
 tf.matmul(a, y, transpose_b=True)
 tf.matmul(a, a, transpose_a=True, adjoint_a=True)
 tf.matmul(v, a)
+tf.matmul(tf.stack([z, 2 * z]), z, transpose_a=True)
+tf.matmul(tf.stack([z, 2 * z]), z, transpose_b=True, adjoint_a=True)
+tf.matmul(tf.placeholder_with_default(b, None), tf.placeholder_with_default(a, None))
+tf.matmul(f, f, transpose_b=True, a_is_sparse=True)
+tf.matmul(f, f, transpose_a=True, b_is_sparse=True).op.type
+tf.matmul(tf.placeholder(tf.float32), f).op.type
+tf.matmul(tf.cast(f, tf.bfloat16), f, transpose_b=True)
+tf.matmul(tf.cast(f, tf.bfloat16), tf.cast(f, tf.bfloat16), transpose_b=True, a_is_sparse=True)
+tf.matmul(tf.cast(f, tf.float64), t, a_is_sparse=True).op.type
 tf.linalg.matvec(a, v)
 tf.linalg.matvec(b, v, transpose_a=True)
 tf.linalg.matvec(z, z[0], adjoint_a=True)

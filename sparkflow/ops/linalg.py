@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from sparkflow.graph.conversion import first_symbolic
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, reduction
-from sparkflow_runtime.dtypes import as_dtype, float32, int32
+from sparkflow.ops import arrays, elementwise, reduction
+from sparkflow_runtime.dtypes import as_dtype, bfloat16, float32, int32
 
 
 def matmul(
@@ -37,8 +37,8 @@ def matmul(
         transpose_b: Exchange the last two dimensions first.
         adjoint_a: The same, conjugated.
         adjoint_b: The same, conjugated.
-        a_is_sparse: Hints, not used.
-        b_is_sparse: Hints, not used.
+        a_is_sparse: A hint: many elements of `a` are 0. Only for matrices.
+        b_is_sparse: The same of `b`.
         name: Name of the node.
 
     Returns:
@@ -47,24 +47,43 @@ def matmul(
     Raises:
         ValueError: The shapes do not fit; or both transposed and adjoint are asked for.
     """
-    if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
-        raise ValueError("Only one of transpose and adjoint can be True for each argument.")
+    if transpose_a and adjoint_a:
+        raise ValueError("Only one of transpose_a and adjoint_a can be True.")
+    if transpose_b and adjoint_b:
+        raise ValueError("Only one of transpose_b and adjoint_b can be True.")
     graph = graph_of((a, b))
     name = name or "MatMul"
     left = a if isinstance(a, Tensor) else graph.convert(a, None, f"{name}/a")
     right = b if isinstance(b, Tensor) else graph.convert(b, left.dtype.base, f"{name}/b")
-    ranks = [len(t._shape) for t in (left, right) if t._shape is not None]
-    if any(rank > 2 for rank in ranks):
+    sparse = _is_sparse_product(left, right, a_is_sparse or b_is_sparse)
+    stacked = any(tensor._shape is None or len(tensor._shape) > 2 for tensor in (left, right))
+    if stacked and not (a_is_sparse or b_is_sparse):
+        left, right = _conjugated(left, transpose_a), _conjugated(right, transpose_b)
         adjoints = {"adj_x": transpose_a or adjoint_a, "adj_y": transpose_b or adjoint_b}
-        stacked: Tensor = graph.apply("BatchMatMulV2", (left, right), adjoints, name)
-        return stacked
-    if adjoint_a and left.dtype.is_complex:
-        left = apply_op("Conj", left)
-    if adjoint_b and right.dtype.is_complex:
-        right = apply_op("Conj", right)
+        return cast("Tensor", graph.apply("BatchMatMulV2", (left, right), adjoints, name))
+    left, right = _conjugated(left, adjoint_a), _conjugated(right, adjoint_b)
     attrs = {"transpose_a": transpose_a or adjoint_a, "transpose_b": transpose_b or adjoint_b}
-    result: Tensor = graph.apply("MatMul", (left, right), attrs, name)
-    return result
+    if not sparse:
+        return cast("Tensor", graph.apply("MatMul", (left, right), attrs, name))
+    attrs |= {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
+    with graph.as_default(), graph.name_scope(name) as scope:
+        product: Tensor = apply_op("SparseMatMul", left, right, **attrs, name=scope)
+        both_halves = left.dtype.base is bfloat16 and right.dtype.base is bfloat16
+        return elementwise.cast(product, bfloat16) if both_halves else product
+
+
+def _is_sparse_product(left: Tensor, right: Tensor, is_hinted: bool) -> bool:
+    """Whether TensorFlow takes the op for matrices of zeros, which also mixes two dtypes."""
+    kinds = {left.dtype.base, right.dtype.base}
+    if len(kinds) == 2 and bfloat16 in kinds:
+        return True
+    return is_hinted and kinds <= {float32, bfloat16}
+
+
+def _conjugated(tensor: Tensor, wanted: bool) -> Tensor:
+    return (
+        cast("Tensor", apply_op("Conj", tensor)) if wanted and tensor.dtype.is_complex else tensor
+    )
 
 
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from sparkflow_runtime.dtypes import FLOATING, INDEX, PLAIN, REAL, int32
+from sparkflow_runtime.dtypes import FLOATING, INDEX, PLAIN, REAL, int32, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.kernel import KernelContext
@@ -248,7 +248,7 @@ class ZerosLike(Op):
     inputs = "x: T"
     outputs = "y: T"
     attrs = {"T": type_attr()}
-    kernels = {"CPU": PLAIN, "GPU": PLAIN}
+    kernels = {"CPU": PLAIN | {string}, "GPU": PLAIN}
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -256,7 +256,9 @@ class ZerosLike(Op):
         return [node.shapes[0]]
 
     def compute(self, xp: Any, x: Array) -> Array:
-        """zeros(shape(x))."""
+        """zeros(shape(x)); the zero of texts is the empty one."""
+        if x.dtype == object:
+            return np.full(x.shape, b"", object)
         return xp.zeros(x.shape, x.dtype)
 
 
