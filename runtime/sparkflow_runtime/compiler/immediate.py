@@ -128,8 +128,9 @@ class Immediate:
     ) -> _Bound:
         op = registry.lookup(op_type)
         key = None if op.stateful or functions else _key(op_type, attrs)
-        if key is not None and key in self._kernels:
-            return self._kernels[key]
+        found = None if key is None else self._kernels.get(key)  # one look: others may clear it
+        if found is not None:
+            return found
         registry.require_kernel(op, self._device.type, attrs)
         context = KernelContext(
             self._device.xp, self._device.type, self._device.name, Resources(), Resources()
