@@ -103,17 +103,23 @@ def _mlp(tf: Any, session: Callable[[], Any]) -> Case:
     return Case(call, [call() for _ in range(5)])
 
 
+def load(name: str) -> Any:
+    """The framework of that name with TensorFlow 1's interface, None where it is not installed."""
+    if importlib.util.find_spec(MODULES[name]) is None:
+        skip(f"the package {MODULES[name]} is not installed")
+        return None
+    framework = importlib.import_module(MODULES[name])
+    if name == "TensorFlow":
+        framework = framework.compat.v1
+        framework.disable_v2_behavior()
+    return framework
+
+
 def main() -> None:
     name, threads = sys.argv[1], int(sys.argv[2])
     if name == "numpy":
         serve(numpy_case)
-    elif importlib.util.find_spec(MODULES[name]) is None:
-        skip(f"the package {MODULES[name]} is not installed")
-    else:
-        framework = importlib.import_module(MODULES[name])
-        if name == "TensorFlow":
-            framework = framework.compat.v1
-            framework.disable_v2_behavior()
+    elif (framework := load(name)) is not None:
         serve(framework_case(framework, threads))
 
 

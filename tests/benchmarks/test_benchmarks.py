@@ -46,3 +46,11 @@ def test_step_loop_counts_the_steps_of_both_workers():
         steps_per_s, _, waited, _ = found[what]
         assert float(steps_per_s.split()[0].replace(",", "")) > 0
         assert 0 < float(waited.rstrip("%")) <= 100
+
+
+def test_loops_compare_what_is_installed():
+    arguments = ["--round-s", "0.001", "--threads", "1", "--cases", "while", "lstm"]
+    found = rows(run("loops", *arguments).stdout)
+    for case in ("while_loop", "LSTM"):
+        (cells,) = [cells for name, cells in found.items() if name.startswith(case)]
+        assert cells[1].endswith("±0%")
