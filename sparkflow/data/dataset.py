@@ -317,16 +317,10 @@ class Dataset:
     def shard(self, num_shards: Any, index: Any) -> Dataset:
         """Every `num_shards`-th element, from `index`.
 
-        Raises:
-            ValueError: `num_shards` is not positive, or `index` not below it.
+        When it runs, InvalidArgumentError where `num_shards` is not positive or `index` not below it.
         """
         number = convert_to_tensor(num_shards, int64, "num_shards")
         place = convert_to_tensor(index, int64, "index")
-        known, at = constant_value(number), constant_value(place)
-        if known is not None and known < 1:
-            raise ValueError(f"num_shards must be >= 1; got {known}")
-        if at is not None and (at < 0 or (known is not None and at >= known)):
-            raise ValueError(f"index must be in [0, num_shards); got {at} of {known}")
         return self._changed("ShardDataset", [number, place], self._structure)
 
     def prefetch(self, buffer_size: Any) -> Dataset:
@@ -499,7 +493,8 @@ def functions_of_state(
         if returns_output:
             if not isinstance(result, tuple) or len(result) != 2:
                 raise TypeError(
-                    "The scan function must return a pair comprising the new state and the output value."
+                    "The scan function must return a pair comprising the new state and the "
+                    "output value."
                 )
             result = result[0]
         if structure.classes(result) != structure.classes(state):

@@ -15,7 +15,7 @@ from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.dataset import DatasetOp
 
-_READS_FILES = frozenset({"MatchingFiles"})
+_COPIED = frozenset({"MatchingFiles", "Assert"})
 """Ops that a one-shot iterator may depend on although they count as stateful here."""
 
 
@@ -196,7 +196,9 @@ def _copied(body: FunctionGraph, last: Operation, copies: dict[Operation, Operat
     stack = [last]
     while stack:
         op = stack[-1]
-        missing = [each.op for each in op.inputs if each.op not in copies]
+        checks = [each for each in op.control_inputs if each.type == "Assert"]
+        needed = [*(each.op for each in op.inputs), *checks]
+        missing = [each for each in needed if each not in copies]
         if op not in copies and missing:
             stack += missing
             continue
@@ -207,7 +209,8 @@ def _copied(body: FunctionGraph, last: Operation, copies: dict[Operation, Operat
         inputs = [copies[each.op].outputs[each.value_index] for each in op.inputs]
         attrs = {key: value for key, value in op._attrs.items() if key != "_class"}
         name = op.name.rpartition("/")[2]
-        copies[op] = body._create_here(op.type, _grouped(op, inputs), attrs, name)
+        with body.control_dependencies([copies[each] for each in checks]):
+            copies[op] = body._create_here(op.type, _grouped(op, inputs), attrs, name)
     return copies[last]
 
 
@@ -215,7 +218,7 @@ def _require_value(op: Operation) -> None:
     known = registry.lookup(op.type)
     if op.type in ("Placeholder", "PlaceholderV2"):
         raise ValueError(f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value.")
-    allowed = isinstance(known, DatasetOp) or op.type in _READS_FILES
+    allowed = isinstance(known, DatasetOp) or op.type in _COPIED
     if op.type == "_Arg" or (known.stateful and not allowed):
         raise ValueError(
             f"Failed to create a one-shot iterator for a dataset. `Dataset.make_initializable_"

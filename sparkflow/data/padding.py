@@ -66,8 +66,9 @@ def _shape_tensor(shape: Any) -> Tensor:
                 f"type was {shape.dtype.name}."
             )
         return shape
-    known = TensorShape(shape)
-    sizes = [-1 if size is None else size for size in known.as_list()]
+    if isinstance(shape, list | tuple):
+        shape = [None if isinstance(size, int) and size == -1 else size for size in shape]
+    sizes = [-1 if size is None else size for size in TensorShape(shape).as_list()]
     return convert_to_tensor(np.array(sizes, np.int64))
 
 

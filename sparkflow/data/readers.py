@@ -62,7 +62,7 @@ class TFRecordDataset(Dataset):
 
         if isinstance(names, Dataset) or num_parallel_reads is not None:
             if not isinstance(names, Dataset):
-                names = Dataset.from_tensor_slices(_as_vector(names))
+                names = Dataset.from_tensor_slices(as_vector(names))
             if num_parallel_reads is None:
                 made = names.flat_map(records)
             else:
@@ -72,9 +72,11 @@ class TFRecordDataset(Dataset):
         super().__init__(made._variant_tensor, _TEXT)
 
 
-def _as_vector(names: Tensor) -> Any:
+def as_vector(names: Tensor) -> Tensor:
+    """One name or any number of them as a vector."""
     graph = names.graph
-    return graph.apply("Reshape", [names, [-1]], {})
+    vector: Tensor = graph.apply("Reshape", [names, [-1]], {})
+    return vector
 
 
 class TextLineDataset(Dataset):

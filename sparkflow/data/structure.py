@@ -261,12 +261,10 @@ def require_compatible(structure: Any, dataset: Any, what: str = "dataset") -> N
 
     Raises:
         TypeError: Types, shapes or classes do not fit.
+        ValueError: Their structures differ.
     """
-    try:
-        nest.require_same(structure, dataset)
-        same = types(structure) == types(dataset)
-    except (TypeError, ValueError):
-        same = False
+    nest.require_same(structure, dataset)
+    same = types(structure) == types(dataset)
     if not same:
         raise TypeError(
             f"Expected output types {types(structure)!r} but got {what} with output types "

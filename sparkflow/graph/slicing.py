@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparkflow_runtime.dtypes import int64
+
 if TYPE_CHECKING:
     from sparkflow.graph.tensor import Tensor
 
@@ -52,6 +54,11 @@ def strided_slice(tensor: Tensor, key: Any) -> Tensor:
     graph = tensor.op.graph
     with graph.name_scope("strided_slice") as scope:
         parts = [_vector(tensor, part, "stack") for part in (begin, end, strides)]
+        if any(part.dtype is int64 for part in parts):
+            parts = [
+                part if part.dtype is int64 else graph.apply("Cast", [part], {"DstT": int64})
+                for part in parts
+            ]
         result: Tensor = graph.apply("StridedSlice", (tensor, *parts), masks, scope)
         return result
 

@@ -434,9 +434,8 @@ class ShuffleAndRepeatDataset(DatasetOp):
     ) -> Dataset:
         """Shuffled and repeated."""
         seeds = dataset_shuffle.Seeds(int(seed), int(seed2), reshuffle_each_iteration)
-        return dataset_shuffle.shuffled_and_repeated(
-            source, _buffer(size), seeds, integer(count, "count")
-        )
+        mixed = dataset_shuffle.shuffled(source, _buffer(size), seeds)
+        return dataset_transforms.repeated(mixed, integer(count, "count"))
 
 
 @register

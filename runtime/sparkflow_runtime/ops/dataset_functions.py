@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
 from sparkflow_runtime.ops.dataset import OUTPUTS, DatasetOp, integer
 from sparkflow_runtime.ops.iterator import element_check

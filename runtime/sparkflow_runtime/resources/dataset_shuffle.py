@@ -7,19 +7,12 @@ easy as 1, 2, 3", 2011), and so is what is done with them: equal seeds give its 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.resources.dataset import (
-    INFINITE,
-    Dataset,
-    Element,
-    ElementIterator,
-    multiplied,
-)
+from sparkflow_runtime.resources.dataset import Dataset, Element, ElementIterator
 
 _BLOCK = 1024
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -75,108 +68,66 @@ class Seeds:
 
 
 class _Shuffled(ElementIterator):
-    """Draws from a buffer that is refilled from `source`, over as many epochs as there are.
+    """Draws from a ring that is refilled from `source`: `_start` to `_end` are in it."""
 
-    The buffer is a ring; a slice of it is what one epoch has in it. An epoch is drawn from only
-    when all of the one before is gone.
-    """
-
-    def __init__(
-        self, source: Dataset, size: int, numbers: Iterator[int], epochs: int | None
-    ) -> None:
-        self._dataset = source
-        self._source: ElementIterator | None = source.iterate()
-        self.columns = self._source.columns
-        self._epochs_left = None if epochs is None else epochs - 1
+    def __init__(self, source: ElementIterator, size: int, numbers: Iterator[int]) -> None:
+        self._source = source
+        self.columns = source.columns
         self._size = size
         self._numbers = numbers
         self._ring: list[Any] = []
-        self._slices: deque[list[int]] = deque([[0, 0]])
-        self._held = 0
-        self._any = False
+        self._start = self._end = 0
+        self._ended = False
 
     def next(self, step: Any) -> Element | None:
         if self.columns is None:
-            found: Element | None = self._draw(step, False)
+            found: Element | None = self._draw(self._source.next, step)
             return found
-        row = self._draw(step, True)
+        row = self.next_row(step)
         return None if row is None else tuple([array[row, ...] for array in self.columns])
 
     def next_row(self, step: Any) -> int | None:
-        row: int | None = self._draw(step, True)
+        row: int | None = self._draw(self._source.next_row, step)
         return row
 
     def close(self) -> None:
-        source = self._source
-        if source is not None:
-            source.close()
+        self._source.close()
 
-    def _draw(self, step: Any, rows: bool) -> Any:
-        if self._source is not None:
-            self._fill(step, rows)
-        if not self._held:
+    def _draw(self, following: Callable[[Any], Any], step: Any) -> Any:
+        ring, size = self._ring, self._size
+        if not self._ended:
+            self._fill(following, step)
+        start = self._start
+        held = self._end - start
+        if not held:
             return None
-        slices = self._slices
-        while slices[0][0] == slices[0][1]:
-            slices.popleft()
-        current = slices[0]
-        start = current[0]
-        ring = self._ring
-        size = self._size
-        place = (start + next(self._numbers) % (current[1] - start)) % size
+        place = (start + next(self._numbers) % held) % size
         first = start % size
         found, ring[place] = ring[place], ring[first]
         ring[first] = None
-        current[0] = start + 1
-        self._held -= 1
+        self._start = start + 1
         return found
 
-    def _fill(self, step: Any, rows: bool) -> None:
-        source, ring, size = self._source, self._ring, self._size
-        assert source is not None
-        while self._held < size:
-            item: Any = source.next_row(step) if rows else source.next(step)
+    def _fill(self, following: Callable[[Any], Any], step: Any) -> None:
+        ring, size = self._ring, self._size
+        while self._end - self._start < size:
+            item = following(step)
             if item is None:
-                source.close()
-                self._source = None
-                if self._epochs_left == 0 or not self._any:
-                    return  # an input without elements is not begun for ever
-                if self._epochs_left is not None:
-                    self._epochs_left -= 1
-                self._source = source = self._dataset.iterate()
-                self._any = False
-                self._slices.append([self._slices[-1][1]] * 2)
-                continue
-            self._any = True
-            current = self._slices[-1]
+                self._ended = True
+                return
             if len(ring) < size:
                 ring.append(item)
             else:
-                ring[current[1] % size] = item
-            current[1] += 1
-            self._held += 1
+                ring[self._end % size] = item
+            self._end += 1
 
 
 def shuffled(source: Dataset, size: int, seeds: Seeds) -> Dataset:
     """The elements in random order: each is one of the next `size` that are left."""
     if source.length >= 0:
-        size = min(size, max(source.length, 1))  # a larger buffer would never be full
-    make: Callable[[], ElementIterator] = lambda: _Shuffled(  # noqa: E731  (typed)
-        source, size, philox_numbers(*seeds.following()), 1
-    )
-    return Dataset(make, source.length)
+        size = min(size, max(source.length, 1))  # a larger ring would never be full
 
+    def iterate() -> ElementIterator:
+        return _Shuffled(source.iterate(), size, philox_numbers(*seeds.following()))
 
-def shuffled_and_repeated(source: Dataset, size: int, seeds: Seeds, count: int) -> Dataset:
-    """The same over several epochs; negative `count`: without end.
-
-    The buffer is filled across the end of an epoch, so that it never runs empty.
-    """
-    epochs = None if count < 0 else count
-    length = multiplied(source.length, count)
-
-    def make() -> ElementIterator:
-        numbers = philox_numbers(*seeds.following())
-        return _Shuffled(source, size, numbers, epochs)
-
-    return Dataset(make, INFINITE if epochs is None and length != 0 else length)
+    return Dataset(iterate, source.length)

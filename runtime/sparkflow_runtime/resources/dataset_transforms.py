@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.errors import InvalidArgumentError, OpError
+from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, OpError
 from sparkflow_runtime.resources.dataset import (
     INFINITE,
     UNKNOWN,
@@ -95,7 +95,7 @@ def _padded(index: int, arrays: Sequence[Array], wanted: Sequence[int], value: A
     target = []
     for axis, (size, need) in enumerate(zip(wanted, longest, strict=True)):
         if 0 <= size < need:
-            raise InvalidArgumentError(
+            raise DataLossError(
                 message=f"Attempted to pad to a smaller size than the input element: component "
                 f"{index} is to be {size} long in dimension {axis}, an element is {need}"
             )

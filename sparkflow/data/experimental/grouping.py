@@ -36,7 +36,8 @@ def group_by_window(
     """
     if (window_size is None) == (window_size_func is None):
         raise ValueError(
-            "Either the `window_size` argument or the `window_size_func` argument must be specified."
+            "Either the `window_size` argument or the `window_size_func` argument must be "
+            "specified."
         )
 
     def size_of(key: Tensor) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sparkflow.data.dataset import Dataset
-from sparkflow.data.readers import TextLineDataset
-from sparkflow.graph.conversion import Symbolic
+from sparkflow.data.readers import TextLineDataset, as_vector
+from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.parsing import decode_csv, parse_example
 from sparkflow_runtime import dtypes
@@ -63,8 +63,8 @@ class CsvDataset(Dataset):
 
         names = filenames
         if not isinstance(filenames, Dataset):
-            flat = filenames if isinstance(filenames, Symbolic) else np.ravel(filenames).tolist()
-            names = Dataset.from_tensor_slices(flat)
+            given = convert_to_tensor(filenames, dtypes.string, "filenames")
+            names = Dataset.from_tensor_slices(as_vector(given))
         made = names.flat_map(rows).map(fields)
         super().__init__(made._variant_tensor, made._structure)
 
@@ -106,8 +106,8 @@ def make_csv_dataset(
         file_pattern: A pattern or several; the files are looked at now.
         batch_size: Rows per batch; all batches are full where rows repeat without end.
         column_names: The columns; those in the first file's first line where None.
-        column_defaults: Per column its dtype or default value; found out from the first rows (int32,
-            int64, float32, float64 or string) where None.
+        column_defaults: Per column its dtype or default value; found out from the first rows
+            (int32, int64, float32, float64 or string) where None.
         label_name: A column that is given separately: elements are then pairs.
         select_columns: Names or numbers of the columns to use; all where None.
         field_delim: What separates fields.

@@ -74,7 +74,7 @@ def copy_to_device(target_device: Any, source_device: Any = "/cpu:0") -> Transfo
 
 
 def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) -> Transformation:
-    """`shuffle`, then `repeat`; the buffer stays full at the end of an epoch.
+    """`shuffle`, then `repeat`.
 
     Args:
         buffer_size: See `Dataset.shuffle`.
