@@ -683,6 +683,10 @@ from .version import (
 )
 
 __version__: str
+from .eager.py_function import (
+    function as function,
+    py_function as py_function,
+)
 from .ops.bitwise import (
     bitcast as bitcast,
 )
@@ -778,6 +782,9 @@ from .ops.special import (
     lgamma as lgamma,
     polygamma as polygamma,
     zeta as zeta,
+)
+from .ops.user_ops import (
+    register_op as register_op,
 )
 from .random import (
     get_seed as get_seed,

@@ -17,7 +17,7 @@ from sparkflow.graph.scopes import graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph_builder import FrontEndBuilder
 from sparkflow.ops.control import tuple_of
-from sparkflow_runtime.dtypes import resource, variant
+from sparkflow_runtime.dtypes import int64, resource, variant
 
 Gradient = Tensor | IndexedSlices
 
@@ -289,7 +289,10 @@ class _Backward:
 
     def _joined(self, parts: Sequence[IndexedSlices]) -> IndexedSlices:
         values = self._graph.apply("ConcatV2", ([p.values for p in parts], 0), {}, "concat")
-        indices = self._graph.apply("ConcatV2", ([p.indices for p in parts], 0), {}, "concat")
+        given = [part.indices for part in parts]
+        if len({each.dtype for each in given}) > 1:  # int32 and int64, as of different lookups
+            given = [self._graph.apply("Cast", (each,), {"DstT": int64}) for each in given]
+        indices = self._graph.apply("ConcatV2", (given, 0), {}, "concat")
         return IndexedSlices(values, indices, parts[0].dense_shape)
 
     def _propagate(self, op: Operation, grads: Sequence[Gradient | None]) -> None:

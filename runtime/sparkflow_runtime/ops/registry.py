@@ -42,7 +42,9 @@ def lookup(op_type: str) -> Op:
         return _OPS[op_type]
     except KeyError:
         raise NotFoundError(
-            message=f"Op type {op_type!r} is not registered; sparkflow knows {len(_OPS)} op types"
+            message=f"Op type {op_type!r} is not registered in this process; sparkflow knows "
+            f"{len(_OPS)} op types. An op of your own must be registered (tf.register_op) in every "
+            "process that builds or runs it: import its module in the servers' programs too"
         ) from None
 
 

@@ -1,0 +1,101 @@
+"""Ops of your own: `tf.register_op`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow.graph.scopes import apply_op, get_default_graph
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.op import Op
+from sparkflow_runtime.ops.signature import REQUIRED
+
+_TYPE = re.compile(r"[A-Z][A-Za-z0-9_]*")
+
+
+def register_op(op_class: type[Op]) -> Callable[..., Any]:
+    """Registers an op of your own, and gives the function that adds a node of it to the graph.
+
+    Every process that runs the op must register it: put the class in a module, and import that in
+    your servers' programs too. Two ops of one process cannot have the same type.
+
+    Args:
+        op_class: A subclass of `sparkflow_runtime.ops.op.Op` with `inputs`, `outputs` and `attrs`
+            (see `sparkflow_runtime.ops.signature`), `infer` for static shapes, `compute` written
+            once for numpy and cupy, and `gradient` where there is one; `kernels` says which
+            devices have a kernel, both when it is not set.
+
+    Returns:
+        A function of the inputs, by position or by name, of the attributes by name, and of `name`,
+        the name of the node. It returns what the op gives: a tensor, a list of tensors, or the
+        operation where there is no output.
+
+    Raises:
+        TypeError: `op_class` is no subclass of `Op`, or lacks a method.
+        ValueError: Its type name is none, or its argument lists are malformed.
+        AlreadyExistsError: There is an op of that type.
+    """
+    if not (isinstance(op_class, type) and issubclass(op_class, Op)):
+        raise TypeError(
+            f"register_op takes a subclass of sparkflow_runtime.ops.op.Op, not {op_class!r}"
+        )
+    missing = [] if op_class.infer is not Op.infer else ["infer"]
+    if op_class.compute is Op.compute and op_class.bind is Op.bind:
+        missing.append("compute")
+    if missing:
+        raise TypeError(
+            f"{op_class.__name__} must define {' and '.join(missing)}: see docs/own_ops.md"
+        )
+    op = op_class()
+    if not _TYPE.fullmatch(op.op_type):
+        raise ValueError(
+            f"{op.op_type!r} is no op type: it begins with a capital letter and has letters, "
+            "digits and underscores"
+        )
+    get_default_graph()  # Fills the registry, so that an op of sparkflow's own is not hidden.
+    registry.add(op)
+    return _function(op)
+
+
+def _function(op: Op) -> Callable[..., Any]:
+    """The function that adds a node of `op`."""
+    inputs = [arg.name for arg in op.signature.inputs]
+    inferred = {arg.type_attr for arg in op.signature.inputs if arg.type_attr}
+    attrs = [name for name in op.signature.attrs if name not in inferred]
+    parameters = [
+        *[inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in inputs],
+        *[
+            inspect.Parameter(
+                each,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=_default(op.signature.attrs[each].default),
+            )
+            for each in attrs
+        ],
+        inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, default=None),
+    ]
+    signature = inspect.Signature(parameters)
+
+    def build(*args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{op.op_type}{signature}: {error}") from None
+        name = bound.pop("name", None)
+        values = [bound.pop(each) for each in inputs]
+        return apply_op(op.op_type, *values, name=name, **bound)
+
+    build.__name__ = build.__qualname__ = _snake_case(op.op_type)
+    build.__doc__ = inspect.getdoc(type(op)) or f"Adds a node of {op.op_type}."
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    return build
+
+
+def _default(value: Any) -> Any:
+    return inspect.Parameter.empty if value is REQUIRED else value
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
