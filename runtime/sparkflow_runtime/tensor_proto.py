@@ -71,8 +71,6 @@ def dtype_of(array: Any) -> DType:
 def export_tensor(value: Any) -> TensorProto:
     """An array as TensorProto: raw bytes in `tensor_content`, texts in `string_val`.
 
-    A single number is written as text shows it best, in the field of its type, as by TensorFlow.
-
     Raises:
         InvalidArgumentError: An array of objects holds something that is no text.
         TypeError: The array has a type that no tensor has.
@@ -82,10 +80,19 @@ def export_tensor(value: Any) -> TensorProto:
     proto = TensorProto(dtype=dtype.number, tensor_shape=export_shape(array.shape))  # type: ignore[arg-type]  # the enum's numbers are ints
     if dtype is dtypes.string:
         proto.string_val.extend(_as_bytes(item) for item in array.reshape(-1))
-    elif array.size == 1 and dtype in _VALUE_FIELDS:
-        getattr(proto, _VALUE_FIELDS[dtype]).append(array.item())
     else:
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
+    return proto
+
+
+def export_constant(value: Any) -> TensorProto:
+    """The same for what people read: a single number is in the field of its type."""
+    proto = export_tensor(value)
+    array = np.asarray(value)
+    field = _VALUE_FIELDS.get(dtype_of(array))
+    if array.size == 1 and field is not None and not proto.string_val:
+        proto.ClearField("tensor_content")
+        getattr(proto, field).append(array.item())
     return proto
 
 

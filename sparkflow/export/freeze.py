@@ -10,7 +10,7 @@ import numpy as np
 from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
-from sparkflow_runtime.tensor_proto import export_tensor
+from sparkflow_runtime.tensor_proto import export_constant
 
 _VARIABLE = "VariableV2"
 
@@ -64,7 +64,7 @@ def freeze_graph(graph_def: GraphDef, values: Mapping[str, np.ndarray[Any, Any]]
 def _constant(variable: NodeDef, value: np.ndarray[Any, Any]) -> NodeDef:
     constant = NodeDef(name=variable.name, op="Const", device=variable.device)
     constant.attr["dtype"].CopyFrom(variable.attr["dtype"])
-    constant.attr["value"].tensor.CopyFrom(export_tensor(value))
+    constant.attr["value"].tensor.CopyFrom(export_constant(value))
     return constant
 
 

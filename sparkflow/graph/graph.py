@@ -504,6 +504,16 @@ class Graph(Collections):
             from_version: Only those made after the graph had this many.
             add_shapes: Adds the inferred shapes as attribute `_output_shapes`.
         """
+        result = self.to_message(from_version, add_shapes)
+        for nodes in (result.node, *(each.node_def for each in result.library.function)):
+            for node in nodes:
+                node.attr.pop(SOURCE_ATTR, None)
+        return result
+
+    def to_message(
+        self, from_version: int | None = None, add_shapes: bool = False
+    ) -> graph_pb2.GraphDef:
+        """The same with the user's lines that made the nodes, for those who run the graph."""
         operations = list(self._operations.values())[from_version or 0 :]
         nodes = [operation.to_node() for operation in operations]
         result = graph_def.export_graph(nodes)

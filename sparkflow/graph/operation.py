@@ -133,8 +133,10 @@ class Operation:
 
     @property
     def node_def(self) -> node_def_pb2.NodeDef:
-        """The operation as a message."""
-        return graph_def.export_node(self.to_node())
+        """The operation as a message; the line that made it is no part of that."""
+        exported = graph_def.export_node(self.to_node())
+        exported.attr.pop(node.SOURCE_ATTR, None)
+        return exported
 
     def __str__(self) -> str:
         return str(self.node_def)

@@ -111,7 +111,7 @@ def make_tensor_proto(
         if verify_shape and array.shape != asked:
             raise TypeError(f"Expected Tensor's shape: {asked}, got {array.shape}.")
         array = constants.filled(array, asked)
-    return tensor_proto.export_tensor(array)
+    return tensor_proto.export_constant(array)
 
 
 def make_ndarray(tensor: tensor_pb2.TensorProto) -> np.ndarray[Any, Any]:

@@ -324,7 +324,7 @@ class BaseSession:
                     "The Session graph is empty. Add operations to the graph before calling run()."
                 )
             if self._graph.version > self._sent:
-                graph_def = self._graph.as_graph_def(from_version=self._sent)
+                graph_def = self._graph.to_message(self._sent)
                 client.extend(graph_def)
                 self._sent += len(graph_def.node)
 

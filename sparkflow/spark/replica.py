@@ -152,7 +152,7 @@ def build_training_graph(
         initializers = (tf.global_variables_initializer(), tf.local_variables_initializer())
         names = tuple(variable.op.name for variable in tf.global_variables())
     return TrainingGraph(
-        graph_def=graph.as_graph_def(),
+        graph_def=graph.to_message(),
         initializers=tuple(op.name for op in initializers),
         loss=loss.name,
         weight=weight.name,
@@ -182,7 +182,7 @@ def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGr
         outputs = tuple(_output(name, tensor) for name, tensor in predictions.items())
         names = tuple(variable.op.name for variable in tf.global_variables())
     signature = Signature(features.name, inputs.dim, outputs)
-    return InferenceGraph(graph.as_graph_def(), signature, names)
+    return InferenceGraph(graph.to_message(), signature, names)
 
 
 def require_same_variables(training: TrainingGraph, inference: InferenceGraph) -> None:

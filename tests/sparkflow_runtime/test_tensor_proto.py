@@ -8,6 +8,7 @@ from sparkflow_runtime.protos.tensor_pb2 import TensorProto
 from sparkflow_runtime.protos.tensor_shape_pb2 import TensorShapeProto
 from sparkflow_runtime.shapes import Shape
 from sparkflow_runtime.tensor_proto import (
+    export_constant,
     export_shape,
     export_tensor,
     import_shape,
@@ -107,6 +108,6 @@ def test_arrays_that_arrive_cannot_be_changed() -> None:
 
 
 def test_single_numbers_are_legible() -> None:
-    assert list(export_tensor(np.array([[2.5]], np.float32)).float_val) == [2.5]
-    assert list(export_tensor(np.int64(-3)).int64_val) == [-3]
-    assert not export_tensor(np.zeros([0], np.int64)).int64_val
+    assert list(export_constant(np.array([[2.5]], np.float32)).float_val) == [2.5]
+    assert list(export_constant(np.int64(-3)).int64_val) == [-3]
+    assert not export_constant(np.zeros([0], np.int64)).int64_val

@@ -21,8 +21,8 @@ from sparkflow_runtime.protos.attr_value_pb2 import AttrValue
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 from sparkflow_runtime.tensor_proto import (
+    export_constant,
     export_shape,
-    export_tensor,
     import_shape,
     import_tensor,
 )
@@ -95,7 +95,7 @@ def _fill_attr(proto: AttrValue, value: Any, kind: str | None) -> None:
     elif isinstance(value, list):
         _fill_list(proto, value, kind)
     elif isinstance(value, np.ndarray | np.generic):
-        proto.tensor.CopyFrom(export_tensor(value))
+        proto.tensor.CopyFrom(export_constant(value))
     else:
         raise InvalidArgumentError(
             message=f"An attribute value of type {type(value).__name__} has no protobuf form"

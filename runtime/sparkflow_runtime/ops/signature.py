@@ -164,7 +164,8 @@ class Signature:
                     )
                 attrs[name] = attr.default
             else:
-                attrs[name] = _checked(self.op_type, name, attr, attrs[name])
+                value = attrs[name] = _converted(self.op_type, name, attr, attrs[name])
+                self._require_allowed(name, attr, value)
         for name in attrs:
             if name not in self.attrs and not name.startswith("_"):
                 raise InvalidArgumentError(
@@ -201,7 +202,30 @@ class Signature:
             InvalidArgumentError: One is not; the text lists what is allowed.
         """
         for name, attr in self.attrs.items():
-            _require_allowed(self.op_type, name, attr, attrs[name])
+            self._require_allowed(name, attr, attrs[name])
+
+    def _require_allowed(self, name: str, attr: Attr, value: Any) -> None:
+        given = value if isinstance(value, list) else [value]
+        if attr.allowed is not None and not attr.allowed.issuperset(given):
+            args = [arg.name for arg in self.inputs if name in (arg.type_attr, arg.list_attr)]
+            # TensorFlow's words, which its own tests look for.
+            subject = (
+                f"Value passed to parameter {args[0]!r} has DataType {', '.join(map(_name, given))}"
+                if args
+                else f"Value for attr {name!r} of {', '.join(map(_name, given))} is"
+            )
+            allowed = ", ".join(sorted(map(_name, attr.allowed)))
+            kind = AttributeValueError if attr.kind == "string" else InvalidArgumentError
+            raise kind(
+                message=f"{subject} not in {'' if args else 'the '}list of allowed values: "
+                f"{allowed} (attribute {name!r} of {self.op_type})"
+            )
+        size = len(value) if isinstance(value, list) else value
+        if attr.minimum is not None and size < attr.minimum:
+            raise AttributeValueError(
+                message=f"Attribute {name!r} of {self.op_type} must be at least {attr.minimum}, "
+                f"got {value!r}"
+            )
 
     def output_dtypes(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
         """The dtype of every output, lists flattened."""
@@ -293,12 +317,6 @@ def _name(value: Any) -> str:
     return repr(value)
 
 
-def _checked(op_type: str, name: str, attr: Attr, value: Any) -> Any:
-    value = _converted(op_type, name, attr, value)
-    _require_allowed(op_type, name, attr, value)
-    return value
-
-
 def _converted(op_type: str, name: str, attr: Attr, value: Any) -> Any:
     try:
         return convert_attr(attr.kind, value)
@@ -306,23 +324,6 @@ def _converted(op_type: str, name: str, attr: Attr, value: Any) -> Any:
         raise InvalidArgumentError(
             message=f"Attribute {name!r} of {op_type} takes {attr.kind}, got {value!r}"
         ) from error
-
-
-def _require_allowed(op_type: str, name: str, attr: Attr, value: Any) -> None:
-    given = value if isinstance(value, list) else [value]
-    if attr.allowed is not None and not attr.allowed.issuperset(given):
-        allowed = ", ".join(sorted(map(_name, attr.allowed)))
-        kind = AttributeValueError if attr.kind == "string" else InvalidArgumentError
-        raise kind(
-            message=f"Attribute {name!r} of {op_type} is "
-            f"{', '.join(map(_name, given))}, which is not in the list of allowed values: {allowed}"
-        )
-    size = len(value) if isinstance(value, list) else value
-    if attr.minimum is not None and size < attr.minimum:
-        raise AttributeValueError(
-            message=f"Attribute {name!r} of {op_type} must be at least {attr.minimum}, "
-            f"got {value!r}"
-        )
 
 
 def convert_attr(kind: str, value: Any) -> Any:

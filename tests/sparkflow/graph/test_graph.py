@@ -36,7 +36,8 @@ def test_a_dtype_error_names_both_dtypes_and_the_callers_line():
 
 def test_a_dtype_that_the_op_refuses_is_a_type_error_with_those_it_takes():
     with pytest.raises(
-        TypeError, match=r"bool, which is not in the list of allowed values.*float32"
+        TypeError,
+        match=r"passed to parameter 'a' has DataType bool not in list of allowed values: .*float32",
     ):
         tf.matmul(tf.constant([[True]]), tf.constant([[True]]))
 
@@ -134,7 +135,7 @@ def test_the_message_holds_nodes_edges_devices_and_lines(graph):
         w = tf.Variable([1.0, 2.0], name="w")
     with tf.control_dependencies([w.initializer]):
         y = tf.reduce_sum(w, 0, name="y")
-    nodes = import_graph(graph.as_graph_def())
+    nodes = import_graph(graph.to_message())
     assert [str(each) for each in nodes["y"].inputs] == ["w/read:0", "y/reduction_indices:0"]
     # The constant waits, and the sum with it.
     assert nodes["y/reduction_indices"].control_inputs == ("w/Assign",)
@@ -143,6 +144,14 @@ def test_the_message_holds_nodes_edges_devices_and_lines(graph):
     assert nodes["w/read"].colocated_with == ("w",)
     assert nodes["y"].source == y.op.source
     np.testing.assert_array_equal(nodes["w/initial_value"].attrs["value"], [1.0, 2.0])
+
+
+def test_what_programs_export_says_not_where_it_was_written(graph):
+    x = tf.constant(1.0, name="x")
+    tf.cond(x > 0.0, lambda: x + 1.0, lambda: x)
+    assert __file__ in str(graph.to_message())
+    assert __file__ not in str(graph.as_graph_def())
+    assert list(x.op.node_def.attr) == ["dtype", "value"]
 
 
 def test_the_message_can_hold_only_what_is_new(graph):
@@ -193,3 +202,20 @@ def test_collections(graph):
     graph.clear_collection("second")
     assert tf.get_collection("second") == []
     assert graph.get_all_collection_keys() == ["first"]
+
+
+def test_names_of_operations_are_no_names_of_tensors(graph):
+    tf.constant(1, name="x")
+    with pytest.raises(ValueError, match="refers to an Operation, not a Tensor"):
+        graph.get_tensor_by_name("x")
+    with pytest.raises(ValueError, match=r"'y' looks like an \(invalid\) Operation name"):
+        graph.get_tensor_by_name("y")
+    with pytest.raises(KeyError, match="refers to an Operation not in the graph"):
+        graph.get_operation_by_name("y")
+
+
+def test_outputs_are_a_list(graph):
+    x = tf.constant(1)
+    assert x.op.outputs == [x]
+    halves = tf.split([1, 2], 2)
+    assert halves[0].op.outputs == halves

@@ -54,7 +54,7 @@ def test_known_types_are_not_computed_again() -> None:
         (
             node("y", "MatMul", "b", "b", T=dtypes.bool_),
             InvalidArgumentError,
-            "not in the list of allowed",
+            "not in list of allowed",
         ),
     ],
 )
