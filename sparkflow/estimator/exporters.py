@@ -211,12 +211,15 @@ class BestExporter(_SavedModelExporter):
 
 
 def _smaller_loss(
-    best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]
+    best_eval_result: Mapping[str, Any] | None, current_eval_result: Mapping[str, Any] | None
 ) -> bool:
-    for result, name in ((best_eval_result, "best"), (current_eval_result, "current")):
-        if not result or "loss" not in result:
-            raise ValueError(f"{name}_eval_result cannot be empty or no loss is found in it.")
-    return bool(best_eval_result["loss"] > current_eval_result["loss"])
+    return _loss(best_eval_result, "best") > _loss(current_eval_result, "current")
+
+
+def _loss(result: Mapping[str, Any] | None, name: str) -> float:
+    if not result or "loss" not in result:
+        raise ValueError(f"{name}_eval_result cannot be empty or no loss is found in it.")
+    return float(result["loss"])
 
 
 def _checked_keep(number: int | None) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sparkflow.train.cluster_spec import ClusterSpec
-from sparkflow.train.run_environment import from_environment
+from sparkflow.train.run_environment import EVALUATOR, from_environment
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 USE_DEFAULT: Final = object()
@@ -165,8 +165,8 @@ class RunConfig:
 
     @property
     def cluster_spec(self) -> ClusterSpec:
-        """The cluster; empty for a single process."""
-        return self._environment.cluster_spec
+        """The cluster; empty for a single process and for an evaluator, which is outside."""
+        return ClusterSpec({}) if self.task_type == EVALUATOR else self._environment.cluster_spec
 
     @property
     def task_type(self) -> str:
@@ -186,7 +186,7 @@ class RunConfig:
     @property
     def is_chief(self) -> bool:
         """Whether this task initialises and saves."""
-        return self._environment.is_chief
+        return self.task_type != EVALUATOR and self._environment.is_chief
 
     @property
     def master(self) -> str:
@@ -201,12 +201,12 @@ class RunConfig:
     @property
     def num_ps_replicas(self) -> int:
         """How many ps tasks there are."""
-        return self._environment.num_ps_replicas
+        return 0 if self.task_type == EVALUATOR else self._environment.num_ps_replicas
 
     @property
     def num_worker_replicas(self) -> int:
         """How many tasks train."""
-        return self._environment.num_worker_replicas
+        return 0 if self.task_type == EVALUATOR else self._environment.num_worker_replicas
 
     @property
     def service(self) -> Mapping[str, Any] | None:

@@ -406,7 +406,7 @@ class MultiClassHead(_ClassifierHead):
         label_vocabulary: Sequence[str] | None = None,
         loss_reduction: str = Reduction.SUM,
     ) -> None:
-        if n_classes is None or n_classes <= 2:
+        if n_classes <= 2:
             raise ValueError(f"n_classes must be > 2: {n_classes}.")
         super().__init__(n_classes, n_classes, weight_column, label_vocabulary, loss_reduction)
 
