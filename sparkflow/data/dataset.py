@@ -216,7 +216,7 @@ class Dataset:
             "Targuments": function.captured_types,
             **structure.attrs(state),
         }
-        inputs = [self._variant_tensor, flat, function.captured]
+        inputs: list[Any] = [self._variant_tensor, flat, function.captured]
         op = functions.node("ReduceDataset", inputs, attrs, [function])
         return structure.of_flat(state, op.outputs)
 
@@ -276,7 +276,7 @@ class Dataset:
         values = padding.padding_values(self._structure, padding_values)
         attrs = structure.attrs(element, "Toutput_types")
         attrs["N"] = len(sizes)
-        inputs = [self._variant_tensor, size, sizes, values, drop]
+        inputs: list[Any] = [self._variant_tensor, size, sizes, values, drop]
         op = get_default_graph().create_op("PaddedBatchDatasetV2", inputs, attrs)
         return Dataset(op.outputs[0], element, self._options)
 
@@ -317,7 +317,7 @@ class Dataset:
     def shard(self, num_shards: Any, index: Any) -> Dataset:
         """Every `num_shards`-th element, from `index`.
 
-        When it runs, InvalidArgumentError where `num_shards` is not positive or `index` not below it.
+        It fails when it runs where `num_shards` is not positive, or `index` not below it.
         """
         number = convert_to_tensor(num_shards, int64, "num_shards")
         place = convert_to_tensor(index, int64, "index")

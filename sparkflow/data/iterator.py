@@ -240,6 +240,7 @@ def _grouped(op: Operation, flat: list[Tensor]) -> list[Any]:
         if arg.list_attr is not None:
             count = len(op._attrs[arg.list_attr])
         else:
+            assert arg.number_attr is not None
             count = op._attrs[arg.number_attr]
         grouped.append(flat[place : place + count])
         place += count

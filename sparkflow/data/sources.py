@@ -89,11 +89,8 @@ def range_(*args: Any) -> Dataset:
     """
     if not 1 <= len(args) <= 3:
         raise ValueError(f"Invalid arguments to RangeDataset: {args}")
-    start, stop, step = {
-        1: lambda: (0, args[0], 1),
-        2: lambda: (*args, 1),
-        3: lambda: args,
-    }[len(args)]()
+    start, stop = (0, args[0]) if len(args) == 1 else args[:2]
+    step = args[2] if len(args) == 3 else 1
     inputs = [
         convert_to_tensor(start, int64, "start"),
         convert_to_tensor(stop, int64, "stop"),

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.data import nest
-from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.graph.tensor import Tensor
@@ -202,7 +201,7 @@ def component_of(value: Any) -> Component:
         return Component(value.dtype.base, raw_shape(value.shape), "sparse")
     if isinstance(value, _KINDS["dataset"]):
         return Component(dtypes.variant, (), "dataset", value._structure)
-    assert isinstance(value, Tensor | Symbolic)
+    assert isinstance(value, Tensor)
     return Component(value.dtype.base, value._shape)
 
 

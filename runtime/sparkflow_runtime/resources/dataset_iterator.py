@@ -1,4 +1,4 @@
-"""Where a graph is in a dataset: what `IteratorV2` and its like make, and `IteratorGetNext` reads."""
+"""Where a graph is in a dataset: what `IteratorV2` makes and `IteratorGetNext` reads."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class _Numbers(ElementIterator):
         self._place += len(part)
         if not part:
             return None
-        return (np.arange(part.start, part.stop, part.step, self._dtype),)
+        return (np.arange(part.start, part.stop, part.step, dtype=np.int64).astype(self._dtype),)
 
 
 def of_range(start: int, stop: int, by: int, dtype: Any = np.int64) -> Dataset:

@@ -100,7 +100,7 @@ def _padded(index: int, arrays: Sequence[Array], wanted: Sequence[int], value: A
                 f"{index} is to be {size} long in dimension {axis}, an element is {need}"
             )
         target.append(need if size < 0 else size)
-    result = np.full((len(arrays), *target), value[()], arrays[0].dtype)
+    result: Array = np.full((len(arrays), *target), value[()], arrays[0].dtype)
     for place, array in enumerate(arrays):
         where = tuple([slice(0, size) for size in array.shape])
         result[(place, *where)] = array if rank else array[()]

@@ -70,7 +70,12 @@ def group_by_window(
             "Twindow_size_func_other_arguments": sizes.captured_types,
             **structure.attrs(made.inner),
         }
-        inputs = [dataset._variant_tensor, keys.captured, reduced.captured, sizes.captured]
+        inputs: list[Any] = [
+            dataset._variant_tensor,
+            keys.captured,
+            reduced.captured,
+            sizes.captured,
+        ]
         op = functions.node("GroupByWindowDataset", inputs, attrs, [keys, reduced, sizes])
         return Dataset(op.outputs[0], made.inner)
 

@@ -195,10 +195,13 @@ def make_csv_dataset(
 def _first_rows(
     name: str, compression: str, delimiter: str, quotes: bool, limit: int | None
 ) -> list[list[str]]:
-    quoting = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
     with expanding(system.open_file(name), compression) as stream:
         text = io.TextIOWrapper(stream, "utf-8", newline="")
-        reader = csv.reader(text, delimiter=delimiter, quoting=quoting)
+        reader = (
+            csv.reader(text, delimiter=delimiter)
+            if quotes
+            else csv.reader(text, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+        )
         return [row for row, _ in zip(reader, range(limit or _LARGEST_INT32), strict=False)]
 
 

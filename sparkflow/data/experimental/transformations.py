@@ -190,7 +190,7 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
             "Targuments": function.captured_types,
             **structure.attrs(element),
         }
-        inputs = [dataset._variant_tensor, flat, function.captured]
+        inputs: list[Any] = [dataset._variant_tensor, flat, function.captured]
         op = functions.node("ScanDataset", inputs, attrs, [function])
         return Dataset(op.outputs[0], element)
 

@@ -19,10 +19,11 @@ def graph():
 
 def run_all(session, fetches):
     found = []
-    with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
-        while True:
+    while True:
+        try:
             found.append(session.run(fetches))
-    return found
+        except tf.errors.OutOfRangeError:
+            return found
 
 
 def values(dataset):

@@ -1,0 +1,61 @@
+"""How many elements `tf.data` gives per second: sparkflow and TensorFlow.
+
+    python benchmarks/data_pipeline.py [--record]
+
+The elements are 100,000 images of 28 x 28 float32. TensorFlow is left out where it is not
+installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from competitor import compare, started
+from report import Report, Table, add_options, rate_text, ratio_text
+from timing import Measured, measured
+
+COMPETITORS = ("sparkflow", "TensorFlow")
+CASES = {
+    "batch": "batch(128)",
+    "batch_map": "shuffle(10000).batch(128).map(x * 2 - 1)",
+    "map_batch": "shuffle(10000).map(x * 2 - 1).batch(128).prefetch(1)",
+    "parallel": "the same with num_parallel_calls=2",
+}
+BATCH = 128
+PACKAGES = ("numpy", "tensorflow")
+_COMPETITOR = str(Path(__file__).with_name("data_competitor.py"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser, rounds=9)
+    parser.add_argument("--round-s", type=float, default=0.5, help="seconds of calls per round")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
+    options = parser.parse_args()
+    report = Report("data_pipeline", PACKAGES, options)
+    rows = []
+    for threads in options.threads:
+        commands = {name: [_COMPETITOR, name, str(threads)] for name in COMPETITORS}
+        with started(commands, threads) as competitors:
+            for case in options.cases:
+                times = compare(competitors, case, options.rounds, options.round_s)
+                rows.append([CASES[case], str(threads), *_cells(times)])
+    table = Table(["case", "threads", *COMPETITORS, "sparkflow / TensorFlow"], rows)
+    report.finish({f"Elements per second, median of {options.rounds} rounds": table})
+
+
+def _cells(times: dict[str, Measured]) -> list[str]:
+    rates = {name: _rate(time) for name, time in times.items()}
+    shown = [rate_text(rates[name]) if name in rates else "-" for name in COMPETITORS]
+    peer = rates.get("TensorFlow")
+    return [*shown, "-" if peer is None else ratio_text(rates["sparkflow"].over(peer))]
+
+
+def _rate(time: Measured) -> Measured:
+    return measured([BATCH / seconds for seconds in time.rounds])
+
+
+if __name__ == "__main__":
+    main()
