@@ -37,6 +37,10 @@ tf.reduce_sum(x, axis=1, reduction_indices=0)
 tf.reduce_sum(x, [])
 tf.reduce_sum(x, axis=3)
 tf.reduce_sum(n)
+tf.reduce_sum(tf.placeholder_with_default(n, None))
+tf.reduce_mean(tf.placeholder(tf.float32)).shape.ndims
+tf.reduce_sum(tf.placeholder(tf.float32), 0).shape.ndims
+tf.reduce_max(tf.placeholder_with_default(x, None), keepdims=True)
 tf.reduce_sum(c, 0)
 tf.reduce_sum(t)
 tf.reduce_sum("a")

@@ -30,10 +30,13 @@ def _reduce(
     graph = graph_of((input_tensor, axis))
     wanted = None if isinstance(input_tensor, Symbolic) else dtype  # apply refuses other tensors
     tensor = graph.convert(input_tensor, wanted, "input_tensor")
-    if axis is None:
+    over_all = axis is None
+    if over_all:
         axis = _all_axes(tensor)
     attrs = {"keep_dims": bool(keepdims)}
     result: Tensor = graph.apply(op_type, (tensor, axis), attrs, name or op_type)
+    if over_all and not keepdims:
+        result.set_shape(())
     if keepdims and result._shape is None:
         result.set_shape(None if tensor._shape is None else [None] * len(tensor._shape))
     return result

@@ -15,8 +15,9 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise
 from sparkflow.ops.control_flow.cond import cond
 from sparkflow.ops.random import random_uniform
+from sparkflow.ops.reduction import reduce_max
 from sparkflow.ops.spelling import either
-from sparkflow_runtime.dtypes import float32, int32
+from sparkflow_runtime.dtypes import float32, float64, int32
 
 
 class ResizeMethod:
@@ -152,6 +153,11 @@ def resize_images(
 
 
 def _batched(images: Any, name: str) -> tuple[Tensor, bool]:
+    """Images as a batch, and whether they are one image.
+
+    Raises:
+        ValueError: The rank is none of 3 and 4, or not known.
+    """
     given = convert_to_tensor(images, name=name)
     rank = given.shape.ndims
     if rank is None:
@@ -159,6 +165,16 @@ def _batched(images: Any, name: str) -> tuple[Tensor, bool]:
     if rank not in (3, 4):
         raise ValueError(f"'{name}' must have either 3 or 4 dimensions.")
     return (arrays.expand_dims(given, 0), True) if rank == 3 else (given, False)
+
+
+def _batch_of(image: Any) -> tuple[Tensor, bool]:
+    """As `_batched`; where the rank is not known, as of `decode_image`, it is one image."""
+    given = convert_to_tensor(image, name="image")
+    if given.shape.ndims is not None:
+        return _batched(given, "image")
+    batch = arrays.expand_dims(given, 0)
+    batch.set_shape([1, None, None, None])
+    return batch, True
 
 
 def _within(images: Tensor, wanted: Tensor) -> Tensor:
@@ -178,7 +194,7 @@ def crop_to_bounding_box(
     """
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("crop_to_bounding_box"):
-        given, single = _batched(image, "image")
+        given, single = _batch_of(image)
         _, height, width, _ = given.shape.as_list()
         for name, value in (("offset_height", offset_height), ("offset_width", offset_width)):
             if isinstance(value, int) and value < 0:
@@ -199,7 +215,18 @@ def crop_to_bounding_box(
             offset_width : offset_width + target_width,
             :,
         ]
+        result.set_shape([None, *_sizes(target_height, target_width), None])
         return arrays.squeeze(result, [0]) if single else result
+
+
+def _size(images: Tensor, axis: int) -> Any:
+    """One of the images' sizes: a number where it is known, else a tensor."""
+    known = images.shape.as_list()[axis]
+    return arrays.shape(images)[axis] if known is None else known
+
+
+def _sizes(*targets: Any) -> list[int | None]:
+    return [each if isinstance(each, int) else None for each in targets]
 
 
 def pad_to_bounding_box(
@@ -212,17 +239,15 @@ def pad_to_bounding_box(
     """
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("pad_to_bounding_box"):
-        given, single = _batched(image, "image")
-        _, height, width, _ = given.shape.as_list()
+        given, single = _batch_of(image)
         for name, value in (("offset_height", offset_height), ("offset_width", offset_width)):
             if isinstance(value, int) and value < 0:
                 raise ValueError(f"{name} must be >= 0")
-        sizes = arrays.shape(given)
         after = [
-            target - offset - (sizes[axis] if size is None else size)
-            for target, offset, size, axis in (
-                (target_height, offset_height, height, 1),
-                (target_width, offset_width, width, 2),
+            target - offset - _size(given, axis)
+            for target, offset, axis in (
+                (target_height, offset_height, 1),
+                (target_width, offset_width, 2),
             )
         ]
         for name, value in zip(("height", "width"), after, strict=True):
@@ -232,8 +257,7 @@ def pad_to_bounding_box(
         if any(isinstance(each, Tensor) for pair in pairs for each in pair):
             pairs = arrays.stack([arrays.stack(pair) for pair in pairs])
         result = arrays.pad(given, pairs)
-        known = [each if isinstance(each, int) else None for each in (target_height, target_width)]
-        result.set_shape([given.shape[0], *known, given.shape[3]])
+        result.set_shape([given.shape[0], *_sizes(target_height, target_width), given.shape[3]])
         return arrays.squeeze(result, [0]) if single else result
 
 
@@ -245,16 +269,13 @@ def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: 
     """
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("resize_image_with_crop_or_pad"):
-        given, single = _batched(image, "image")
+        given, single = _batch_of(image)
         if target_height <= 0 or target_width <= 0:
             raise ValueError("target_height and target_width must be > 0.")
-        sizes = arrays.shape(given)
-        static = given.shape.as_list()
-        height: Any = sizes[1] if static[1] is None else static[1]
-        width: Any = sizes[2] if static[2] is None else static[2]
         cut: list[Any] = []
         padded: list[Any] = []
-        for size, target in ((height, target_height), (width, target_width)):
+        for axis, target in ((1, target_height), (2, target_width)):
+            size = _size(given, axis)
             if isinstance(size, int):
                 cut.append((max((size - target) // 2, 0), min(size, target)))
                 padded.append(max((target - size) // 2, 0))
@@ -285,12 +306,17 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
     graph = given.graph
     with graph.as_default(), graph.name_scope("central_crop"):
         batch, single = _batched(given, "image")
-        _, height, width, _ = batch.shape.as_list()
-        if height is None or width is None:
-            raise ValueError(f"The size of the image must be known, got {given.shape}")
-        top = int((height - height * central_fraction) / 2)
-        left = int((width - width * central_fraction) / 2)
-        result = batch[:, top : height - top, left : width - left, :]
+        ends = []
+        for axis in (1, 2):
+            size = _size(batch, axis)
+            if isinstance(size, int):
+                start: Any = int((size - size * central_fraction) / 2)
+            else:
+                exact = elementwise.cast(size, float64)
+                start = elementwise.cast((exact - exact * central_fraction) / 2, int32)
+            ends.append((start, size - start))
+        (top, bottom), (left, right) = ends
+        result = batch[:, top:bottom, left:right, :]
         return arrays.squeeze(result, [0]) if single else result
 
 
@@ -346,10 +372,16 @@ def _flipped(image: Any, axis: int, name: str) -> Tensor:
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope(name):
         given = convert_to_tensor(image, name="image")
-        rank = given.shape.ndims
-        if rank not in (3, 4):
-            raise ValueError(f"'image' must have either 3 or 4 dimensions, got {given.shape}")
-        return arrays.reverse(given, [axis + rank - 3])
+        result = arrays.reverse(given, [axis + _flip_rank(given) - 3])
+        result.set_shape(given.shape if given.shape.ndims else [None] * 3)
+        return result
+
+
+def _flip_rank(image: Tensor) -> int:
+    rank = 3 if image.shape.ndims is None else image.shape.ndims
+    if rank not in (3, 4):
+        raise ValueError(f"'image' must have either 3 or 4 dimensions, got {image.shape}")
+    return rank
 
 
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
@@ -366,16 +398,13 @@ def _maybe_flipped(image: Any, axis: int, seed: int | None, name: str) -> Tensor
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope(name):
         given = convert_to_tensor(image, name="image")
-        rank = given.shape.ndims
-        if rank == 3:
+        if _flip_rank(given) == 3:
             chance = random_uniform([], 0, 1.0, seed=seed)
             result: Tensor = cond(
                 chance < 0.5, lambda: arrays.reverse(given, [axis]), lambda: given
             )
-            result.set_shape(given.shape)
+            result.set_shape(given.shape if given.shape.ndims else [None] * 3)
             return result
-        if rank != 4:
-            raise ValueError(f"'image' must have either 3 or 4 dimensions, got {given.shape}")
         chances = random_uniform([arrays.shape(given)[0]], 0, 1.0, seed=seed)
         flips = elementwise.cast(
             elementwise.round(arrays.reshape(chances, [-1, 1, 1, 1])), given.dtype.base
@@ -389,7 +418,7 @@ def transpose_image(image: Any, name: str | None = None) -> Tensor:
     """An image, or a batch, with rows as columns."""
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope(name or "transpose"):
-        given, single = _batched(image, "image")
+        given, single = _batch_of(image)
         result = arrays.transpose(given, [0, 2, 1, 3])
         return arrays.squeeze(result, [0]) if single else result
 
@@ -401,7 +430,7 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
     """An image, or a batch, turned `k` times by 90° against the clock."""
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope(name or "rot90"):
-        given, single = _batched(image, "image")
+        given, single = _batch_of(image)
         turned = {
             0: lambda: given,
             1: lambda: arrays.transpose(arrays.reverse(given, [2]), [0, 2, 1, 3]),
@@ -421,20 +450,28 @@ def resize_image_with_pad(
     """An image, or a batch, as large as fits into the target in its proportions, zeros around.
 
     Raises:
-        ValueError: The size is not positive or not known, or the rank none of 3 and 4.
+        ValueError: The size is not positive, or the rank none of 3 and 4.
     """
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("resize_image_with_pad"):
-        given, single = _batched(image, "image")
+        given, single = _batch_of(image)
         if target_height <= 0 or target_width <= 0:
             raise ValueError("target_height and target_width must be > 0.")
-        _, height, width, _ = given.shape.as_list()
-        if height is None or width is None:
-            raise ValueError(f"The size of the image must be known, got {given.shape}")
-        ratio = max(width / target_width, height / target_height)
-        rows, columns = int(height / ratio), int(width / ratio)
-        resized = resize_images(given, [rows, columns], method, align_corners)
-        top = max(0, int((target_height - height / ratio) / 2))
-        left = max(0, int((target_width - width / ratio) / 2))
+        height, width = _size(given, 1), _size(given, 2)
+        top: Any
+        left: Any
+        if isinstance(height, int) and isinstance(width, int):
+            ratio = max(width / target_width, height / target_height)
+            size: Any = [int(height / ratio), int(width / ratio)]
+            top = max(0, int((target_height - height / ratio) / 2))
+            left = max(0, int((target_width - width / ratio) / 2))
+        else:
+            exact = elementwise.cast(arrays.stack([height, width]), float32)
+            targets = np.array([target_height, target_width], np.float32)
+            shrunk = exact / reduce_max(exact / targets)
+            size = elementwise.cast(elementwise.floor(shrunk), int32)
+            margins = elementwise.cast(elementwise.floor((targets - shrunk) / 2), int32)
+            top, left = arrays.unstack(elementwise.maximum(margins, 0))
+        resized = resize_images(given, size, method, align_corners)
         result = pad_to_bounding_box(resized, top, left, target_height, target_width)
         return arrays.squeeze(result, [0]) if single else result
