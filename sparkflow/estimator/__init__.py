@@ -1,6 +1,7 @@
 """`tf.estimator`: models as functions, trained, evaluated, asked and exported."""
 
 from sparkflow.estimator import export, inputs
+from sparkflow.estimator.add_metrics import add_metrics
 from sparkflow.estimator.canned.baseline import BaselineClassifier, BaselineRegressor
 from sparkflow.estimator.canned.combined import (
     DNNLinearCombinedClassifier,
@@ -8,6 +9,10 @@ from sparkflow.estimator.canned.combined import (
 )
 from sparkflow.estimator.canned.dnn import DNNClassifier, DNNRegressor
 from sparkflow.estimator.canned.linear import LinearClassifier, LinearRegressor
+from sparkflow.estimator.canned.parse_specs import (
+    classifier_parse_example_spec,
+    regressor_parse_example_spec,
+)
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.estimator_spec import EstimatorSpec
 from sparkflow.estimator.exporters import (
@@ -24,12 +29,33 @@ from sparkflow.estimator.training import (
     train_and_evaluate,
 )
 from sparkflow.estimator.warm_start import WarmStartSettings
+from sparkflow.train import (
+    CheckpointSaverHook,
+    CheckpointSaverListener,
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    LoggingTensorHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    ProfilerHook,
+    SecondOrStepTimer,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+    StepCounterHook,
+    StopAtStepHook,
+    SummarySaverHook,
+)
 from sparkflow.train.checkpoints.warm_starting import VocabInfo
 
 __all__ = [
     "BaselineClassifier",
     "BaselineRegressor",
     "BestExporter",
+    "CheckpointSaverHook",
+    "CheckpointSaverListener",
     "DNNClassifier",
     "DNNLinearCombinedClassifier",
     "DNNLinearCombinedRegressor",
@@ -38,16 +64,34 @@ __all__ = [
     "EstimatorSpec",
     "EvalSpec",
     "Exporter",
+    "FeedFnHook",
     "FinalExporter",
+    "FinalOpsHook",
+    "GlobalStepWaiterHook",
     "LatestExporter",
     "LinearClassifier",
     "LinearRegressor",
+    "LoggingTensorHook",
     "ModeKeys",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
+    "ProfilerHook",
     "RunConfig",
+    "SecondOrStepTimer",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
     "TrainSpec",
     "VocabInfo",
     "WarmStartSettings",
+    "add_metrics",
+    "classifier_parse_example_spec",
     "export",
     "inputs",
+    "regressor_parse_example_spec",
     "train_and_evaluate",
 ]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sparkflow.estimator.export_outputs import ExportOutput
 from sparkflow.estimator.mode_keys import ModeKeys
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays
+from sparkflow.train.scaffold import Scaffold
+from sparkflow.train.session_run_hook import SessionRunHook
 
 
 class _Fields(NamedTuple):
@@ -36,9 +39,10 @@ class EstimatorSpec(_Fields):
         loss: A scalar. Required in modes TRAIN and EVAL.
         train_op: The operation of one training step. Required in mode TRAIN.
         eval_metric_ops: By name a pair of a value and the operation that updates it.
-        export_outputs: Accepted; kept as given.
-        training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks: Kept as given.
-        scaffold: Kept as given.
+        export_outputs: By name what an exported model answers, see `tf.estimator.export`.
+        training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks: Called around
+            steps of that mode.
+        scaffold: What to initialise and save with.
 
     Raises:
         ValueError: The mode is unknown, something it requires is missing, the loss is not a scalar,
@@ -74,12 +78,12 @@ class EstimatorSpec(_Fields):
             loss=_checked_loss(loss, mode),
             train_op=_checked_train_op(train_op, mode),
             eval_metric_ops=_checked_metrics(eval_metric_ops),
-            export_outputs=export_outputs,
-            training_chief_hooks=tuple(training_chief_hooks or ()),
-            training_hooks=tuple(training_hooks or ()),
-            scaffold=scaffold,
-            evaluation_hooks=tuple(evaluation_hooks or ()),
-            prediction_hooks=tuple(prediction_hooks or ()),
+            export_outputs=_checked_outputs(export_outputs),
+            training_chief_hooks=_checked_hooks(training_chief_hooks),
+            training_hooks=_checked_hooks(training_hooks),
+            scaffold=_checked_scaffold(scaffold),
+            evaluation_hooks=_checked_hooks(evaluation_hooks),
+            prediction_hooks=_checked_hooks(prediction_hooks),
         )
         spec._check_graph()
         return spec
@@ -147,6 +151,37 @@ def _checked_metrics(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
                     f"key: {name}"
                 )
     return dict(metrics)
+
+
+def _checked_outputs(outputs: Any) -> Mapping[str, Any] | None:
+    if outputs is None:
+        return None
+    if not isinstance(outputs, Mapping):
+        raise TypeError(f"`export_outputs` must be dict, given: {outputs}")
+    for name, output in outputs.items():
+        if not isinstance(output, ExportOutput):
+            raise TypeError(
+                "Values in `export_outputs` must be ExportOutput objects. "
+                f"Given: {output} for key: {name}"
+            )
+    return dict(outputs)
+
+
+def _checked_hooks(hooks: Sequence[Any] | None) -> tuple[Any, ...]:
+    found = tuple(hooks or ())
+    for hook in found:
+        if not isinstance(hook, SessionRunHook):
+            raise TypeError(
+                "All hooks returned by EstimatorSpec must be SessionRunHook instances. "
+                f"Got {type(hook)} in place of one"
+            )
+    return found
+
+
+def _checked_scaffold(scaffold: Any) -> Scaffold | None:
+    if scaffold is not None and not isinstance(scaffold, Scaffold):
+        raise TypeError(f"scaffold must be tf.train.Scaffold. Given: {scaffold}")
+    return scaffold
 
 
 def _tensor(item: Any, name: str) -> Tensor:

@@ -71,19 +71,11 @@ def _export_outputs(spec: EstimatorSpec) -> dict[str, ExportOutput]:
     """The outputs by name, one of which is the default.
 
     Raises:
-        ValueError: There are several and no default, or something is no output.
+        ValueError: There are several and no default.
     """
     outputs = spec.export_outputs
     if outputs is None:
         return {DEFAULT_SERVING_SIGNATURE_DEF_KEY: PredictOutput(spec.predictions)}
-    if not isinstance(outputs, Mapping):
-        raise TypeError(f"`export_outputs` must be dict, given: {outputs}")
-    for name, output in outputs.items():
-        if not isinstance(output, ExportOutput):
-            raise TypeError(
-                "Values in `export_outputs` must be ExportOutput objects. Given: "
-                f"{ {name: output} }"
-            )
     found = dict(outputs)
     if len(found) == 1:
         (only,) = found.values()
