@@ -1,0 +1,67 @@
+"""Columns of sequences, beside what `scripts/differential/feature_column.py` compares."""
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow.feature_column.sequence import sequence_input_layer
+
+fc = tf.feature_column
+
+
+def sparse(rows, dtype):
+    """A sparse matrix of rows of different lengths."""
+    places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
+    values = np.array([value for row in rows for value in row], dtype)
+    longest = max(len(row) for row in rows)
+    return tf.SparseTensor(np.reshape(places, [-1, 2]), values, [len(rows), longest])
+
+
+def ran(features, columns):
+    values, lengths = sequence_input_layer(features, columns)
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        return session.run([values, lengths])
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as made:
+        yield made
+
+
+def test_numbers_are_filled_up():
+    column = fc.sequence_numeric_column("x", default_value=-1.0)
+    values, lengths = ran({"x": sparse([[1, 2, 3], [], [4]], np.float32)}, [column])
+    assert values[..., 0].tolist() == [[1, 2, 3], [-1, -1, -1], [4, -1, -1]]
+    assert lengths.tolist() == [3, 0, 1]
+
+
+def test_steps_of_several_numbers():
+    column = fc.sequence_numeric_column("x", shape=(2,))
+    values, lengths = ran({"x": sparse([[1, 2, 3, 4], [5, 6]], np.float32)}, [column])
+    assert values.tolist() == [[[1, 2], [3, 4]], [[5, 6], [0, 0]]]
+    assert lengths.tolist() == [2, 1]
+
+
+def test_categories_beside_each_other_in_the_order_of_names():
+    ids = fc.sequence_categorical_column_with_identity("b", 3)
+    table = np.float32([[0, 1], [2, 3], [4, 5]])
+    columns = [
+        fc.indicator_column(ids),
+        fc.embedding_column(
+            fc.sequence_categorical_column_with_vocabulary_list("a", ["p", "q", "r"]),
+            2,
+            initializer=lambda *_, **__: tf.constant(table),
+        ),
+    ]
+    features = {"a": sparse([["q"], ["r", "p"]], "S1"), "b": sparse([[2], [0, 1]], np.int64)}
+    values, lengths = ran(features, columns)
+    assert values[0].tolist() == [[2, 3, 0, 0, 1], [0, 0, 0, 0, 0]]
+    assert values[1].tolist() == [[4, 5, 1, 0, 0], [0, 1, 0, 1, 0]]
+    assert lengths.tolist() == [1, 2]
+
+
+def test_columns_that_are_no_sequences_are_refused():
+    with pytest.raises(ValueError, match="must be of type SequenceDenseColumn"):
+        sequence_input_layer({"x": tf.constant([[1.0]])}, [fc.numeric_column("x")])
