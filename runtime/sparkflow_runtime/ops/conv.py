@@ -6,15 +6,15 @@ filters are [..., channels, outputs]. float16 is computed in float32.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sparkflow_runtime.dtypes import FLOATING, INDEX, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.convolution import convolve, filter_gradient, input_gradient
-from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
+from sparkflow_runtime.ops.convolution_op import ConvolutionOp
+from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, list_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import (
@@ -29,7 +29,6 @@ from sparkflow_runtime.ops.windows import (
     Windows,
     as_channels_last,
     channels_last,
-    from_channels_last,
     in_format,
     static_channels_last,
 )
@@ -49,41 +48,6 @@ _SOLID: Mapping[str, Attr] = {
     "data_format": string_attr("NDHWC", frozenset({"NDHWC", "NCDHW"})),
     "dilations": list_attr("int", [1, 1, 1, 1, 1]),
 }
-
-
-class _Convolution(Op):
-    """What the ops share.
-
-    Attributes:
-        family: The types of the convolution, of its gradient by images, of that by filters.
-    """
-
-    outputs = "output: T"
-    family: ClassVar[tuple[str, str, str]]
-    run: ClassVar[Callable[..., Array]]
-    of_filter = False
-
-    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
-        """The kernel with its geometry read from the attributes once."""
-        xp, layout, run = context.xp, Layout.of(node.attrs), self.run
-        of_filter = self.of_filter
-
-        def kernel(*inputs: Array) -> Array:
-            half = inputs[-1].dtype == xp.float16
-            if half:
-                inputs = tuple(x.astype(xp.float32) if x.dtype.kind == "f" else x for x in inputs)
-            result = run(xp, layout, *inputs)
-            if half:
-                result = result.astype(xp.float16)
-            return result if of_filter else from_channels_last(xp, result, layout.data_format)
-
-        return kernel
-
-    def add(self, g: GraphBuilder, op: OperationView, index: int, *inputs: Tensor) -> Tensor:
-        """A node of this family with the geometry of `op`."""
-        attrs = {name: op.get_attr(name) for name in self.attrs if name not in ("T", "Tshape")}
-        result: Tensor = getattr(g, self.family[index])(*inputs, **attrs)
-        return result
 
 
 def _depth_text(images: Shape, filters: Shape) -> str:
@@ -120,7 +84,7 @@ def _sizes(array: Array, name: str, rank: int) -> tuple[int, ...]:
     return dims
 
 
-class _Forward(_Convolution):
+class _Forward(ConvolutionOp):
     inputs = "input: T, filter: T"
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -157,7 +121,7 @@ class _Forward(_Convolution):
         )
 
 
-class _BackpropInput(_Convolution):
+class _BackpropInput(ConvolutionOp):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape `input_sizes` gives."""
         rank = len(node.attrs["data_format"])
@@ -190,7 +154,7 @@ class _BackpropInput(_Convolution):
         )
 
 
-class _BackpropFilter(_Convolution):
+class _BackpropFilter(ConvolutionOp):
     inputs = "input: T, filter_sizes: int32, out_backprop: T"
     of_filter = True
 

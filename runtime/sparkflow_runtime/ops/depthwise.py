@@ -7,15 +7,15 @@ The kernels walk over the few places within a filter and handle all windows and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from sparkflow_runtime.dtypes import FLOATING
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.convolution import covering
-from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
+from sparkflow_runtime.ops.convolution_op import ConvolutionOp
+from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed, constant_shape, shape_tensor, vector
@@ -24,7 +24,6 @@ from sparkflow_runtime.ops.windows import (
     Windows,
     as_channels_last,
     channels_last,
-    from_channels_last,
     in_format,
     offsets,
     pad_images,
@@ -41,42 +40,15 @@ _ATTRS = {
     "data_format": string_attr("NHWC", frozenset({"NHWC", "NCHW"})),
     "dilations": list_attr("int", [1, 1, 1, 1]),
 }
-_FAMILY = (
-    "DepthwiseConv2dNative",
-    "DepthwiseConv2dNativeBackpropInput",
-    "DepthwiseConv2dNativeBackpropFilter",
-)
 
 
-class _Depthwise(Op):
-    """What the three ops share: geometry, and float16 computed in float32."""
-
-    outputs = "output: T"
+class _Depthwise(ConvolutionOp):
     attrs = _ATTRS
-    run: ClassVar[Callable[..., Array]]
-    of_filter = False
-
-    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
-        """The kernel with its geometry read from the attributes once."""
-        xp, layout, run = context.xp, Layout.of(node.attrs), self.run
-        of_filter = self.of_filter
-
-        def kernel(*inputs: Array) -> Array:
-            half = inputs[-1].dtype == xp.float16
-            if half:
-                inputs = tuple(x.astype(xp.float32) if x.dtype.kind == "f" else x for x in inputs)
-            result = run(xp, layout, *inputs)
-            if half:
-                result = result.astype(xp.float16)
-            return result if of_filter else from_channels_last(xp, result, layout.data_format)
-
-        return kernel
-
-
-def _add(g: GraphBuilder, op: OperationView, index: int, *inputs: Tensor) -> Tensor:
-    attrs = {name: op.get_attr(name) for name in _ATTRS if name != "T"}
-    result: Tensor = getattr(g, _FAMILY[index])(*inputs, **attrs)
-    return result
+    family = (
+        "DepthwiseConv2dNative",
+        "DepthwiseConv2dNativeBackpropInput",
+        "DepthwiseConv2dNativeBackpropFilter",
+    )
 
 
 def _windows(layout: Layout, images: Sequence[int], filters: Sequence[int]) -> Windows:
@@ -127,8 +99,8 @@ class DepthwiseConv2dNative(_Depthwise):
         """The two ops below."""
         images, filters = op.inputs
         return (
-            _add(g, op, 1, shape_tensor(g, images), filters, dy),
-            _add(g, op, 2, images, shape_tensor(g, filters), dy),
+            self.add(g, op, 1, shape_tensor(g, images), filters, dy),
+            self.add(g, op, 2, images, shape_tensor(g, filters), dy),
         )
 
 
@@ -159,8 +131,8 @@ class DepthwiseConv2dNativeBackpropInput(_Depthwise):
         _, filters, out_backprop = op.inputs
         return (
             None,
-            _add(g, op, 2, dy, shape_tensor(g, filters), out_backprop),
-            _add(g, op, 0, dy, filters),
+            self.add(g, op, 2, dy, shape_tensor(g, filters), out_backprop),
+            self.add(g, op, 0, dy, filters),
         )
 
 
@@ -193,9 +165,9 @@ class DepthwiseConv2dNativeBackpropFilter(_Depthwise):
         """Linear in the input and in out_backprop."""
         images, _, out_backprop = op.inputs
         return (
-            _add(g, op, 1, shape_tensor(g, images), dy, out_backprop),
+            self.add(g, op, 1, shape_tensor(g, images), dy, out_backprop),
             None,
-            _add(g, op, 0, images, dy),
+            self.add(g, op, 0, images, dy),
         )
 
 
