@@ -35,4 +35,4 @@ def free_port() -> int:
 
 
 def test_every_example_is_found() -> None:
-    assert len(EXAMPLES) == PAGE.read_text().count("```python") == 7
+    assert len(EXAMPLES) == PAGE.read_text().count("```python") == 8

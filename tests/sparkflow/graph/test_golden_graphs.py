@@ -143,3 +143,15 @@ def test_a_loop_that_comes_back_with_another_dtype_is_refused() -> None:
             node.input[1] = "while/NextIteration_1"
     with tf.Graph().as_default(), pytest.raises(ValueError, match="was passed float32 from"):
         tf.import_graph_def(message, name="")
+
+
+def test_slices_gathered_from_a_handle_have_a_gradient() -> None:
+    with tf.Graph().as_default() as graph:
+        handle = graph.apply("VarHandleOp", (), {"dtype": tf.float32, "shape": (2, 2)})
+        fill = graph.apply("AssignVariableOp", (handle, tf.ones([2, 2])), {})
+        picked = graph.apply("ResourceGatherNd", (handle, [[1, 0], [1, 0]]), {"dtype": tf.float32})
+        assert picked.shape.as_list() == [2]
+        grad = tf.gradients(picked * [3.0, 4.0], handle)[0]
+        with tf.Session() as session:
+            session.run(fill)
+            assert session.run(grad).tolist() == [[0, 0], [7, 0]]
