@@ -1,7 +1,7 @@
 """Gives every node a complete device name.
 
-Nodes that must share a device (variable and its updates, resource and its users, `_class`
-colocation) form a group; a group goes where the requests of its members allow and kernels exist.
+Nodes that must share a device (variable and its updates, resource or variant and its users,
+`_class` colocation) form a group; a group goes where the requests of its members allow and kernels exist.
 """
 
 from __future__ import annotations
@@ -92,9 +92,19 @@ def _bound_to(node: Node) -> list[str]:
     found = list(node.colocated_with)
     expected = registry.lookup(node.op).signature.input_dtypes(node.attrs)
     for endpoint, dtype in zip(node.inputs, expected, strict=False):
-        if dtype.is_ref or dtype is dtypes.resource:
+        if dtype.is_ref or dtype in (dtypes.resource, dtypes.variant):
             found.append(endpoint.node)
     return found
+
+
+def _follows(node: Node) -> bool:
+    """Whether a node goes where its input is, whatever its own request says.
+
+    Variants cannot travel: what a loop recorded for its gradient stays where the loop ran, and the
+    gradient goes there.
+    """
+    signature = registry.lookup(node.op).signature
+    return dtypes.variant in signature.input_dtypes(node.attrs)
 
 
 def _groups(graph: Graph) -> dict[str, list[str]]:
@@ -130,6 +140,8 @@ def _choose(
         except OpError as error:
             raise error.at(node.describe()) from None
         if not _agree(request, spec):
+            if _follows(node):
+                continue
             raise InvalidArgumentError(
                 message=f"Cannot colocate nodes {asking.name!r} and {node.name!r}: "
                 f"{request.to_string()} and {node.device} are different devices"

@@ -104,6 +104,8 @@ def _decode_tensor(body: memoryview) -> Any:
         else:
             # Values in typed fields, texts, foreign senders: protobuf knows how.
             return import_tensor(TensorProto.FromString(bytes(body)))
+    if number == dtypes.string.number and not content:
+        return import_tensor(TensorProto.FromString(bytes(body)))  # no texts, as their number is 0
     if len(shape_bytes) > MAX_SHAPE_BYTES:
         raise InvalidArgumentError(
             message=f"A shape of {len(shape_bytes)} bytes, more than {MAX_SHAPE_BYTES}"
