@@ -50,6 +50,7 @@ from . import (
     sysconfig as sysconfig,
     test as test,
     train as train,
+    user_ops as user_ops,
     version as version,
 )
 from .backward import (
@@ -594,6 +595,7 @@ from .protos import (
     HistogramProto as HistogramProto,
     LogMessage as LogMessage,
     MetaGraphDef as MetaGraphDef,
+    NameAttrList as NameAttrList,
     NodeDef as NodeDef,
     OptimizerOptions as OptimizerOptions,
     RunMetadata as RunMetadata,
@@ -601,6 +603,7 @@ from .protos import (
     SessionLog as SessionLog,
     Summary as Summary,
     SummaryMetadata as SummaryMetadata,
+    TensorInfo as TensorInfo,
 )
 from .queues.queue_base import (
     QueueBase as QueueBase,
@@ -712,6 +715,9 @@ from .ops.complex import (
     imag as imag,
     real as real,
 )
+from .ops.critical_section import (
+    CriticalSection as CriticalSection,
+)
 from .ops.debugging import (
     Assert as Assert,
     Print as Print,
@@ -733,6 +739,16 @@ from .ops.histogram import (
     confusion_matrix as confusion_matrix,
     histogram_fixed_width as histogram_fixed_width,
     histogram_fixed_width_bins as histogram_fixed_width_bins,
+)
+from .ops.leftovers import (
+    dimension_at_index as dimension_at_index,
+    is_symbolic_tensor as is_symbolic_tensor,
+    load_file_system_library as load_file_system_library,
+    load_library as load_library,
+    load_op_library as load_op_library,
+    op_scope as op_scope,
+    timestamp as timestamp,
+    vectorized_map as vectorized_map,
 )
 from .ops.quantization import (
     dequantize as dequantize,
@@ -783,9 +799,17 @@ from .ops.special import (
     polygamma as polygamma,
     zeta as zeta,
 )
+from .ops.tensor_spec import (
+    TensorSpec as TensorSpec,
+    TypeSpec as TypeSpec,
+    type_spec_from_value as type_spec_from_value,
+)
 from .ops.user_ops import (
     register_op as register_op,
 )
 from .random import (
     get_seed as get_seed,
+)
+from .variables.module import (
+    Module as Module,
 )

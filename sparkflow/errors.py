@@ -1,5 +1,8 @@
 """`tf.errors`: the exceptions of failed runs, and the numbers of their status codes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from sparkflow_runtime.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -78,4 +81,15 @@ __all__ = [
     "UnknownError",
     "error_code_from_exception_type",
     "exception_type_from_error_code",
+    "raise_exception_on_not_ok_status",
 ]
+
+
+@contextmanager
+def raise_exception_on_not_ok_status() -> Iterator[None]:
+    """Does nothing: errors are raised where they happen; for programs of TensorFlow's first years.
+
+    Yields:
+        None: there is no status to hand on.
+    """
+    yield

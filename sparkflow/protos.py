@@ -1,6 +1,6 @@
 """The protobuf messages that TensorFlow offers under `tf.*`."""
 
-from sparkflow_runtime.protos.attr_value_pb2 import AttrValue
+from sparkflow_runtime.protos.attr_value_pb2 import AttrValue, NameAttrList
 from sparkflow_runtime.protos.config_pb2 import (
     ConfigProto,
     GPUOptions,
@@ -11,7 +11,7 @@ from sparkflow_runtime.protos.config_pb2 import (
 )
 from sparkflow_runtime.protos.event_pb2 import Event, LogMessage, SessionLog
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
-from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
+from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef, TensorInfo
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 from sparkflow_runtime.protos.summary_pb2 import HistogramProto, Summary, SummaryMetadata
 
@@ -25,6 +25,7 @@ __all__ = [
     "HistogramProto",
     "LogMessage",
     "MetaGraphDef",
+    "NameAttrList",
     "NodeDef",
     "OptimizerOptions",
     "RunMetadata",
@@ -32,4 +33,5 @@ __all__ = [
     "SessionLog",
     "Summary",
     "SummaryMetadata",
+    "TensorInfo",
 ]

@@ -98,7 +98,7 @@ def _results(value: Any, dtypes: Sequence[DType]) -> list[Any]:
 def _forward(func: Callable[..., Any], dtypes: Sequence[DType], *arrays: Any) -> list[Any]:
     with _eager_graph().as_default():
         tensors = [convert_to_tensor(each) for each in arrays]
-        return [each.numpy() for each in _results(func(*tensors), dtypes)]  # type: ignore[attr-defined]
+        return [each.numpy() for each in _results(func(*tensors), dtypes)]
 
 
 def _backward(

@@ -38,6 +38,7 @@ class GraphKeys:
     READY_FOR_LOCAL_INIT_OP: Final = "ready_for_local_init_op"
     SUMMARY_OP: Final = "summary_op"
     GLOBAL_STEP: Final = "global_step"
+    EVAL_STEP: Final = "eval_step"
     TRAIN_OP: Final = "train_op"
     COND_CONTEXT: Final = "cond_context"
     WHILE_CONTEXT: Final = "while_context"

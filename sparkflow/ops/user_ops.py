@@ -37,7 +37,8 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
         ValueError: Its type name is none, or its argument lists are malformed.
         AlreadyExistsError: There is an op of that type.
     """
-    if not (isinstance(op_class, type) and issubclass(op_class, Op)):
+    given: object = op_class
+    if not (isinstance(given, type) and issubclass(given, Op)):
         raise TypeError(
             f"register_op takes a subclass of sparkflow_runtime.ops.op.Op, not {op_class!r}"
         )

@@ -15,6 +15,11 @@ NAMESPACES = [
     "bitwise",
     "compat",
     "config",
+    "contrib",
+    *[f"contrib.{name}" for name in ("crf", "eager", "framework", "layers", "learn", "losses")],
+    *[f"contrib.{name}" for name in ("legacy_seq2seq", "lookup", "metrics", "nn", "opt", "rnn")],
+    *[f"contrib.{name}" for name in ("seq2seq", "slim", "staging", "summary", "training")],
+    *[f"contrib.{name}" for name in ("tensorboard.plugins.projector", "util")],
     "data",
     "data.experimental",
     "debugging",
@@ -34,6 +39,7 @@ NAMESPACES = [
     "lookup",
     "manip",
     "math",
+    "nest",
     "metrics",
     "nn",
     "profiler",
@@ -52,6 +58,7 @@ NAMESPACES = [
     "sysconfig",
     "test",
     "train",
+    "user_ops",
     "version",
 ]
 

@@ -187,3 +187,15 @@ def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) ->
     tags = tags * tf.sequence_mask(lengths, count, dtype=tf.int32)
     tags.set_shape(potentials.shape[:2])
     return tags, tf.reduce_max(scores, 1)
+
+
+__all__ = [
+    "crf_binary_score",
+    "crf_decode",
+    "crf_log_likelihood",
+    "crf_log_norm",
+    "crf_multitag_sequence_score",
+    "crf_sequence_score",
+    "crf_unary_score",
+    "viterbi_decode",
+]

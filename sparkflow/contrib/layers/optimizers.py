@@ -8,7 +8,7 @@ from typing import Any
 import sparkflow as tf
 from sparkflow.train.optimizer import Optimizer
 
-OPTIMIZER_CLS_NAMES = {
+OPTIMIZER_CLS_NAMES: dict[str, Any] = {
     "Adagrad": tf.train.AdagradOptimizer,
     "Adam": tf.train.AdamOptimizer,
     "Ftrl": tf.train.FtrlOptimizer,
@@ -269,7 +269,7 @@ def adaptive_clipping_fn(
 
     def clip(grads_and_vars: Any) -> Any:
         gradients, variables = zip(*grads_and_vars, strict=True)
-        norm = tf.global_norm(gradients)
+        norm: Any = tf.global_norm(gradients)
         with tf.variable_scope(name, "AdaptiveMaxNorm", [norm]):
             log = tf.log(norm + epsilon)
             share: Any = decay

@@ -72,9 +72,10 @@ def l1_l2_regularizer(
         return l2_regularizer(scale_l2, scope)
     if not scale_l2:
         return l1_regularizer(scale_l1, scope)
-    return sum_regularizer(
+    both: Regularizer = sum_regularizer(
         [l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope or "l1_l2_regularizer"
     )
+    return both
 
 
 def sum_regularizer(

@@ -85,16 +85,24 @@ def collect_named_outputs(collections: Any, alias: str, outputs: Any) -> Any:
 def append_tensor_alias(tensor: Any, alias: str) -> Any:
     """The tensor, with one more name."""
     alias = alias.removesuffix("/")
-    tensor.aliases = [*gather_tensors_aliases([tensor], optional=True), alias]
+    _aliases(tensor.graph).setdefault(tensor, []).append(alias)
     return tensor
 
 
-def gather_tensors_aliases(tensors: Any, optional: bool = False) -> list[str]:
+def _aliases(graph: Any) -> dict[Any, list[str]]:
+    """The names given to tensors of a graph."""
+    kept = graph.get_collection_ref(("sparkflow", "aliases of tensors"))
+    if not kept:
+        kept.append({})
+    found: dict[Any, list[str]] = kept[0]
+    return found
+
+
+def gather_tensors_aliases(tensors: Any) -> list[str]:
     """The names given to tensors, those of their operations where none was given."""
     aliases: list[str] = []
     for tensor in tensors:
-        given = getattr(tensor, "aliases", None)
-        aliases += given if given else ([] if optional else [tensor.op.name])
+        aliases += _aliases(tensor.graph).get(tensor) or [tensor.op.name]
     return aliases
 
 

@@ -150,7 +150,7 @@ class BeamSearchDecoder(Decoder):
         self._end = tf.convert_to_tensor(end_token, tf.int32, name="end_token")
         if self._end.shape.ndims != 0:
             raise ValueError("end_token must be a scalar")
-        static = self._start.shape.dims[0].value
+        static = self._start.shape.as_list()[0]
         self._batch = tf.size(self._start) if static is None else static
         self._width = beam_width
         self._penalty = length_penalty_weight

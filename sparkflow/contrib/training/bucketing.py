@@ -176,7 +176,7 @@ def bucket_by_sequence_length(
         ValueError: No boundaries, or boundaries that do not increase.
         TypeError: Boundaries that are no integers.
     """
-    boundaries = list(bucket_boundaries)
+    boundaries: list[Any] = list(bucket_boundaries)
     if not boundaries:
         raise ValueError("bucket_boundaries must not be empty")
     for low, high in itertools.pairwise(boundaries):
