@@ -1,7 +1,8 @@
 """Gives every node a complete device name.
 
 Nodes that must share a device (variable and its updates, resource or variant and its users,
-`_class` colocation) form a group; a group goes where the requests of its members allow and kernels exist.
+`_class` colocation) form a group; a group goes where the requests of its members allow and kernels
+exist.
 """
 
 from __future__ import annotations
