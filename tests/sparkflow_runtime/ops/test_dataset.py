@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import sparkflow as tf
+from sparkflow.data import iterator
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import (
     AlreadyExistsError,
@@ -373,3 +375,257 @@ def test_columns_of_parquet_and_arrow_files(tmp_path):
 def test_columns_that_are_no_tensors(column, dtype, text):
     with pytest.raises(InvalidArgumentError, match=text):
         dataset_files.column_array(column, "c", dtype)
+
+
+# Every op type once, by the nodes that the front end makes, or by hand where it makes others.
+D = tf.data.Dataset
+E = tf.data.experimental
+LONG = {"output_types": [tf.int64], "output_shapes": [()]}
+LONGS = {"output_types": [tf.int64], "output_shapes": [None]}
+
+
+def node(op_type, *inputs, **attrs):
+    """A dataset of int64 numbers that the front end does not make so."""
+    converted = [
+        [t._variant_tensor for t in each]
+        if isinstance(each, list) and isinstance(each[0], D)
+        else each
+        if isinstance(each, list)
+        else each._variant_tensor
+        if isinstance(each, D)
+        else tf.convert_to_tensor(each)
+        for each in inputs
+    ]
+    op = tf.get_default_graph().create_op(op_type, converted, attrs)
+    (shape,) = attrs["output_shapes"]
+    return D(op.outputs[0], D.range(1)._structure.with_shape(shape))
+
+
+def like(op_type, dataset, replaced=(), **attrs):
+    """The node of a dataset with another op type and other last inputs."""
+    made = dataset._variant_tensor.op
+    grouped = iterator._grouped(made, list(made.inputs))
+    kept = {k: v for k, v in made._attrs.items() if k in ("f", "Targuments", *LONG)}
+    inputs = [*grouped[: 2 + (2 if "Interleave" in op_type else 0)]]
+    inputs += [tf.constant(each, dtype) for each, dtype in replaced]
+    op = tf.get_default_graph().create_op(op_type, inputs, {**kept, **attrs})
+    return D(op.outputs[0], dataset._structure)
+
+
+def resource(op_type):
+    return tf.get_default_graph().create_op(op_type).outputs[0]
+
+
+def long(value):
+    return tf.constant(value, tf.int64)
+
+
+def cycle(x):
+    return D.from_tensors(x).repeat(2)
+
+
+IN_TURN = [0, 1, 0, 1, 2, 2]
+OPS = [
+    ("TensorDataset", lambda: D.from_tensors(long(3)), [3]),
+    ("TensorSliceDataset", lambda: D.from_tensor_slices([3, 4]), [3, 4]),
+    ("RangeDataset", lambda: D.range(2), [0, 1]),
+    ("BatchDataset", lambda: node("BatchDataset", D.range(3), long(2), **LONGS), [[0, 1], [2]]),
+    ("BatchDatasetV2", lambda: D.range(3).batch(2, True), [[0, 1]]),
+    (
+        "PaddedBatchDataset",
+        lambda: node(
+            "PaddedBatchDataset",
+            D.range(3),
+            long(2),
+            [tf.zeros([0], tf.int64)],
+            [long(0)],
+            Toutput_types=[tf.int64],
+            output_shapes=[None],
+        ),
+        [[0, 1], [2]],
+    ),
+    ("PaddedBatchDatasetV2", lambda: D.range(3).padded_batch(2, []), [[0, 1], [2]]),
+    ("RepeatDataset", lambda: D.range(2).repeat(2), [0, 1, 0, 1]),
+    ("TakeDataset", lambda: D.range(5).take(2), [0, 1]),
+    ("SkipDataset", lambda: D.range(5).skip(3), [3, 4]),
+    ("ShardDataset", lambda: D.range(5).shard(2, 1), [1, 3]),
+    ("PrefetchDataset", lambda: D.range(2).prefetch(1), [0, 1]),
+    ("ConcatenateDataset", lambda: D.range(2).concatenate(D.range(1)), [0, 1, 0]),
+    ("ZipDataset", lambda: D.zip((D.range(2),)), [(0,), (1,)]),
+    ("CacheDataset", lambda: D.range(2).cache(), [0, 1]),
+    (
+        "CacheDatasetV2",
+        lambda: node("CacheDatasetV2", D.range(2), "", resource("DummyMemoryCache"), **LONG),
+        [0, 1],
+    ),
+    ("ShuffleDataset", lambda: D.range(2).shuffle(1), [0, 1]),
+    (
+        "ShuffleDatasetV2",
+        lambda: node(
+            "ShuffleDatasetV2", D.range(2), long(1), resource("DummySeedGenerator"), **LONG
+        ),
+        [0, 1],
+    ),
+    (
+        "ShuffleDatasetV3",
+        lambda: node(
+            "ShuffleDatasetV3",
+            D.range(2),
+            long(1),
+            long(1),
+            long(2),
+            resource("DummySeedGenerator"),
+            **LONG,
+        ),
+        [0, 1],
+    ),
+    (
+        "ShuffleAndRepeatDataset",
+        lambda: D.range(2).apply(E.shuffle_and_repeat(1, 2)),
+        [0, 1, 0, 1],
+    ),
+    ("WindowDataset", lambda: D.range(2).window(2), None),
+    ("UnbatchDataset", lambda: D.range(2).batch(2).unbatch(), [0, 1]),
+    ("IgnoreErrorsDataset", lambda: D.range(2).apply(E.ignore_errors()), [0, 1]),
+    (
+        "DirectedInterleaveDataset",
+        lambda: E.choose_from_datasets([D.range(2), D.range(5, 7)], D.range(2)),
+        [0, 5],
+    ),
+    ("RandomDataset", lambda: E.RandomDataset(1), None),
+    ("ModelDataset", lambda: node("ModelDataset", D.range(2), **LONG), [0, 1]),
+    (
+        "OptionsDataset",
+        lambda: node("OptionsDataset", D.range(2), serialized_options="", **LONG),
+        [0, 1],
+    ),
+    (
+        "OptimizeDataset",
+        lambda: node("OptimizeDataset", D.range(2), tf.constant([], tf.string), **LONG),
+        [0, 1],
+    ),
+    ("MapDataset", lambda: D.range(2).map(lambda x: x + 1), [1, 2]),
+    ("ParallelMapDataset", lambda: D.range(2).map(lambda x: x + 1, 2), [1, 2]),
+    (
+        "ParallelMapDatasetV2",
+        lambda: like("ParallelMapDatasetV2", D.range(2).map(lambda x: x + 1), [(2, tf.int64)]),
+        [1, 2],
+    ),
+    ("MapAndBatchDataset", lambda: D.range(2).apply(E.map_and_batch(lambda x: x, 2)), [[0, 1]]),
+    ("FilterDataset", lambda: D.range(2).filter(lambda x: x > 0), [1]),
+    ("TakeWhileDataset", lambda: D.range(2).apply(E.take_while(lambda x: x < 1)), [0]),
+    ("FlatMapDataset", lambda: D.range(2).flat_map(cycle), [0, 0, 1, 1]),
+    ("InterleaveDataset", lambda: D.range(3).interleave(cycle, 2), IN_TURN),
+    (
+        "ParallelInterleaveDataset",
+        lambda: D.range(3).apply(E.parallel_interleave(cycle, 2)),
+        IN_TURN,
+    ),
+    ("ParallelInterleaveDatasetV2", lambda: D.range(3).interleave(cycle, 2, 1, 2), IN_TURN),
+    (
+        "ParallelInterleaveDatasetV3",
+        lambda: like(
+            "ParallelInterleaveDatasetV3", D.range(3).interleave(cycle, 2), [(2, tf.int64)]
+        ),
+        IN_TURN,
+    ),
+    (
+        "ParallelInterleaveDatasetV4",
+        lambda: like(
+            "ParallelInterleaveDatasetV4", D.range(3).interleave(cycle, 2), [(2, tf.int64)] * 3
+        ),
+        IN_TURN,
+    ),
+    (
+        "ScanDataset",
+        lambda: D.range(3).apply(E.scan(np.int64(0), lambda s, x: (s + x, s))),
+        [0, 0, 1],
+    ),
+    (
+        "GroupByWindowDataset",
+        lambda: D.range(4).apply(E.group_by_window(lambda x: x % 2, lambda k, d: d, 2)),
+        [0, 2, 1, 3],
+    ),
+    ("GeneratorDataset", lambda: D.from_generator(lambda: iter([3]), tf.int64, []), [3]),
+]
+
+
+@pytest.mark.parametrize(("op_type", "make", "expected"), OPS, ids=[row[0] for row in OPS])
+def test_each_op(op_type, make, expected):
+    with tf.Graph().as_default(), tf.Session() as session:
+        dataset = make()
+        assert dataset._variant_tensor.op.type == op_type
+        if expected is None:
+            return
+        following = dataset.make_initializable_iterator()
+        element = following.get_next()
+        session.run(following.initializer)
+        found = []
+        while len(found) <= len(expected):
+            try:
+                value = session.run(element)
+            except tf.errors.OutOfRangeError:
+                break
+            found.append(value if isinstance(value, tuple) else np.asarray(value).tolist())
+        assert found == expected
+
+
+def test_what_is_computed_of_whole_datasets():
+    with tf.Graph().as_default(), tf.Session() as session:
+        total = D.range(4).reduce(np.int64(1), lambda s, x: s + x)
+        single = E.get_single_element(D.range(4).batch(4))
+        count = E.cardinality(D.range(4))
+        assert [t.op.type for t in (total, single, count)] == [
+            "ReduceDataset",
+            "DatasetToSingleElement",
+            "DatasetCardinality",
+        ]
+        assert session.run([total, count]) == [7, 4]
+        assert session.run(single).tolist() == [0, 1, 2, 3]
+
+
+def test_sparse_batches():
+    # DenseToSparseBatchDataset
+    rows = dataset_sources.of_iterator(lambda: iter([(np.ones(2),), (np.ones(3),)]))
+    ((places, values_found, shape),) = elements(dataset_transforms.sparse_batched(rows, 2, [-1]))
+    assert places == [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2]]
+    assert values_found == [1.0] * 5
+    assert shape == [2, 3]
+    with pytest.raises(InvalidArgumentError, match="row_shape is 2 in dimension 0"):
+        elements(dataset_transforms.sparse_batched(rows, 2, [2]))
+
+
+def test_ops_of_files(tmp_path):
+    (tmp_path / "lines").write_bytes(b"ab\ncd\n")
+    path = str(tmp_path / "lines")
+    parquet.write_table(TABLE, tmp_path / "t.parquet")
+    with pa.ipc.new_file(str(tmp_path / "t.arrow"), TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    with tf.Graph().as_default(), tf.Session() as session:
+        text = D.from_tensors("x")._structure
+        sizes = [long(each) for each in (0, 3, 0, 0)]
+        op = tf.get_default_graph().create_op(
+            "FixedLengthRecordDataset", [tf.constant(path), *sizes]
+        )
+        made = {
+            "TextLineDataset": (tf.data.TextLineDataset(path), [b"ab", b"cd"]),
+            "FixedLengthRecordDataset": (D(op.outputs[0], text), [b"ab\n", b"cd\n"]),
+            "FixedLengthRecordDatasetV2": (
+                tf.data.FixedLengthRecordDataset(path, 3),
+                [b"ab\n", b"cd\n"],
+            ),
+        }
+        write = E.TFRecordWriter(str(tmp_path / "r")).write(tf.data.TextLineDataset(path))
+        assert write.type == "DatasetToTFRecord"
+        session.run(write)
+        made["TFRecordDataset"] = tf.data.TFRecordDataset(str(tmp_path / "r")), [b"ab", b"cd"]
+        for op_type, (dataset, expected) in made.items():
+            assert dataset._variant_tensor.op.type == op_type
+            assert session.run(E.get_single_element(dataset.batch(5))).tolist() == expected
+        for op_type, dataset in (
+            ("SparkflowParquetDataset", D.from_parquet(str(tmp_path / "t.parquet"), ["n"])),
+            ("SparkflowArrowDataset", D.from_arrow(str(tmp_path / "t.arrow"), ["n"])),
+        ):
+            assert dataset._variant_tensor.op.type == op_type
+            found = session.run(E.get_single_element(dataset.batch(5)))
+            assert found["n"].tolist() == [1, 2, 3]

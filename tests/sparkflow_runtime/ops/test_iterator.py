@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import sparkflow as tf
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import (
     CancelledError,
@@ -100,3 +101,54 @@ def test_a_cancelled_step_takes_no_batch(g):
         g.IteratorGetNext(handle, **EXPECTED)
     g.step = FakeStep()
     assert g.IteratorGetNext(handle, **EXPECTED)[1].value.tolist() == [0, 1]
+
+
+def test_kinds_of_iterators():
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        dataset = tf.data.Dataset.range(3)
+        shot = dataset.make_one_shot_iterator()
+        anonymous = graph.create_op(
+            "AnonymousIterator", [], {"output_types": [tf.int64], "output_shapes": [()]}
+        )
+        begun = graph.create_op("MakeIterator", [dataset._variant_tensor, anonymous.outputs[0]])
+        with tf.control_dependencies([begun]):
+            first = graph.create_op(
+                "IteratorGetNextSync",
+                [anonymous.outputs[0]],
+                {"output_types": [tf.int64], "output_shapes": [()]},
+            )
+        ended = graph.create_op(
+            "DeleteIterator", [shot._iterator_resource, dataset._variant_tensor]
+        )
+        text = shot.string_handle()
+        found = graph.create_op("IteratorFromStringHandle", [text])
+        same = tf.data.Iterator(found.outputs[0], None, dataset._structure).get_next()
+        other = tf.data.Iterator.from_string_handle(text, tf.int64)
+        assert [op.type for op in (shot._iterator_resource.op, text.op)] == [
+            "OneShotIterator",
+            "IteratorToStringHandle",
+        ]
+        assert other._iterator_resource.op.type == "IteratorFromStringHandleV2"
+        assert session.run(first.outputs[0]) == 0
+        assert session.run(same) == 0
+        assert session.run(other.get_next()) == 1
+        session.run(ended)
+        assert session.run(same) == 0  # a one-shot iterator that was ended begins again
+
+
+def test_optionals():
+    experimental = tf.data.experimental
+    with tf.Graph().as_default(), tf.Session() as session:
+        iterator = tf.data.Dataset.range(1).make_one_shot_iterator()
+        following = experimental.get_next_as_optional(iterator)
+        nothing = experimental.Optional.none_from_structure(following)
+        some = experimental.Optional.from_value(tf.constant(3))
+        types = [each._variant_tensor.op.type for each in (following, nothing, some)]
+        assert types == ["IteratorGetNextAsOptional", "OptionalNone", "OptionalFromValue"]
+        has = following.has_value()
+        assert has.op.type == "OptionalHasValue"
+        assert some.get_value().op.type == "OptionalGetValue"
+        assert [session.run(has) for _ in range(2)] == [True, False]
+        assert session.run(some.get_value()) == 3
+        with pytest.raises(InvalidArgumentError, match="does not have a value"):
+            session.run(nothing.get_value())
