@@ -30,7 +30,7 @@ def add_metrics(estimator: Estimator, metric_fn: Callable[..., Any]) -> Estimato
         raise ValueError(f"metric_fn ({metric_fn}) has following not expected args: {unknown}")
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
-        spec = estimator.model_fn(features, labels, mode, config)
+        spec: EstimatorSpec = estimator.model_fn(features, labels, mode, config)
         if mode != ModeKeys.EVAL:
             return spec
         offered = {
@@ -40,6 +40,7 @@ def add_metrics(estimator: Estimator, metric_fn: Callable[..., Any]) -> Estimato
             "config": config,
         }
         given = {name: value for name, value in offered.items() if name in names}
-        return spec._replace(eval_metric_ops={**spec.eval_metric_ops, **metric_fn(**given)})
+        more = {**spec.eval_metric_ops, **metric_fn(**given)}
+        return EstimatorSpec(**{**spec._asdict(), "eval_metric_ops": more})
 
     return Estimator(model_fn, estimator.model_dir, estimator.config)
