@@ -24,7 +24,9 @@ TESTED_IN = {  # by module of ops
     "dataset_files": "test_dataset.py",
     "dataset_functions": "test_dataset.py",
     "debugging": "test_debugging.py",
+    "fractional_pool": "test_fractional_pool.py",
     "frames": "test_frames.py",
+    "image_sampling": "test_image_sampling.py",
     "io_files": "test_io_files.py",
     "iterator": "test_iterator.py",
     "iterator_handles": "test_iterator.py",
@@ -39,6 +41,7 @@ TESTED_IN = {  # by module of ops
     "scatter_nd": "test_scatter_nd.py",
     "session_handle": "test_session_handle.py",
     "sparse_map": "test_sparse_map.py",
+    "staging": "../../sparkflow/queues/test_staging.py",
     "state": "test_state.py",
     "stateless_random": "test_random.py",
     "step": "test_step.py",
@@ -89,6 +92,8 @@ WITHOUT_GRADIENT_CHECK = {
         for op in registry.all_ops()
         if op.op_type.startswith(("FakeQuant", "QuantizeAnd"))
     },
+    "FractionalAvgPool": "its windows are drawn anew, see test_fractional_pool.py",
+    "FractionalMaxPool": "its windows are drawn anew, see test_fractional_pool.py",
     "RandomGamma": "test_random.py: the same numbers cannot be drawn for other parameters",
     "PreventGradient": "its gradient is an error",
     "Print": "test_debugging.py: it writes whenever it runs",
