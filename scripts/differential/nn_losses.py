@@ -21,6 +21,11 @@ labels = tf.constant([[1], [2], [6], [0]], tf.int64)
 WITH_RESPECT_TO = ("x", "y", "w", "i", "s", "b", "m", "v", "t", "t1", "t2")
 SECOND_ORDER = True
 EXPRESSIONS = """
+tf.nn.softmax(x, axis=0)
+tf.nn.softmax(x, axis=5)
+tf.nn.softmax(x, axis=-3)
+tf.nn.log_softmax(x, dim=0)
+tf.nn.log_softmax(x, axis=3)
 tf.losses.absolute_difference(y, x)
 tf.losses.absolute_difference(y, x, weights=w)
 tf.losses.absolute_difference(y, x, weights=2.3)

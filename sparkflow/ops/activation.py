@@ -9,9 +9,11 @@ import numpy as np
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise, reduction
+from sparkflow.ops.axis_order import exchanged_with_last
 from sparkflow.ops.random import random_uniform
 from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import float32
+from sparkflow_runtime.errors import InvalidArgumentError
 
 
 def relu(features: Any, name: str | None = None) -> Tensor:
@@ -57,27 +59,43 @@ def softsign(features: Any, name: str | None = None) -> Tensor:
 
 
 def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
-    """exp(x) divided by its sum along `axis` (None: the last)."""
+    """exp(x) divided by its sum along `axis` (None: the last).
+
+    Args:
+        logits: float16, bfloat16, float32 or float64 of rank 1 or more.
+        axis: The dimension of the classes.
+        name: Name of the node.
+        dim: The old name of `axis`.
+
+    Returns:
+        The shape and dtype of `logits`.
+
+    Raises:
+        InvalidArgumentError: The tensor has no such dimension.
+    """
     return _along_last("Softmax", logits, either("axis", axis, "dim", dim), name)
 
 
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
-    """X minus the logarithm of the sum of exp(x) along `axis` (None: the last)."""
+    """X minus the logarithm of the sum of exp(x) along `axis` (None: the last).
+
+    Arguments, result and errors as for `softmax`.
+    """
     return _along_last("LogSoftmax", logits, either("axis", axis, "dim", dim), name)
 
 
 def _along_last(op_type: str, logits: Any, axis: Any, name: str | None) -> Tensor:
     tensor = convert_to_tensor(logits, name="logits")
     rank = None if tensor._shape is None else len(tensor._shape)
-    if axis is None or axis == -1 or (rank is not None and axis % rank == rank - 1):
+    if rank is not None and axis is not None and not -rank <= axis < rank:
+        raise InvalidArgumentError(
+            message=f"`axis` must be in the range [{-rank}, {rank}) where {rank} is the number of "
+            f"dimensions in the input. Received: axis={axis}"
+        )
+    if axis is None or axis == -1 or axis + 1 == rank:
         result: Tensor = apply_op(op_type, tensor, name=name)
         return result
-    if rank is None:
-        raise ValueError(
-            f"{op_type} along axis {axis} needs a tensor of known rank, got {tensor!r}"
-        )
-    order = list(range(rank))
-    order[axis], order[-1] = order[-1], order[axis]
+    order = exchanged_with_last(tensor, axis)
     with tensor.graph.name_scope(name or op_type) as scope:
         moved = apply_op(op_type, arrays.transpose(tensor, order))
         return arrays.transpose(moved, order, name=scope)
@@ -86,7 +104,14 @@ def _along_last(op_type: str, logits: Any, axis: Any, name: str | None) -> Tenso
 def bias_add(
     value: Any, bias: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
-    """Adds a vector to the channels: the last dimension, or the second for `NCHW`."""
+    """Adds a vector to the channels: the last dimension, or the second for `NCHW`.
+
+    Args:
+        value: [..., channels], or [batch, channels, ...] for `NCHW`; numbers.
+        bias: [channels] of the same dtype.
+        data_format: `NHWC` (when None) or `NCHW`.
+        name: Name of the node.
+    """
     attrs = {"data_format": data_format or "NHWC"}
     result: Tensor = apply_op("BiasAdd", value, bias, name=name or "BiasAdd", **attrs)
     return result
@@ -161,7 +186,17 @@ class TopKV2(NamedTuple):
 
 
 def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> TopKV2:
-    """The `k` largest elements along the last dimension, and their positions (int32)."""
+    """The `k` largest elements along the last dimension, and their positions.
+
+    Args:
+        input: [..., n] real numbers, n at least `k`.
+        k: A scalar int32.
+        sorted: Whether the largest comes first.
+        name: Name of the node.
+
+    Returns:
+        `values` [..., k] and `indices` [..., k] int32; of equal elements the first comes first.
+    """
     return TopKV2(*apply_op("TopKV2", input, k, sorted=sorted, name=name))
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, constants
-from sparkflow.ops.comparison import equal, where
+from sparkflow.ops import arrays
+from sparkflow.ops.axis_order import exchanged_with_last
 from sparkflow_runtime.dtypes import as_dtype, int32
 
 _ASCENDING, _DESCENDING = "ASCENDING", "DESCENDING"
@@ -54,20 +52,6 @@ def argsort(
         return _sorted(values, axis, direction)[1]
 
 
-def _exchanged(tensor: Tensor, axis: int) -> Any:
-    """The order of axes in which `axis` and the last one have changed places."""
-    if tensor.shape.ndims is not None:
-        order = np.arange(tensor.shape.ndims, dtype=np.int32)
-        order[[axis, -1]] = order[[-1, axis]]
-        return order
-    rank = arrays.rank(tensor)
-    axes = constants.range(rank)
-    last = rank - 1
-    moved = constants.fill([rank], axis if axis >= 0 else axis + rank)
-    swapped = where(equal(axes, last), moved, axes)
-    return where(equal(axes, moved), constants.fill([rank], last), swapped)
-
-
 def _sorted(values: Any, axis: Any, direction: str) -> tuple[Tensor, Tensor]:
     if direction not in (_ASCENDING, _DESCENDING):
         raise ValueError(f"Unknown direction: {direction}. Choose {_ASCENDING} or {_DESCENDING}")
@@ -79,7 +63,7 @@ def _sorted(values: Any, axis: Any, direction: str) -> tuple[Tensor, Tensor]:
     rank = tensor.shape.ndims
     move = None
     if position not in (-1, (rank or 0) - 1):
-        move = _exchanged(tensor, position)
+        move = exchanged_with_last(tensor, position)
         tensor = arrays.transpose(tensor, move)
     found = list(_largest(tensor, direction == _ASCENDING))
     if move is not None:
