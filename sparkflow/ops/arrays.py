@@ -97,7 +97,11 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
 def squeeze(
     input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
 ) -> Tensor:
-    """Drops dimensions of size 1: those in `axis`, or all."""
+    """Drops dimensions of size 1: those in `axis`, or all.
+
+    Raises:
+        ValueError: One of the dimensions has another size.
+    """
     axis = either("axis", axis, "squeeze_dims", squeeze_dims)
     dims = [] if axis is None else [int(i) for i in np.atleast_1d(np.asarray(axis))]
     result: Tensor = apply_op("Squeeze", input, squeeze_dims=dims, name=name)
@@ -285,7 +289,22 @@ def gather(
     axis: Any = None,
     batch_dims: int = 0,
 ) -> Tensor:
-    """The slices of `params` at `indices` along `axis` (None: the first dimension)."""
+    """The slices of `params` at `indices` along `axis` (None: the first dimension).
+
+    Args:
+        params: Any tensor of rank `axis` + 1 or more.
+        indices: int32 or int64 of any shape, each at least 0 and below the size of `axis`.
+        validate_indices: Accepted and not used, as in TensorFlow: indices are always checked.
+        name: Name of the node.
+        axis: A scalar.
+        batch_dims: How many leading dimensions `params` and `indices` share.
+
+    Returns:
+        `params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]`.
+
+    Raises:
+        InvalidArgumentError: When it runs: an index is out of range.
+    """
     attrs = {"batch_dims": batch_dims} if batch_dims else {}
     where = batch_dims if axis is None else axis
     result: Tensor = apply_op("GatherV2", params, indices, where, name=name, **attrs)

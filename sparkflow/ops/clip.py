@@ -35,7 +35,14 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
-    """`t` scaled down so that its euclidean norm over `axes` is at most `clip_norm`."""
+    """`t` scaled down so that its euclidean norm over `axes` is at most `clip_norm`.
+
+    Args:
+        t: A tensor, or `IndexedSlices`, which stay sparse.
+        clip_norm: A scalar above 0.
+        axes: The dimensions of the norm; all when None.
+        name: Name of the scope.
+    """
     if isinstance(t, IndexedSlices):
         clipped = clip_by_norm(t.values, clip_norm, axes, name)
         return IndexedSlices(clipped, t.indices, t.dense_shape)

@@ -18,7 +18,15 @@ _LEAST_EPSILON = 1.001e-5
 def l2_normalize(
     x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None
 ) -> Tensor:
-    """`x` divided by its euclidean norm along `axis`, at least √`epsilon`."""
+    """`x` divided by its euclidean norm along `axis`, at least √`epsilon`.
+
+    Args:
+        x: Floating-point numbers.
+        axis: A dimension or several; all when None.
+        epsilon: The least square of the norm, so that zeros stay zeros.
+        name: Name of the scope.
+        dim: The old name of `axis`.
+    """
     axis = either("axis", axis, "dim", dim)
     graph = graph_of((x,))
     with graph.as_default(), graph.name_scope(name or "l2_normalize") as scope:
@@ -36,7 +44,20 @@ def moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The mean and the variance of `x` over `axes`; float16 is computed in float32."""
+    """The mean and the variance of `x` over `axes`; float16 is computed in float32.
+
+    Args:
+        x: Numbers, such as images [batch, height, width, channels].
+        axes: The dimensions to take them over, such as [0, 1, 2].
+        shift: Accepted and not used, as in TensorFlow.
+        name: Name of the scope.
+        keep_dims: The old name of `keepdims`.
+        keepdims: Whether the dimensions stay, with size 1.
+
+    Returns:
+        Two tensors of the shape of `x` without `axes`. The variance divides by the number of
+        elements, not by one less.
+    """
     keep = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
     graph = graph_of((x, axes))
     with graph.as_default(), graph.name_scope(name or "moments"):
@@ -186,7 +207,17 @@ def batch_normalization(
     variance_epsilon: float,
     name: str | None = None,
 ) -> Tensor:
-    """(x - mean) / √(variance + epsilon) * scale + offset; `scale` and `offset` may be None."""
+    """(x - mean) / √(variance + epsilon) * scale + offset (Ioffe, Szegedy 2015).
+
+    Args:
+        x: Numbers of any shape.
+        mean: Of a shape that broadcasts to that of `x`, such as [channels].
+        variance: The same.
+        offset: The same, or None: nothing is added.
+        scale: The same, or None: 1.
+        variance_epsilon: A small number against division by 0.
+        name: Name of the scope.
+    """
     graph = graph_of((x, mean, variance, scale, offset))
     with graph.as_default(), graph.name_scope(name or "batchnorm"):
         inverse = elementwise.rsqrt(convert_to_tensor(variance) + variance_epsilon)

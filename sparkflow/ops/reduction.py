@@ -60,7 +60,22 @@ def reduce_sum(
     reduction_indices: Any = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """The sum over `axis` (None: over everything); `keepdims` leaves sizes of 1."""
+    """The sum over `axis` (None: over everything).
+
+    Args:
+        input_tensor: Numbers of any shape.
+        axis: A dimension or several; negative ones count from the last.
+        keepdims: Whether the dimensions stay, with size 1.
+        name: Name of the node.
+        reduction_indices: The old name of `axis`.
+        keep_dims: The old name of `keepdims`.
+
+    Returns:
+        The shape of `input_tensor` without those dimensions, of its dtype. Over no element: 0.
+
+    Raises:
+        ValueError: There is no such dimension, or both an old and a new name are given.
+    """
     return _reduce("Sum", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
 
 
@@ -72,7 +87,10 @@ def reduce_mean(
     reduction_indices: Any = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """The mean over `axis` (None: over everything); of integers an integer."""
+    """The mean over `axis` (None: over everything); of integers an integer.
+
+    Arguments, result and errors as for `reduce_sum`; over no element the mean is NaN.
+    """
     return _reduce("Mean", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
 
 
@@ -235,7 +253,18 @@ def argmax(
     dimension: Any = None,
     output_type: Any = int64,
 ) -> Tensor:
-    """The position of the largest element along `axis` (None: the first dimension)."""
+    """The position of the largest element along `axis` (None: the first dimension).
+
+    Args:
+        input: Real numbers of rank 1 or more; of equal elements the first counts.
+        axis: A scalar; negative ones count from the last.
+        name: Name of the node.
+        dimension: The old name of `axis`.
+        output_type: int64 or int32.
+
+    Returns:
+        The shape of `input` without `axis`.
+    """
     return _position(
         "ArgMax", input, either("axis", axis, "dimension", dimension), name, output_type
     )
