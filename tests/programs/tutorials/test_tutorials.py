@@ -1,0 +1,56 @@
+"""Programs as TensorFlow 1's tutorials write them, each run as a script of its own.
+
+What they print is kept in `tests/golden/programs`. Where TensorFlow's 2.21 `compat.v1` still runs
+the program, it prints the same; only random numbers drawn by seed differ, so programs print no
+more of those than what training makes of them.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+GOLDEN = HERE.parents[1] / "golden" / "programs"
+PROGRAMS = sorted(p.stem for p in HERE.glob("*.py") if p.name != Path(__file__).name)
+DEADLINE_S = 120
+NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d*(?:e[-+]?\d+)?")
+
+
+def printed_by(program: str, folder: Path) -> str:
+    """What a program prints that runs in an empty folder."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / f"{program}.py")],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def text_and_numbers(printed: str) -> tuple[list[str], list[float]]:
+    """The lines without their fractions, however those are padded, and the fractions."""
+    lines = [" ".join(NUMBER.sub("#", line).split()) for line in printed.splitlines()]
+    return lines, [float(number) for number in NUMBER.findall(printed)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_prints_what_it_printed_with_tensorflow(program, tmp_path):
+    lines, numbers = text_and_numbers(printed_by(program, tmp_path))
+    wanted, fractions = text_and_numbers((GOLDEN / f"{program}.txt").read_text())
+    assert lines == wanted
+    assert numbers == pytest.approx(fractions, rel=2e-3, abs=2e-3)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_differ_from_tensorflow_s_in_one_line(program):
+    text = (HERE / f"{program}.py").read_text()
+    assert text.count("import sparkflow as tf") == 1
+    assert text.count("sparkflow") == 1
