@@ -17,6 +17,7 @@ CASES = [case for module in op_cases.load_cases(HERE) for case in getattr(module
 TESTED_IN = {  # by module of ops
     "py_func": "test_py_func.py",
     "accumulator": "test_accumulator.py",
+    "barrier": "../../sparkflow/queues/test_barrier.py",
     "candidate_sampling": "test_candidate_sampling.py",
     "conditional_accumulator": "test_conditional_accumulator.py",
     "control_flow": "test_control_flow.py",
