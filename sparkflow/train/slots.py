@@ -91,15 +91,19 @@ def create_slot(
             name=op_name,
             validate_shape=primary.shape.is_fully_defined(),
         )
-    _keep_slice_info(primary, slot, op_name)
+    _keep_slice_info(primary, slot)
     return slot
 
 
-def _keep_slice_info(primary: Any, slot: Any, op_name: str) -> None:
-    """The slot of a part of a partitioned variable is saved as a part of the whole slot."""
+def _keep_slice_info(primary: Any, slot: Any) -> None:
+    """The slot of a part of a partitioned variable is saved as a part of the whole slot.
+
+    Its name below the part, such as `Ftrl_1`, tells several slots of one optimizer apart.
+    """
     info = getattr(primary, "_save_slice_info", None)
     if info is None:
         return
+    own = slot.op.name.removeprefix(f"{primary.op.name}/")
     slot._set_save_slice_info(
-        type(info)(f"{info.full_name}/{op_name}", info.full_shape, info.var_offset, info.var_shape)
+        type(info)(f"{info.full_name}/{own}", info.full_shape, info.var_offset, info.var_shape)
     )

@@ -221,3 +221,14 @@ def test_optimizers_by_name_function_or_object(tmp_path):
         model.train(batches(NUMBER), steps=1)
     with pytest.raises(ValueError, match="Unsupported optimizer name: Best"):
         REGRESSORS["linear"](optimizer="Best", model_dir=str(tmp_path)).train(batches(NUMBER))
+
+
+def test_variables_in_parts_and_their_slots_are_saved_whole(tmp_path):
+    model = tf.estimator.LinearRegressor(
+        COLUMNS, partitioner=tf.fixed_size_partitioner(2), model_dir=str(tmp_path)
+    )
+    model.train(batches(NUMBER), steps=2)
+    weights = "linear/linear_model/x/weights"
+    assert {weights, f"{weights}/Ftrl", f"{weights}/Ftrl_1"} <= set(model.get_variable_names())
+    assert model.get_variable_value(weights).shape == (2, 1)
+    assert model.train(batches(NUMBER), steps=1).get_variable_value("global_step") == 3
