@@ -1,6 +1,5 @@
 """The programs of the documents, each task a process of its own."""
 
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,19 +10,11 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.testing.programs import free_ports
 
 HERE = Path(__file__).parent
-PROGRAMS = {p.name for p in HERE.glob("*.py")} - {"conftest.py", "test_programs.py"}
+PROGRAMS = {p.name for p in HERE.glob("*.py") if p.stem[:5] not in ("test_", "conft")}
 DEADLINE_S = 120
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 @contextmanager
