@@ -8,7 +8,7 @@ from typing import Any
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import convert
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op, get_default_graph
+from sparkflow.graph.scopes import apply_op, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.queues.components import type_list
@@ -111,7 +111,7 @@ class QueueBase:
         Raises:
             ValueError: The components do not fit the queue.
         """
-        graph = self._queue_ref.graph
+        graph = graph_of((self._queue_ref,))
         with graph.as_default(), graph.name_scope(name or f"{self._name}_enqueue") as scope:
             tensors = self._components(vals)
             # The kernel refuses another number of components.
@@ -130,7 +130,7 @@ class QueueBase:
         Raises:
             ValueError: The components do not fit the queue, or differ in their number of rows.
         """
-        graph = self._queue_ref.graph
+        graph = graph_of((self._queue_ref,))
         with graph.as_default(), graph.name_scope(name or f"{self._name}_EnqueueMany") as scope:
             tensors = self._components(vals)
             rows: Any = tensors[0].shape.with_rank_at_least(1)[0]
@@ -157,7 +157,7 @@ class QueueBase:
             if self._names:
                 raise ValueError("You must enqueue a dictionary in a Queue with names")
             values = list(vals) if isinstance(vals, list | tuple) else [vals]
-        graph = self._queue_ref.graph
+        graph = graph_of((self._queue_ref,))
         return [
             convert(graph, value, dtype, f"component_{index}")
             for index, (value, dtype) in enumerate(zip(values, self._dtypes, strict=False))
@@ -203,7 +203,7 @@ class QueueBase:
         return self._element(tensors)
 
     def _take(self, op_type: str, inputs: tuple[Any, ...], name: str) -> list[Tensor]:
-        graph = self._queue_ref.graph
+        graph = graph_of((self._queue_ref,))
         attrs = {"component_types": self._dtypes}
         tensors: list[Tensor] = graph.apply(op_type, (self._queue_ref, *inputs), attrs, name)
         return tensors
@@ -223,7 +223,7 @@ class QueueBase:
                 otherwise they are served first.
             name: Name of the operation.
         """
-        result: Operation = self._queue_ref.graph.apply(
+        result: Operation = graph_of((self._queue_ref,)).apply(
             "QueueCloseV2",
             (self._queue_ref,),
             {"cancel_pending_enqueues": cancel_pending_enqueues},
@@ -233,14 +233,14 @@ class QueueBase:
 
     def is_closed(self, name: str | None = None) -> Tensor:
         """Whether the queue is closed: a bool."""
-        result: Tensor = self._queue_ref.graph.apply(
+        result: Tensor = graph_of((self._queue_ref,)).apply(
             "QueueIsClosedV2", (self._queue_ref,), {}, name or f"{self._name}_Is_Closed"
         )
         return result
 
     def size(self, name: str | None = None) -> Tensor:
         """How many elements the queue holds: an int32."""
-        result: Tensor = self._queue_ref.graph.apply(
+        result: Tensor = graph_of((self._queue_ref,)).apply(
             "QueueSizeV2", (self._queue_ref,), {}, name or f"{self._name}_Size"
         )
         return result
