@@ -43,7 +43,8 @@ def test_training_with_attention(mechanism):
     decoder = seq2seq.BasicDecoder(cell, helper, state, tf.layers.Dense(WORDS, use_bias=False))
     outputs, last, lengths = seq2seq.dynamic_decode(decoder, impute_finished=True)
     assert outputs.rnn_output.shape.as_list() == [BATCH, None, WORDS]
-    loss = seq2seq.sequence_loss(outputs.rnn_output, np.ones((BATCH, 4), int), np.ones((BATCH, 4), "f"))
+    targets, ones = np.ones((BATCH, 4), int), np.ones((BATCH, 4), "f")
+    loss = seq2seq.sequence_loss(outputs.rnn_output, targets, ones)
     assert None not in tf.gradients(loss, tf.trainable_variables())
     logits, ids, weights, sizes = run(
         outputs.rnn_output, outputs.sample_id, last.alignment_history.stack(), lengths
