@@ -1,4 +1,4 @@
-"""Small functions from the margins of `tf.*`: old scopes, libraries, the clock, mapped functions."""
+"""Small functions from the margins of `tf.*`: old scopes, libraries, the clock, mapping."""
 
 from __future__ import annotations
 
