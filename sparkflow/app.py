@@ -23,7 +23,7 @@ def run(main: Callable[..., Any] | None = None, argv: Sequence[str] | None = Non
         SystemExit: With what `main` returned.
     """
     function = main or sys.modules["__main__"].main
-    _app.run(main=function, argv=argv, flags_parser=_known_flags)  # type: ignore[arg-type]
+    _app.run(main=function, argv=argv, flags_parser=_known_flags)  # type: ignore[arg-type]  # absl ties the types of main and parser
     raise SystemExit  # absl has left already
 
 

@@ -242,5 +242,5 @@ def _gather(read: NodeDef) -> list[NodeDef]:
     node = NodeDef(name=read.name, op="GatherV2", input=inputs, device=read.device)
     node.attr["Tparams"].CopyFrom(read.attr["dtype"])
     node.attr["Tindices"].CopyFrom(read.attr["Tindices"])
-    node.attr["Taxis"].type = _INT32  # type: ignore[assignment]
+    node.attr["Taxis"].type = _INT32  # type: ignore[assignment]  # the enum's numbers are ints
     return [axis, node]

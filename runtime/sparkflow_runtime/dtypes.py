@@ -225,7 +225,7 @@ def _limits(dtype: DType) -> Any:
     kind = np.dtype(dtype.as_numpy_dtype)
     if dtype.is_quantized:
         kind = kind[0]
-    return np.iinfo(kind) if kind.kind in "iu" else ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
+    return np.iinfo(kind) if kind.kind in "iu" else ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]  # ml_dtypes has no types here
 
 
 def as_dtype(type_value: Any) -> DType:

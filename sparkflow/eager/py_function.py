@@ -144,6 +144,6 @@ def function(
     def called(*args: Any, **keywords: Any) -> Any:
         return func(*args, **keywords)
 
-    called.python_function = func  # type: ignore[attr-defined]
-    called.input_signature = input_signature  # type: ignore[attr-defined]
+    called.python_function = func  # type: ignore[attr-defined]  # attributes of a function object
+    called.input_signature = input_signature  # type: ignore[attr-defined]  # attributes of a function object
     return called

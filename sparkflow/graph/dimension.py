@@ -94,10 +94,10 @@ class Dimension:
 
     def __eq__(self, other: object) -> bool:
         # None ("unknown") is falsy; TensorFlow 1 answers so too.
-        return self._compare(other, lambda a, b: a == b)  # type: ignore[no-any-return]
+        return self._compare(other, lambda a, b: a == b)  # type: ignore[no-any-return]  # a comparison gives bool or None
 
     def __ne__(self, other: object) -> bool:
-        return self._compare(other, lambda a, b: a != b)  # type: ignore[no-any-return]
+        return self._compare(other, lambda a, b: a != b)  # type: ignore[no-any-return]  # a comparison gives bool or None
 
     def __lt__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a < b)

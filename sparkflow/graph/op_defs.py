@@ -65,6 +65,6 @@ def _arg(arg: Arg) -> OpDef.ArgDef:
 def _allow(attr: OpDef.AttrDef, values: list[object]) -> None:
     for value in values:
         if isinstance(value, DType):
-            attr.allowed_values.list.type.append(value.number)  # type: ignore[arg-type]
+            attr.allowed_values.list.type.append(value.number)  # type: ignore[arg-type]  # the enum's numbers are ints
         else:
             attr.allowed_values.list.s.append(str(value).encode())

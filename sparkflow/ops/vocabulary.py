@@ -120,7 +120,7 @@ class IdTableWithHashBuckets(LookupInterface):
         found = None if self._table is None else self._table.lookup(keys)
         if not self._buckets:
             assert found is not None
-            return found  # type: ignore[no-any-return]
+            return found  # type: ignore[no-any-return]  # a tensor
         texts = keys if self._key_dtype is string else apply_op("AsString", keys)
         if self._spec.hasher == "fasthash":
             buckets = apply_op("StringToHashBucketFast", texts, num_buckets=self._buckets)
@@ -129,7 +129,7 @@ class IdTableWithHashBuckets(LookupInterface):
                 "StringToHashBucketStrong", texts, num_buckets=self._buckets, key=self._spec.key
             )
         if found is None:
-            return buckets  # type: ignore[no-any-return]
+            return buckets  # type: ignore[no-any-return]  # a tensor
         behind = apply_op("AddV2", buckets, self._table.size())
         missing = apply_op("Equal", found, self._table.default_value)
         number: Tensor = apply_op("Select", missing, behind, found)

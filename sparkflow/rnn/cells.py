@@ -79,7 +79,7 @@ class BasicRNNCell(RNNCell):
         self._bias = self.add_weight(BIAS, [self._num_units], initializer=Zeros())
         self.built = True
 
-    def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]  # a cell takes its state too
         """One step."""
         joined = linalg.matmul(arrays.concat([inputs, state], 1), self._kernel)
         output = self._activation(bias_add(joined, self._bias))
@@ -147,7 +147,7 @@ class GRUCell(RNNCell):
         )
         self.built = True
 
-    def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]  # a cell takes its state too
         """One step."""
         gates = linalg.matmul(arrays.concat([inputs, state], 1), self._gate_kernel)
         reset, update = arrays.split(sigmoid(bias_add(gates, self._gate_bias)), 2, 1)
@@ -208,7 +208,7 @@ class BasicLSTMCell(RNNCell):
         self._bias = self.add_weight(BIAS, [4 * units], initializer=Zeros())
         self.built = True
 
-    def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Any]:  # type: ignore[override]
+    def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Any]:  # type: ignore[override]  # a cell takes its state too
         """One step."""
         c, h = state if self._state_is_tuple else arrays.split(state, 2, 1)
         gates = bias_add(linalg.matmul(arrays.concat([inputs, h], 1), self._kernel), self._bias)
@@ -320,7 +320,7 @@ class LSTMCell(RNNCell):
             )
         self.built = True
 
-    def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Any]:  # type: ignore[override]
+    def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Any]:  # type: ignore[override]  # a cell takes its state too
         """One step."""
         if self._state_is_tuple:
             c, h = state

@@ -86,7 +86,7 @@ def _lengths(given: Any) -> Tensor | None:
         raise ValueError(
             f"sequence_length must be a vector of length batch_size, but saw shape: {lengths.shape}"
         )
-    return identity(lengths, name="sequence_length")  # type: ignore[no-any-return]
+    return identity(lengths, name="sequence_length")  # type: ignore[no-any-return]  # a tensor
 
 
 def _swapped(tensor: Tensor) -> Tensor:

@@ -79,7 +79,7 @@ class MultiRNNCell(RNNCell):
                 return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
             return super().zero_state(batch_size, dtype)
 
-    def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
+    def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]  # a cell takes its state too
         """One step of every cell.
 
         Raises:
@@ -350,7 +350,7 @@ class InputProjectionWrapper(_Wrapper):
         super().__init__(cell)
         self._projection = Dense(num_proj, activation, name="projection", _reuse=reuse)
 
-    def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
+    def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]  # a cell takes its state too
         """The projection and one step."""
         found: tuple[Any, Any] = self._cell(self._projection(inputs), state)
         return found
@@ -378,7 +378,7 @@ class OutputProjectionWrapper(_Wrapper):
         """The size of the projection."""
         return self._size
 
-    def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
+    def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]  # a cell takes its state too
         """One step and the projection."""
         output, new_state = self._cell(inputs, state)
         return self._projection(output), new_state
@@ -412,7 +412,7 @@ class EmbeddingWrapper(_Wrapper):
         self._shape = [embedding_classes, embedding_size]
         self._initializer = initializer
 
-    def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
+    def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]  # a cell takes its state too
         """The rows of the ids and one step."""
         initializer = self._initializer or RandomUniform(-(3**0.5), 3**0.5)
         table = get_variable("embedding", self._shape, initializer=initializer)

@@ -428,7 +428,7 @@ def _is_eager(value: Any) -> bool:
 
 def _eager_values(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return type(value)((key, _eager_values(each)) for key, each in value.items())  # type: ignore[call-arg]
+        return type(value)((key, _eager_values(each)) for key, each in value.items())  # type: ignore[call-arg]  # any class of dictionaries
     if isinstance(value, list | tuple):
         parts = [_eager_values(each) for each in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)

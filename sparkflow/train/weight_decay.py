@@ -125,7 +125,7 @@ def extend_with_decoupled_weight_decay(base_optimizer: type[Optimizer]) -> type[
         base_optimizer: The class of an optimizer.
     """
 
-    class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):  # type: ignore[valid-type, misc]
+    class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):  # type: ignore[valid-type, misc]  # the base is an argument
         """`base_optimizer` with decoupled weight decay."""
 
         def __init__(self, weight_decay: Any, *args: Any, **kwargs: Any) -> None:

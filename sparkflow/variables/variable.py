@@ -206,7 +206,7 @@ class Variable(Operators, metaclass=_Creating):
             self._caching_device = caching_device
             if graph.is_eager:
                 self._eager_name = f"{scope[:-1]}:0"
-                graph.owners[id(self._variable)] = self  # type: ignore[attr-defined]
+                graph.owners[id(self._variable)] = self  # type: ignore[attr-defined]  # only eager contexts have owners
 
     # ------------------------------------------------------------------ what it is
 

@@ -140,7 +140,7 @@ def _append(
                 message=f"Slice {saved.part} of tensor {saved.name!r} has shape "
                 f"{shapes.text(selected)}, the value to save has {shapes.text(shape)}"
             )
-        whole = BundleEntryProto(dtype=saved.dtype.number)  # type: ignore[arg-type]
+        whole = BundleEntryProto(dtype=saved.dtype.number)  # type: ignore[arg-type]  # the enum's numbers are ints
         whole.shape.SetInParent()
         for size in saved.full_shape:
             whole.shape.dim.add().size = size
@@ -153,7 +153,7 @@ def _append(
     data.write(content)
     size_bytes = len(content)
     entry = entries[key] = BundleEntryProto(
-        dtype=saved.dtype.number,  # type: ignore[arg-type]
+        dtype=saved.dtype.number,  # type: ignore[arg-type]  # the enum's numbers are ints
         offset=offset,
         size=size_bytes,
         crc32c=masked(crc),

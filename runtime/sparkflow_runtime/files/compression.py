@@ -51,7 +51,7 @@ class _Expanding(io.RawIOBase):
         return True
 
     def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer)  # type: ignore[arg-type]
+        view = memoryview(buffer)  # type: ignore[arg-type]  # a buffer
         data = self._next(len(view))
         view[: len(data)] = data
         return len(data)
@@ -95,7 +95,7 @@ class _Compressing(io.RawIOBase):
         return True
 
     def write(self, data: object) -> int:
-        chunk = bytes(data)  # type: ignore[call-overload]
+        chunk = bytes(data)  # type: ignore[call-overload]  # a buffer
         self._stream.write(self._engine.compress(chunk))
         return len(chunk)
 
@@ -142,5 +142,5 @@ def compressing(stream: BinaryIO, kind: str, level: int = -1) -> BinaryIO:
     if not check_kind(kind):
         return stream
     if kind == "GZIP":
-        return _Gzip(stream, 6 if level < 0 else level)  # type: ignore[return-value]
-    return _Compressing(stream, level)  # type: ignore[return-value]
+        return _Gzip(stream, 6 if level < 0 else level)  # type: ignore[return-value]  # as much of BinaryIO as is asked for
+    return _Compressing(stream, level)  # type: ignore[return-value]  # as much of BinaryIO as is asked for

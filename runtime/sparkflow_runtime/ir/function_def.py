@@ -118,7 +118,7 @@ def import_function(proto: FunctionDef) -> Function:
         add(Node(node.name, node.op, tuple(inputs), tuple(control), node.device, node.attrs))
     for index, arg in enumerate(proto.signature.output_arg):
         result = NodeDef(name=_free(body, arg.name), op=RETVAL)
-        result.attr["T"].type = arg.type + 100 if arg.is_ref else arg.type  # type: ignore[assignment]
+        result.attr["T"].type = arg.type + 100 if arg.is_ref else arg.type  # type: ignore[assignment]  # the enum's numbers are ints
         result.attr["index"].i = index
         node = import_node(result)
         source = _endpoint(name, endpoints, proto.ret[arg.name])
@@ -135,7 +135,7 @@ def _arg_node(proto: FunctionDef, arg: OpDef.ArgDef, index: int) -> NodeDef:
         raise InvalidArgumentError(
             message=f"Argument {arg.name!r} of function {proto.signature.name!r} has no fixed type"
         )
-    written.attr["T"].type = arg.type + 100 if arg.is_ref else arg.type  # type: ignore[assignment]
+    written.attr["T"].type = arg.type + 100 if arg.is_ref else arg.type  # type: ignore[assignment]  # the enum's numbers are ints
     written.attr["index"].i = index
     if index in proto.arg_attr and STATIC_SHAPE_ATTR in proto.arg_attr[index].attr:
         shapes = proto.arg_attr[index].attr[STATIC_SHAPE_ATTR].list.shape

@@ -119,7 +119,7 @@ class Qr(Op):
         shape = g.shape(a)
         if is_complex(a):
             raise NotImplementedError("The gradient of Qr is not defined for complex matrices")
-        tall = shape is None or None in shape[-2:] or shape[-2] > shape[-1]  # type: ignore[operator]
+        tall = shape is None or None in shape[-2:] or shape[-2] > shape[-1]  # type: ignore[operator]  # None is tested before
         if op.get_attr("full_matrices") and tall:
             raise NotImplementedError(
                 "QrGrad is not defined when full_matrices is true and there are more rows than "
