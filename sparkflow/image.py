@@ -6,6 +6,8 @@ from sparkflow.ops.image.boxes import (
     non_max_suppression_padded,
 )
 from sparkflow.ops.image.codec import (
+    adjust_jpeg_quality,
+    decode_and_crop_jpeg,
     decode_bmp,
     decode_gif,
     decode_image,
@@ -15,6 +17,7 @@ from sparkflow.ops.image.codec import (
     encode_png,
     extract_jpeg_shape,
     is_jpeg,
+    random_jpeg_quality,
 )
 from sparkflow.ops.image.color import (
     adjust_brightness,
@@ -64,7 +67,15 @@ from sparkflow.ops.image.measures import (
     psnr,
     sobel_edges,
     ssim,
+    ssim_multiscale,
     total_variation,
+)
+from sparkflow.ops.image.sampling import (
+    combined_non_max_suppression,
+    draw_bounding_boxes,
+    extract_glimpse,
+    non_max_suppression_with_scores,
+    sample_distorted_bounding_box,
 )
 from sparkflow.ops.morphology import extract_image_patches, extract_patches
 from sparkflow.ops.random import random_crop
@@ -77,18 +88,23 @@ __all__ = [
     "adjust_contrast",
     "adjust_gamma",
     "adjust_hue",
+    "adjust_jpeg_quality",
     "adjust_saturation",
     "central_crop",
+    "combined_non_max_suppression",
     "convert_image_dtype",
     "crop_and_resize",
     "crop_to_bounding_box",
+    "decode_and_crop_jpeg",
     "decode_bmp",
     "decode_gif",
     "decode_image",
     "decode_jpeg",
     "decode_png",
+    "draw_bounding_boxes",
     "encode_jpeg",
     "encode_png",
+    "extract_glimpse",
     "extract_image_patches",
     "extract_jpeg_shape",
     "extract_patches",
@@ -101,6 +117,7 @@ __all__ = [
     "non_max_suppression",
     "non_max_suppression_overlaps",
     "non_max_suppression_padded",
+    "non_max_suppression_with_scores",
     "pad_to_bounding_box",
     "per_image_standardization",
     "psnr",
@@ -110,6 +127,7 @@ __all__ = [
     "random_flip_left_right",
     "random_flip_up_down",
     "random_hue",
+    "random_jpeg_quality",
     "random_saturation",
     "resize",
     "resize_area",
@@ -125,8 +143,10 @@ __all__ = [
     "rgb_to_yiq",
     "rgb_to_yuv",
     "rot90",
+    "sample_distorted_bounding_box",
     "sobel_edges",
     "ssim",
+    "ssim_multiscale",
     "total_variation",
     "transpose",
     "transpose_image",

@@ -79,6 +79,7 @@ from sparkflow.ops.elementwise import (
 from sparkflow.ops.embedding import (
     embedding_lookup,
 )
+from sparkflow.ops.fractional_pooling import fractional_avg_pool, fractional_max_pool
 from sparkflow.ops.morphology import (
     dilation2d,
     erosion2d,
@@ -178,6 +179,8 @@ __all__ = [
     "embedding_lookup_sparse",
     "erosion2d",
     "fixed_unigram_candidate_sampler",
+    "fractional_avg_pool",
+    "fractional_max_pool",
     "fused_batch_norm",
     "in_top_k",
     "l2_loss",

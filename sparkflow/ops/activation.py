@@ -141,7 +141,9 @@ def dropout(
     """
     if isinstance(keep_prob, int | float):
         if not 0 < keep_prob <= 1:
-            raise ValueError(f"keep_prob must be in (0, 1], got {keep_prob}")
+            raise ValueError(
+                f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {keep_prob}"
+            )
         keep_prob = 1.0 - keep_prob
     elif keep_prob is not None:
         keep_prob = 1.0 - keep_prob

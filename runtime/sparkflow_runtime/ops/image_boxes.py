@@ -233,7 +233,7 @@ class CropAndResizeGradBoxes(Op):
         return result
 
 
-def _overlaps(box: HostArray, boxes: HostArray) -> HostArray:
+def box_overlaps(box: HostArray, boxes: HostArray) -> HostArray:
     """Intersection over union of one box with others."""
     low = np.minimum(boxes[:, :2], boxes[:, 2:])
     high = np.maximum(boxes[:, :2], boxes[:, 2:])
@@ -279,7 +279,7 @@ def _chosen_boxes(
         scalar(limit, "max_output_size"),
         bound,
         least,
-        lambda candidate, chosen: _overlaps(wide[candidate], wide[chosen]),
+        lambda candidate, chosen: box_overlaps(wide[candidate], wide[chosen]),
     )
 
 

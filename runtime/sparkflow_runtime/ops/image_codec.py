@@ -121,6 +121,30 @@ class DecodeJpeg(_Decode):
 
 
 @register
+class DecodeAndCropJpeg(DecodeJpeg):
+    """A part of the pixels of a JPEG image: rows and columns from [y, x, height, width]."""
+
+    inputs = "contents: string, crop_window: int32"
+
+    def compute(  # type: ignore[override]  # one input more
+        self, xp: Any, contents: Array, crop_window: Array, *, channels: int, ratio: int
+    ) -> Array:
+        """[height, width, channels].
+
+        Raises:
+            InvalidArgumentError: The window is not inside the image.
+        """
+        pixels = super().compute(xp, contents, channels=channels, ratio=ratio)
+        y, x, height, width = (int(n) for n in crop_window)
+        rows, columns = pixels.shape[:2]
+        if min(y, x) < 0 or min(height, width) < 1 or y + height > rows or x + width > columns:
+            raise InvalidArgumentError(
+                message=f"Invalid crop window {[y, x, height, width]} for {rows} x {columns} pixels"
+            )
+        return pixels[y : y + height, x : x + width]
+
+
+@register
 class DecodeBmp(_Decode):
     """The pixels of a BMP image."""
 

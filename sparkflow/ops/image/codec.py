@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.image.color import convert_image_dtype
@@ -43,6 +45,65 @@ def decode_jpeg(
         name=name,
     )
     return result
+
+
+def decode_and_crop_jpeg(
+    contents: Any,
+    crop_window: Any,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1,
+    dct_method: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """The pixels of a JPEG file in the window [y, x, height, width]."""
+    result: Tensor = apply_op(
+        "DecodeAndCropJpeg",
+        contents,
+        crop_window,
+        channels=channels,
+        ratio=ratio,
+        fancy_upscaling=fancy_upscaling,
+        try_recover_truncated=try_recover_truncated,
+        acceptable_fraction=acceptable_fraction,
+        dct_method=dct_method,
+        name=name,
+    )
+    return result
+
+
+def adjust_jpeg_quality(image: Any, jpeg_quality: int, name: str | None = None) -> Tensor:
+    """The image as it looks after a JPEG file of this quality, in its own dtype.
+
+    Raises:
+        ValueError: The quality is not in [0, 100].
+    """
+    graph = graph_of((image,))
+    with graph.as_default(), graph.name_scope(name or "adjust_jpeg_quality"):
+        given = convert_to_tensor(image, name="image")
+        pixels = convert_image_dtype(given, uint8)
+        channels = pixels.shape.as_list()[-1] or 0
+        decoded = decode_jpeg(encode_jpeg(pixels, quality=jpeg_quality), channels)
+        return convert_image_dtype(decoded, given.dtype.base)
+
+
+def random_jpeg_quality(
+    image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None
+) -> Tensor:
+    """As `adjust_jpeg_quality`, with a quality drawn when the graph is built.
+
+    Raises:
+        ValueError: The bounds are not in [0, 100], or the upper one is not the larger.
+    """
+    for bound in (min_jpeg_quality, max_jpeg_quality):
+        if not 0 <= bound <= 100:
+            raise ValueError(f"jpeg encoding range must be between 0 and 100, got {bound}")
+    if min_jpeg_quality >= max_jpeg_quality:
+        raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`.")
+    drawn = np.random.RandomState(seed).randint(min_jpeg_quality, max_jpeg_quality)
+    return adjust_jpeg_quality(image, int(drawn))
 
 
 def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow.graph.scopes import convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, convolution, elementwise, reduction
+from sparkflow.ops import activation, arrays, convolution, elementwise, pooling, reduction
 from sparkflow.ops.image.color import convert_image_dtype
 from sparkflow_runtime.dtypes import float32
 
@@ -109,28 +110,104 @@ def ssim(
         first = convert_to_tensor(img1, name="img1")
         peak = _peak(max_val, first)
         x, y = (convert_image_dtype(each, float32) for each in (first, img2))
-        channels = x.shape[-1].value
-        if channels is None:
-            raise ValueError(f"The number of channels must be known, got {x.shape}")
-        places = np.arange(filter_size, dtype=np.float64) - (filter_size - 1) / 2
-        bell = np.exp(-(places**2) / (2 * filter_sigma**2))
-        window = np.outer(bell, bell) / bell.sum() ** 2
-        kernel = np.tile(window[:, :, None, None], (1, 1, channels, 1)).astype(np.float32)
-
-        def blurred(values: Tensor) -> Tensor:
-            shape = arrays.shape(values)
-            flat = arrays.reshape(values, arrays.concat([[-1], shape[-3:]], 0))
-            flat.set_shape([None, *values.shape.as_list()[-3:]])
-            means = convolution.depthwise_conv2d_native(flat, kernel, [1, 1, 1, 1], "VALID")
-            return arrays.reshape(means, arrays.concat([shape[:-3], arrays.shape(means)[1:]], 0))
-
-        c1, c2 = (k1 * peak) ** 2, (k2 * peak) ** 2
-        mean_x, mean_y = blurred(x), blurred(y)
-        product = mean_x * mean_y * 2.0
-        squares = elementwise.square(mean_x) + elementwise.square(mean_y)
-        luminance = (product + c1) / (squares + c1)
-        crossed = blurred(x * y) * 2.0
-        summed = blurred(elementwise.square(x) + elementwise.square(y))
-        structure = (crossed - product + c2) / (summed - squares + c2)
-        values = reduction.reduce_mean(luminance * structure, [-3, -2])
+        values, _ = _similarity(x, y, peak, filter_size, filter_sigma, k1, k2)
         return reduction.reduce_mean(values, [-1])
+
+
+_MSSSIM_WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
+
+
+def ssim_multiscale(
+    img1: Any,
+    img2: Any,
+    max_val: Any,
+    power_factors: Sequence[float] = _MSSSIM_WEIGHTS,
+    filter_size: int = 11,
+    filter_sigma: float = 1.5,
+    k1: float = 0.01,
+    k2: float = 0.03,
+) -> Tensor:
+    """The structural similarity over several scales (Wang et al. 2003), each half of the last.
+
+    Args:
+        img1: [..., height, width, channels].
+        img2: The same.
+        max_val: The span of the values.
+        power_factors: The weight of each scale, the finest first.
+        filter_size: Of the window, in pixels.
+        filter_sigma: The width of the window's bell, in pixels.
+        k1: Steadies the ratio of means.
+        k2: Steadies the ratio of variances.
+
+    Returns:
+        [...] in [0, 1].
+    """
+    graph = graph_of((img1, img2))
+    with graph.as_default(), graph.name_scope("MS-SSIM"):
+        first = convert_to_tensor(img1, name="img1")
+        peak = _peak(max_val, first)
+        x, y = (convert_image_dtype(each, float32) for each in (first, img2))
+        parts = []
+        for scale, power in enumerate(power_factors):
+            if scale:
+                x, y = _halved(x), _halved(y)
+            whole, structure = _similarity(x, y, peak, filter_size, filter_sigma, k1, k2)
+            part = whole if scale == len(power_factors) - 1 else structure
+            parts.append(elementwise.pow(activation.relu(part), power))
+        product = parts[0]
+        for part in parts[1:]:
+            product = product * part
+        return reduction.reduce_mean(product, [-1])
+
+
+def _halved(images: Tensor) -> Tensor:
+    """Images of half the size: means of 2 x 2 pixels, an odd border repeated."""
+    shape = arrays.shape(images)
+    flat = arrays.reshape(images, arrays.concat([[-1], shape[-3:]], 0))
+    odd = shape[-3:-1] % 2
+    zero = odd * 0
+    paddings = arrays.stack(
+        [[0, 0], arrays.stack([zero[0], odd[0]]), arrays.stack([zero[1], odd[1]]), [0, 0]]
+    )
+    padded = arrays.pad(flat, paddings, mode="SYMMETRIC")
+    padded.set_shape([None, None, None, images.shape.as_list()[-1]])
+    half = pooling.avg_pool(padded, [1, 2, 2, 1], [1, 2, 2, 1], "VALID")
+    sizes = arrays.concat([shape[:-3], arrays.shape(half)[1:]], 0)
+    result = arrays.reshape(half, sizes)
+    known = images.shape.as_list()
+    halves = [None if size is None else -(-size // 2) for size in known[-3:-1]]
+    result.set_shape([*known[:-3], *halves, known[-1]])
+    return result
+
+
+def _similarity(
+    x: Tensor, y: Tensor, peak: Tensor, size: int, sigma: float, k1: float, k2: float
+) -> tuple[Tensor, Tensor]:
+    """[..., channels]: the structural similarity, and its part of contrast and structure."""
+    channels = x.shape[-1].value
+    if channels is None:
+        raise ValueError(f"The number of channels must be known, got {x.shape}")
+    places = np.arange(size, dtype=np.float64) - (size - 1) / 2
+    bell = np.exp(-(places**2) / (2 * sigma**2))
+    window = np.outer(bell, bell) / bell.sum() ** 2
+    kernel = np.tile(window[:, :, None, None], (1, 1, channels, 1)).astype(np.float32)
+
+    def blurred(values: Tensor) -> Tensor:
+        shape = arrays.shape(values)
+        flat = arrays.reshape(values, arrays.concat([[-1], shape[-3:]], 0))
+        flat.set_shape([None, *values.shape.as_list()[-3:]])
+        means = convolution.depthwise_conv2d_native(flat, kernel, [1, 1, 1, 1], "VALID")
+        return arrays.reshape(means, arrays.concat([shape[:-3], arrays.shape(means)[1:]], 0))
+
+    c1, c2 = (k1 * peak) ** 2, (k2 * peak) ** 2
+    mean_x, mean_y = blurred(x), blurred(y)
+    product = mean_x * mean_y * 2.0
+    squares = elementwise.square(mean_x) + elementwise.square(mean_y)
+    luminance = (product + c1) / (squares + c1)
+    crossed = blurred(x * y) * 2.0
+    summed = blurred(elementwise.square(x) + elementwise.square(y))
+    structure = (crossed - product + c2) / (summed - squares + c2)
+    return (
+        reduction.reduce_mean(luminance * structure, [-3, -2]),
+        reduction.reduce_mean(structure, [-3, -2]),
+    )

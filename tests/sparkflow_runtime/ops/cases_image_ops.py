@@ -90,6 +90,12 @@ CASES = [
         expected=lambda _: PIXELS.astype(np.uint16) * 257,
         dtypes=[None],
     ),  # fmt: skip
+    OpCase(
+        "DecodeAndCropJpeg",
+        [contents("JPEG"), np.array([1, 0, 3, 2], np.int32)],
+        expected=lambda data, _: jpeg_pixels(data)[1:4, :2],
+        dynamic_shape=True,
+    ),
     OpCase("DecodeJpeg", [contents("JPEG")], expected=jpeg_pixels, dynamic_shape=True),
     OpCase("DecodeBmp", [contents("BMP")], expected=lambda _: PIXELS, dynamic_shape=True),
     OpCase(
