@@ -13,7 +13,7 @@ def test_broadcast_agrees_with_numpy(a: tuple[int, ...], b: tuple[int, ...]) -> 
     try:
         expected = np.broadcast_shapes(a, b)
     except ValueError:
-        with pytest.raises(InvalidArgumentError, match="Dimensions must be equal or 1"):
+        with pytest.raises(InvalidArgumentError, match="Dimensions must be equal, but are"):
             shapes.broadcast(a, b)
     else:
         assert shapes.broadcast(a, b) == expected

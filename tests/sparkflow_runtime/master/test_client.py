@@ -178,7 +178,7 @@ FAILURES: list[tuple[list[str], dict[str, Any], list[str], type[OpError], list[s
         {"x:0": np.ones(2, np.float32)},
         [],
         InvalidArgumentError,
-        ["model.py:9", "'bad' (AddV2)", "(2,) (3,)"],
+        ["model.py:9", "'bad' (AddV2)", "[2] vs. [3]"],
     ),
 ]
 
