@@ -88,6 +88,7 @@ def test_a_parameter_server_that_died_is_restored_from_the_checkpoint(cluster, k
     workers[0].wait_for("Saving checkpoint")
     last = step_of(workers[0])
     ps.kill()
+    workers[1].wait_for("An error was raised while running the session|^lost: ")
     cluster.start("ps")
     restored = workers[0].wait_for(r"Restoring parameters from .*model\.ckpt-(\d+)")
     assert int(restored[1]) > 0

@@ -53,7 +53,7 @@ classifier = tf.estimator.Estimator(
     model_dir=tempfile.mkdtemp(),
     params={"feature_columns": columns, "hidden_units": [8, 8], "n_classes": 2},
 )
-classifier.train(input_fn=lambda: train_input_fn(), steps=150)
+classifier.train(input_fn=lambda: train_input_fn(), steps=100)
 result = classifier.evaluate(input_fn=eval_input_fn)
 print(sorted(result), result["accuracy"] > 0.9, result["global_step"])
 predictions = list(classifier.predict(input_fn=eval_input_fn))
