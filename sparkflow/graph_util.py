@@ -6,8 +6,8 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 
+from sparkflow import logging
 from sparkflow.graph.importing import import_graph_def
 from sparkflow_runtime.ir.graph_def import export_attr
 from sparkflow_runtime.ops import registry

@@ -19,7 +19,7 @@ from sparkflow.variables.variable_scope import VariableScope, get_variable, vari
 from sparkflow_runtime.dtypes import as_dtype
 
 Activation = Callable[[Tensor], Tensor]
-_NAMES = "__layer_names__"
+_NAMES = ("__layer_names__",)  # of no interest to those who list or save collections
 """The collection in which a graph counts the names given to layers."""
 
 

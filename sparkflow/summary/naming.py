@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from absl import logging
-
+from sparkflow import logging
 from sparkflow.graph.scopes import name_scope
 
 _ILLEGAL = re.compile(r"[^-/\w\.]")

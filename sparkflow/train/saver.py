@@ -8,8 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from absl import logging
-
+from sparkflow import logging
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_collection, get_default_graph
 from sparkflow.session.session import BaseSession

@@ -251,3 +251,11 @@ def test_layers_refuse_wrong_arguments():
             tf.layers.conv2d(tf.ones([4, 4, 1]), 2, 3)
         with pytest.raises(TypeError, match="non-floating point dtype"):
             tf.layers.dense(tf.ones([2, 2], tf.int32), 2)
+
+
+def test_layers_leave_no_collections_that_programs_would_save():
+    with tf.Graph().as_default() as graph:
+        tf.layers.dense(tf.ones([1, 2]), 2)
+        keys = graph.get_all_collection_keys()
+        assert {"variables", "trainable_variables"} <= set(keys)
+        assert not [key for key in keys if key.startswith("_")]
