@@ -114,7 +114,11 @@ class DType:
 
     @property
     def min(self) -> Any:
-        """The smallest finite value (numeric types)."""
+        """The smallest finite value (numeric types).
+
+        Raises:
+            TypeError: The type is no numeric one.
+        """
         return False if self.is_bool else _limits(self).min
 
     @property
@@ -222,6 +226,8 @@ _BY_PYTHON: dict[type[Any], DType] = {
 
 
 def _limits(dtype: DType) -> Any:
+    if dtype.base not in NUMERIC and not dtype.is_quantized:
+        raise TypeError(f"Cannot find minimum or maximum value of {dtype.name}.")
     kind = np.dtype(dtype.as_numpy_dtype)
     if dtype.is_quantized:
         kind = kind[0]

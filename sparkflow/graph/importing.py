@@ -54,16 +54,18 @@ def import_graph_def(
     """
     if not isinstance(graph_def, graph_pb2.GraphDef):
         raise TypeError(f"graph_def must be a GraphDef proto, got {type(graph_def).__name__}.")
-    if input_map is not None and not all(isinstance(key, str) for key in dict(input_map)):
+    if input_map is not None and not (
+        isinstance(input_map, Mapping) and all(isinstance(key, str) for key in input_map)
+    ):
         raise TypeError(
-            "Argument `input_map` must be a dictionary mapping strings to Tensor objects, got "
+            "input_map must be a dictionary mapping strings to Tensor objects, got "
             f"{input_map!r}"
         )
     if return_elements is not None:
         return_elements = tuple(return_elements)
         if not all(isinstance(each, str) for each in return_elements):
             raise TypeError(
-                f"Argument `return_elements` must be a list of strings, got {return_elements!r}"
+                f"return_elements must be a list of strings, got {return_elements!r}"
             )
     graph = get_default_graph()
     try:

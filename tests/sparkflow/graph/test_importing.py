@@ -124,8 +124,8 @@ def test_recorded_shapes_are_used_and_forgotten(message):
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"input_map": {1: 2}}, TypeError, "`input_map` must be a dictionary"),
-        ({"return_elements": [7]}, TypeError, "`return_elements` must be a list of strings"),
+        ({"input_map": {1: 2}}, TypeError, "input_map must be a dictionary"),
+        ({"return_elements": [7]}, TypeError, "return_elements must be a list of strings"),
     ],
 )
 def test_wrong_arguments(message, arguments, error, text):
