@@ -54,19 +54,17 @@ def import_graph_def(
     """
     if not isinstance(graph_def, graph_pb2.GraphDef):
         raise TypeError(f"graph_def must be a GraphDef proto, got {type(graph_def).__name__}.")
-    if input_map is not None and not (
-        isinstance(input_map, Mapping) and all(isinstance(key, str) for key in input_map)
+    given: object = input_map  # may be anything, whatever its annotation says
+    if given is not None and not (
+        isinstance(given, Mapping) and all(isinstance(key, str) for key in given)
     ):
         raise TypeError(
-            "input_map must be a dictionary mapping strings to Tensor objects, got "
-            f"{input_map!r}"
+            f"input_map must be a dictionary mapping strings to Tensor objects, got {input_map!r}"
         )
     if return_elements is not None:
         return_elements = tuple(return_elements)
         if not all(isinstance(each, str) for each in return_elements):
-            raise TypeError(
-                f"return_elements must be a list of strings, got {return_elements!r}"
-            )
+            raise TypeError(f"return_elements must be a list of strings, got {return_elements!r}")
     graph = get_default_graph()
     try:
         source = import_graph(graph_def)

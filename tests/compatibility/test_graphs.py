@@ -542,7 +542,7 @@ class ConstantTest(tf.test.TestCase):
                 tf.identity(p).eval(feed_dict={p: np.zeros((1, 2))})
             q = tf.placeholder(tf.int32, shape=None, name="q")
             with self.assertRaisesOpError(
-                "must feed a value for placeholder tensor 'q' with dtype int32"  # noqa: E501
+                "must feed a value for placeholder tensor 'q' with dtype int32"
             ):
                 tf.identity(q).eval()
             d = tf.placeholder_with_default([1, 2], [None])
