@@ -11,7 +11,7 @@ from sparkflow.initializers import Constant, Zeros
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops import arrays, clip, linalg
 from sparkflow.ops.activation import bias_add
-from sparkflow.ops.elementwise import sigmoid, tanh
+from sparkflow.ops.elementwise import add, multiply, sigmoid, tanh
 from sparkflow.rnn.cell import LSTMStateTuple, RNNCell
 from sparkflow.variables.partitioners import fixed_size_partitioner
 
@@ -213,9 +213,10 @@ class BasicLSTMCell(RNNCell):
         c, h = state if self._state_is_tuple else arrays.split(state, 2, 1)
         gates = bias_add(linalg.matmul(arrays.concat([inputs, h], 1), self._kernel), self._bias)
         i, j, f, o = arrays.split(gates, 4, 1)
-        kept = c * sigmoid(f + self._forget_bias)
-        new_c = kept + sigmoid(i) * self._activation(j)
-        new_h = self._activation(new_c) * sigmoid(o)
+        # Functions, not operators: frozen graphs are asked for their nodes' names, `Mul_2` say.
+        kept = multiply(c, sigmoid(add(f, self._forget_bias)))
+        new_c = add(kept, multiply(sigmoid(i), self._activation(j)))
+        new_h = multiply(self._activation(new_c), sigmoid(o))
         if self._state_is_tuple:
             return new_h, LSTMStateTuple(new_c, new_h)
         return new_h, arrays.concat([new_c, new_h], 1)
