@@ -144,3 +144,11 @@ def test_a_state_is_saved_and_found_again():
         first, state = session.run([outputs[-1], last])
         np.testing.assert_array_equal(session.run(saver.kept), state)
         assert not np.allclose(session.run(outputs[-1]), first)
+
+
+def test_a_basic_lstm_s_nodes_have_the_names_that_frozen_graphs_are_asked_for():
+    with tf.Graph().as_default() as graph:
+        cell = tf.nn.rnn_cell.BasicLSTMCell(2)
+        outputs, state = tf.nn.static_rnn(cell, [tf.ones([1, 2])], dtype=tf.float32)
+        assert outputs[0] is graph.get_tensor_by_name("rnn/basic_lstm_cell/Mul_2:0")
+        assert state.c is graph.get_tensor_by_name("rnn/basic_lstm_cell/Add_1:0")
