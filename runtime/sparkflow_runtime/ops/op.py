@@ -87,6 +87,7 @@ class Op:
         inputs, outputs: Argument lists, see `signature`.
         attrs: Attributes by name, in TensorFlow's order.
         stateful: Runs whenever fetched: never folded, merged or moved across steps.
+        only_reads: Takes references or handles and changes nothing behind them.
         takes_step: The bound kernel's first argument is the running `StepContext`.
         widens_bfloat16: Whether `bind_kernel` computes in float32 what is bfloat16; where not,
             the kernel itself must take arrays of it.
@@ -100,6 +101,7 @@ class Op:
     outputs: ClassVar[str] = ""
     attrs: ClassVar[Mapping[str, Attr]] = {}
     stateful: ClassVar[bool] = False
+    only_reads: ClassVar[bool] = False
     takes_step: ClassVar[bool] = False
     widens_bfloat16: ClassVar[bool] = True
     kernels: ClassVar[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": None}

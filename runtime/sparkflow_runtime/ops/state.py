@@ -161,6 +161,7 @@ class IsVariableInitialized(Op):
     outputs = "is_initialized: bool"
     attrs = {"dtype": type_attr(dtypes.ALL)}
     stateful = True
+    only_reads = True
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
 
@@ -185,6 +186,7 @@ class InitializedValue(Op):
     outputs = "value: T"
     attrs = {"T": type_attr(dtypes.ALL)}
     stateful = True
+    only_reads = True
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
 
@@ -213,7 +215,6 @@ class Assign(Op):
         "validate_shape": bool_attr(True),
         "use_locking": bool_attr(True),
     }
-    stateful = True
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
 

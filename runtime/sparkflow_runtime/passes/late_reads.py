@@ -30,6 +30,8 @@ def late_reads(graph: Graph) -> Graph:
             if not node.control_inputs and owner[node.inputs[0]] == node.inputs[0]:
                 snapshots.setdefault(node.inputs[0], []).append(node)
             continue
+        if registry.lookup(node.op).only_reads:
+            continue
         expected = registry.lookup(node.op).signature.input_dtypes(node.attrs)
         for endpoint, dtype in zip(node.inputs, expected, strict=True):
             if dtype.is_ref and endpoint in owner:

@@ -2,6 +2,7 @@ from sparkflow_runtime.dtypes import float32
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.passes.late_reads import late_reads
+from sparkflow_runtime.passes.partition import mutates
 
 VARIABLE = Node(
     "v",
@@ -48,3 +49,11 @@ def test_a_read_that_waits_for_something_itself_stays():
 def test_a_graph_without_updates_is_left_alone():
     graph = Graph([VARIABLE, READ, reader("early")])
     assert late_reads(graph) is graph
+
+
+def test_looking_at_a_variable_is_no_update():
+    look = Node("look", "IsVariableInitialized", (Endpoint("v", 0),), attrs={"dtype": float32})
+    assert not mutates(look)
+    assert mutates(UPDATE)
+    graph = late_reads(Graph([VARIABLE, READ, look, reader("after", "look")]))
+    assert inputs(graph, "after") == ["read:0"]
