@@ -1,7 +1,5 @@
 """`tf.image`."""
 
-
-
 PREAMBLE = """
 r = np.random.RandomState(0)
 x = tf.constant(r.rand(2, 5, 4, 3), tf.float32)

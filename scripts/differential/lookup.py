@@ -1,7 +1,5 @@
 """Lookup tables. TF 2.21 has only part of tf.contrib.lookup; the rest is tested on our side."""
 
-# ruff: noqa: E501  (a case stands on one line)
-
 PREAMBLE = """
 import tempfile, os
 folder = tempfile.mkdtemp()

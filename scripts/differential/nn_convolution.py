@@ -1,7 +1,5 @@
 """Convolutions, poolings and other windows."""
 
-
-
 PREAMBLE = """
 r = np.random.RandomState(0)
 x = tf.constant(r.randn(2, 6, 5, 4), tf.float32)

@@ -1,7 +1,5 @@
 """`tf.losses`, moments, normalisation and what else of `tf.nn` needs no windows."""
 
-
-
 PREAMBLE = """
 r = np.random.RandomState(0)
 x = tf.constant(r.randn(4, 3), tf.float32)

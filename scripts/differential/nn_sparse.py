@@ -1,7 +1,5 @@
 """Connectionist temporal classification and embeddings of sparse ids."""
 
-
-
 PREAMBLE = """
 r = np.random.RandomState(0)
 x = tf.constant(r.randn(6, 3, 5), tf.float32)

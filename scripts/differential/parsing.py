@@ -1,7 +1,5 @@
 """Messages, tensors and lines of text as tensors. `parse_example` of TF 2 has another op type."""
 
-# ruff: noqa: E501  (a case stands on one line)
-
 PREAMBLE = """
 def feature(**lists):
     made = {}

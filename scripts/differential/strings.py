@@ -1,7 +1,5 @@
 """Strings. Not here: what gives a RaggedTensor, and unicode_script."""
 
-# ruff: noqa: E501  (a case stands on one line)
-
 PREAMBLE = """
 s = tf.constant([["ab", "c d", ""], ["Xy", "e\\u00e4", "f,g"]])
 v = tf.constant(["one two  three", "", "four"])

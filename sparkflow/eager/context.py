@@ -108,10 +108,10 @@ class EagerGraph(Graph):
         operation = Operation(
             self, str(next(self._numbers)), op_type, self._without_history(flat), complete
         )
-        operation.outputs = tuple(
+        operation.outputs = [
             EagerTensor(operation, index, dtype, value)
             for index, (dtype, value) in enumerate(zip(output_dtypes, values, strict=False))
-        )
+        ]
         if op_type == "VariableV2":
             operation.outputs[0]._shape = complete["shape"]
         tape = self.tapes.top()

@@ -47,9 +47,8 @@ def parse_saved_model(export_dir: str | os.PathLike[str]) -> SavedModel:
             return model
     except (DecodeError, text_format.ParseError) as error:
         raise OSError(f"Cannot parse file in {os.fsdecode(export_dir)}: {error}.") from error
-    raise OSError(
-        f"SavedModel file does not exist at: {os.fsdecode(export_dir)}/{{{text.name}|{binary.name}}}"
-    )
+    folder = os.fsdecode(export_dir)
+    raise OSError(f"SavedModel file does not exist at: {folder}/{{{text.name}|{binary.name}}}")
 
 
 def load(

@@ -64,7 +64,9 @@ def mutates(node: Node) -> bool:
     """Whether the node changes a variable or another resource when it runs."""
     op = registry.lookup(node.op)
     expected = op.signature.input_dtypes(node.attrs)
-    return op.stateful and not op.only_reads and any(d.is_ref or d is dtypes.resource for d in expected)
+    if not op.stateful or op.only_reads:
+        return False
+    return any(d.is_ref or d is dtypes.resource for d in expected)
 
 
 def schedule(graph: Graph, levels: Mapping[str, int]) -> list[Node]:

@@ -105,7 +105,7 @@ class _Prefetched(ElementIterator):
                 target=self._fill, name="sparkflow-prefetch", daemon=True
             )
             self._thread.start()
-        found: Element | Exception = wait_for(self._changed, self._take, step)
+        found: Any = wait_for(self._changed, self._take, step)
         if isinstance(found, Exception):
             raise found
         return found or None

@@ -403,7 +403,7 @@ def _compare(
         found.astype(wide),
         expected.astype(wide),
         rtol=case.rtol * scale,
-        atol=max(case.atol * scale, float(ml_dtypes.finfo(dtype.as_numpy_dtype).tiny)),
+        atol=max(case.atol * scale, _tiny(dtype)),
         err_msg=where,
     )
 
@@ -475,3 +475,9 @@ def _shape_text(value: Any) -> str:
 
 def _plain(value: Any) -> str:
     return value.name if isinstance(value, DType) else str(value)
+
+
+def _tiny(dtype: DType) -> float:
+    """The smallest normal number of a dtype."""
+    finfo: Any = ml_dtypes.finfo  # has no types
+    return float(finfo(dtype.as_numpy_dtype).tiny)

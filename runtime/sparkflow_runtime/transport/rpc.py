@@ -187,7 +187,8 @@ def when_ready(link: grpc.Channel, peer: str) -> Future[None]:
             )
             return
         call.add_done_callback(answered)
-        ready.add_done_callback(lambda _: call.cancel())
+        cancel: Any = call.cancel  # the stubs have no type for it
+        ready.add_done_callback(lambda _: cancel())
 
     def answered(call: Any) -> None:
         code = call.code()

@@ -50,7 +50,7 @@ def best(logits, lengths):
     width = max(map(len, kept))
     return (
         np.array(indices, np.int64).reshape(-1, 2),
-        np.array(sum(kept, []), np.int64),
+        np.array(list(itertools.chain(*kept)), np.int64),
         np.array([2, width], np.int64),
         np.array(scores),
     )
@@ -72,7 +72,7 @@ def likeliest(logits, lengths):
     indices = [(b, i) for b, row in enumerate(rows) for i in range(len(row))]
     return (
         np.array(indices, np.int64).reshape(-1, 2),
-        np.array(sum(map(list, rows), []), np.int64),
+        np.array(list(itertools.chain(*rows)), np.int64),
         np.array([2, max(map(len, rows))], np.int64),
         np.array(scores),
     )

@@ -73,7 +73,7 @@ CASES = [
         expected=lambda x, d: x,
         atol=1e-6,
         dtypes=[float32],
-    ),  # fmt: skip
+    ),
     OpCase(
         "DecodePng",
         [contents("PNG")],
@@ -81,7 +81,7 @@ CASES = [
         dynamic_shape=True,
         dtypes=[uint8],
         dtype_attr="dtype",
-    ),  # fmt: skip
+    ),
     OpCase(
         "DecodePng",
         [contents("PNG")],
@@ -89,7 +89,7 @@ CASES = [
         dynamic_shape=True,
         expected=lambda _: PIXELS.astype(np.uint16) * 257,
         dtypes=[None],
-    ),  # fmt: skip
+    ),
     OpCase(
         "DecodeAndCropJpeg",
         [contents("JPEG"), np.array([1, 0, 3, 2], np.int32)],
@@ -103,7 +103,7 @@ CASES = [
         [contents("GIF", PIXELS[:, :, 0])],
         dynamic_shape=True,
         expected=lambda _: PIXELS[None, :, :, :1].repeat(3, 3),
-    ),  # fmt: skip
+    ),
     OpCase("ExtractJpegShape", [contents("JPEG")], expected=np.array([5, 4, 3], np.int32)),
     OpCase("EncodePng", [PIXELS], dtypes=[uint8]),
     OpCase("EncodeJpeg", [PIXELS]),
@@ -113,7 +113,7 @@ CASES = [
         rtol=3e-6,
         atol=1e-6,
         expected=lambda x, *_: x[[1, 0]],
-    ),  # fmt: skip
+    ),
     OpCase(
         "CropAndResizeGradImage",
         [np.ones((2, 4, 3, 3), np.float32), BOXES, NUMBERS, np.array([2, 4, 3, 3], np.int32)],
@@ -129,14 +129,14 @@ CASES = [
         expected=np.array([1, 2], np.int32),
         dynamic_shape=True,
         dtypes=[float32],
-    ),  # fmt: skip
+    ),
     OpCase(
         "NonMaxSuppressionV4",
         [APART, SCORES, number(3, np.int32), HALF, number(-1)],
         {"pad_to_max_output_size": True},
         expected=(np.array([1, 2, 0], np.int32), np.array(2, np.int32)),
         dtypes=[float32],
-    ),  # fmt: skip
+    ),
     OpCase(
         "NonMaxSuppressionWithOverlaps",
         [
@@ -148,7 +148,7 @@ CASES = [
         ],
         expected=np.array([1, 0], np.int32),
         dynamic_shape=True,
-    ),  # fmt: skip
+    ),
 ]
 
 WRONG_SHAPES = [

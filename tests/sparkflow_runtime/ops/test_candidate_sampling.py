@@ -43,7 +43,7 @@ def test_unique_samples_differ():
         tf.nn.uniform_candidate_sampler, num_sampled=5, unique=True, range_max=6
     )
     assert len(set(samples.tolist())) == 5
-    assert (0 < true).all()
+    assert (true > 0).all()
     assert (true < 1).all()
 
 

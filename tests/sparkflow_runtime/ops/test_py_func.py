@@ -77,5 +77,5 @@ def test_a_function_lives_as_long_as_somebody_holds_it():
 
 def test_a_token_that_was_not_made_here_is_refused():
     run = registry.lookup("PyFunc").bind(Node("os.system", [dtypes.int32]), None)
-    with pytest.raises(errors.InvalidArgumentError, match="has no Python function 'os.system'"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"has no Python function 'os.system'"):
         run(np.array(b"true"))
