@@ -45,7 +45,7 @@ def cond(
     Raises:
         TypeError: `pred` is a Python bool, a function is not callable, or the results differ in
             structure.
-        ValueError: A function returns None, or the results differ in dtype.
+        ValueError: `pred` is no scalar, a function returns None, or the results differ in dtype.
     """
     true_fn = _either("true_fn", true_fn, "fn1", fn1)
     false_fn = _either("false_fn", false_fn, "fn2", fn2)
@@ -63,6 +63,11 @@ def cond(
         return chosen[0] if unpack else chosen
     with graph.as_default(), graph.name_scope(name or "cond"):
         condition = convert_to_tensor(pred, name="pred")
+        if condition.shape.ndims not in (None, 0):
+            raise ValueError(
+                f"Shape must be rank 0 but is rank {condition.shape.ndims} for the predicate of "
+                f"tf.cond: {condition!r}"
+            )
         branches = [
             _built(graph, "cond_true", "true_fn", true_fn, strict),
             _built(graph, "cond_false", "false_fn", false_fn, strict),
