@@ -22,8 +22,6 @@ from sparkflow.session.session import Session
 from sparkflow.train.saver import Saver
 from sparkflow.train.scaffold import Scaffold
 
-_ATTEMPTS = 10
-
 
 def export_model(
     export_dir_base: Any,
@@ -109,12 +107,9 @@ def signatures_of(receiver: Any, outputs: Mapping[str, ExportOutput]) -> dict[st
 def timestamped_directory(base: str) -> str:
     """A directory that does not exist, named by the time in seconds, later ones by later numbers.
 
-    Raises:
-        RuntimeError: Many exist.
+    Several within a second are numbered on; an older one that was deleted does not free its number.
     """
-    now = int(time.time())
-    for number in range(now, now + _ATTEMPTS):
-        path = os.path.join(base, str(number))
-        if not gfile.exists(path) and not gfile.exists(os.path.join(base, f"temp-{number}")):
-            return path
-    raise RuntimeError(f"Failed to obtain a unique export directory name in {base}")
+    names = gfile.listdir(base) if gfile.exists(base) else []
+    taken = [name.strip("/").removeprefix("temp-") for name in names]
+    latest = max((int(name) for name in taken if name.isdecimal()), default=0)
+    return os.path.join(base, str(max(int(time.time()), latest + 1)))
