@@ -6,6 +6,7 @@ Every step adds one to `steps_seen` beside the global step, so both say the same
 # ruff: noqa: UP031  (as programs of TensorFlow 1's time are written)
 
 import os
+import signal
 import time
 
 import sparkflow as tf
@@ -108,4 +109,6 @@ def main(_):
 
 
 if __name__ == "__main__":
+    # Shells start background jobs, and with them these tests, with the signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tf.app.run()
