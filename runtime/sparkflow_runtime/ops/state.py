@@ -215,6 +215,7 @@ class Assign(Op):
         "validate_shape": bool_attr(True),
         "use_locking": bool_attr(True),
     }
+    stateful = True
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
 
