@@ -43,7 +43,9 @@ def constant_array(value: Any, dtype: DType | None = None) -> Array:
         raise ValueError(
             f"Cannot make a tensor of {value!r}: the lists differ in length"
         ) from error
-    if array.dtype.kind in "OSU":
+    if array.dtype.kind in "SU":
+        array = np.asarray(value, np.object_)  # numpy's own texts lose zero bytes at their end
+    if array.dtype.kind == "O":
         return _strings(value, array, dtype)
     if dtype is None:
         return _preferred(array)

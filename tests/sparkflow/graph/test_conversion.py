@@ -115,3 +115,12 @@ def test_filling_up_repeats_the_last_element():
         filled(np.array([1, 2]), (1,))
     with pytest.raises(TypeError, match="Expected Tensor's shape"):
         tf.constant([1, 2], shape=[3], verify_shape=True)
+
+
+def test_zero_bytes_at_the_end_of_texts_stay():
+    with tf.Graph().as_default(), tf.Session() as session:
+        fed = tf.placeholder(tf.string, [None])
+        texts = [b"a\x00", b"\x00\x00", b""]
+        assert session.run(tf.constant(texts)).tolist() == texts
+        assert session.run(fed, {fed: texts}).tolist() == texts
+        assert session.run(tf.identity(tf.constant(b"x\x00"))) == b"x\x00"
