@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import tree
 
+from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
@@ -52,8 +53,6 @@ def with_batch(batch: Any, size: Any) -> tuple[Any, TensorShape]:
 
 def get_static(batch: Tensor) -> int | None:
     """The batch size where the graph tells it."""
-    from sparkflow.graph.constant_value import constant_value
-
     value = constant_value(batch)
     return None if value is None else int(value)
 

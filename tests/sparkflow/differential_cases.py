@@ -39,9 +39,11 @@ def answer(
             found = eval(expression, names)
             flat = list(_leaves(tf, found))
             gradients = _gradients(tf, flat, names, with_respect_to, second_order)
-            start = [tf.global_variables_initializer(), tf.local_variables_initializer()]
-            if hasattr(tf, "tables_initializer"):
-                start.append(tf.tables_initializer())
+            start = [
+                tf.global_variables_initializer(),
+                tf.local_variables_initializer(),
+                tf.tables_initializer(),
+            ]
             with tf.Session() as session:
                 when = "running"
                 session.run(start)
@@ -66,7 +68,7 @@ def kind(tf: Any, error: Exception) -> str:
 
 
 def _leaves(tf: Any, found: Any) -> Any:
-    if isinstance(found, tf.SparseTensor) if hasattr(tf, "SparseTensor") else False:
+    if isinstance(found, tf.SparseTensor):
         yield from (found.indices, found.values, found.dense_shape)
     elif isinstance(found, tf.IndexedSlices):
         yield from (found.indices, found.values)

@@ -14,6 +14,7 @@ import tree
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor
+from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control import with_dependencies
 from sparkflow.ops.control_flow.tensor_array import TensorArray
@@ -54,8 +55,8 @@ def _parts(leaf: Any) -> tuple[list[Tensor], Rebuild]:
         if leaf.dense_shape is not None:
             parts.append(leaf.dense_shape)
         return parts, lambda new: IndexedSlices(*new)
-    if hasattr(leaf, "dense_shape"):  # a SparseTensor
-        return [leaf.indices, leaf.values, leaf.dense_shape], lambda new: type(leaf)(*new)
+    if isinstance(leaf, SparseTensor):
+        return [leaf.indices, leaf.values, leaf.dense_shape], lambda new: SparseTensor(*new)
     if isinstance(leaf, Operation):
         return [with_dependencies([leaf], convert_to_tensor(True))], lambda new: new[0]
     return [convert_to_tensor(leaf)], lambda new: new[0]
