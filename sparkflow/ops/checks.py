@@ -255,6 +255,33 @@ def assert_greater_equal(
     )
 
 
+def _against_zero(
+    called: str,
+    sign: str,
+    x: Any,
+    data: Any,
+    summarize: int | None,
+    message: str | None,
+    name: str | None,
+) -> Operation:
+    """The check `x SIGN 0`, made as the check of `called`."""
+    graph = graph_of((x, *(data or ())))
+    with graph.as_default(), graph.name_scope(name or called):
+        tensor = convert_to_tensor(x, name="x")
+        if data is None:
+            data = [
+                f"Condition x {sign} 0 did not hold element-wise:",
+                f"x ({_called(tensor)}) = ",
+                tensor,
+            ]
+        if message is not None:
+            data = [message, *data]
+        zero = convert_to_tensor(0, tensor.dtype.base)
+        low, high = (tensor, zero) if sign.startswith("<") else (zero, tensor)
+        check = assert_less_equal if sign.endswith("=") else assert_less
+        return check(low, high, data=data, summarize=summarize)
+
+
 def assert_negative(
     x: Any,
     data: Any = None,
@@ -263,19 +290,7 @@ def assert_negative(
     name: str | None = None,
 ) -> Operation:
     """An operation that fails unless every `x < 0`; arguments as for `assert_equal`."""
-    graph = graph_of((x, *(data or ())))
-    with graph.as_default(), graph.name_scope(name or "assert_negative"):
-        tensor = convert_to_tensor(x, name="x")
-        if data is None:
-            data = [
-                "Condition x < 0 did not hold element-wise:",
-                f"x ({_called(tensor)}) = ",
-                tensor,
-            ]
-        if message is not None:
-            data = [message, *data]
-        zero = convert_to_tensor(0, tensor.dtype.base)
-        return assert_less(tensor, zero, data=data, summarize=summarize)
+    return _against_zero("assert_negative", "<", x, data, summarize, message, name)
 
 
 def assert_positive(
@@ -286,19 +301,7 @@ def assert_positive(
     name: str | None = None,
 ) -> Operation:
     """An operation that fails unless every `x > 0`; arguments as for `assert_equal`."""
-    graph = graph_of((x, *(data or ())))
-    with graph.as_default(), graph.name_scope(name or "assert_positive"):
-        tensor = convert_to_tensor(x, name="x")
-        if data is None:
-            data = [
-                "Condition x > 0 did not hold element-wise:",
-                f"x ({_called(tensor)}) = ",
-                tensor,
-            ]
-        if message is not None:
-            data = [message, *data]
-        zero = convert_to_tensor(0, tensor.dtype.base)
-        return assert_less(zero, tensor, data=data, summarize=summarize)
+    return _against_zero("assert_positive", ">", x, data, summarize, message, name)
 
 
 def assert_non_negative(
@@ -309,19 +312,7 @@ def assert_non_negative(
     name: str | None = None,
 ) -> Operation:
     """An operation that fails unless every `x >= 0`; arguments as for `assert_equal`."""
-    graph = graph_of((x, *(data or ())))
-    with graph.as_default(), graph.name_scope(name or "assert_non_negative"):
-        tensor = convert_to_tensor(x, name="x")
-        if data is None:
-            data = [
-                "Condition x >= 0 did not hold element-wise:",
-                f"x ({_called(tensor)}) = ",
-                tensor,
-            ]
-        if message is not None:
-            data = [message, *data]
-        zero = convert_to_tensor(0, tensor.dtype.base)
-        return assert_less_equal(zero, tensor, data=data, summarize=summarize)
+    return _against_zero("assert_non_negative", ">=", x, data, summarize, message, name)
 
 
 def assert_non_positive(
@@ -332,19 +323,7 @@ def assert_non_positive(
     name: str | None = None,
 ) -> Operation:
     """An operation that fails unless every `x <= 0`; arguments as for `assert_equal`."""
-    graph = graph_of((x, *(data or ())))
-    with graph.as_default(), graph.name_scope(name or "assert_non_positive"):
-        tensor = convert_to_tensor(x, name="x")
-        if data is None:
-            data = [
-                "Condition x <= 0 did not hold element-wise:",
-                f"x ({_called(tensor)}) = ",
-                tensor,
-            ]
-        if message is not None:
-            data = [message, *data]
-        zero = convert_to_tensor(0, tensor.dtype.base)
-        return assert_less_equal(tensor, zero, data=data, summarize=summarize)
+    return _against_zero("assert_non_positive", "<=", x, data, summarize, message, name)
 
 
 def assert_near(
