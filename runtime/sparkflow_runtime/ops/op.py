@@ -142,6 +142,17 @@ class Op:
             return lambda *inputs: compute(xp, *inputs, **attrs)
         return lambda *inputs: compute(xp, *inputs)
 
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """Like `bind`, for a kernel that fills arrays it is given, and allocates nothing big.
+
+        It takes the input arrays, then one C-contiguous array per output, of the output's shape
+        and dtype and apart from every input; what it returns is not looked at.
+
+        Returns:
+            The kernel; None where there is none, as here.
+        """
+        return None
+
 
 def not_differentiable(
     op: Op, graph: GraphBuilder, node: OperationView, *grads: Any
