@@ -101,9 +101,7 @@ class Kernel:
                 continue
             axes = [any(found[a][i] for a in each.arguments) for i in range(self.rank)]
             if each.function in REDUCTIONS:
-                axes = [
-                    varies and not over for varies, over in zip(axes, each.over, strict=True)
-                ]
+                axes = [varies and not over for varies, over in zip(axes, each.over, strict=True)]
             found.append(tuple(axes))
         return tuple(found)
 

@@ -1,0 +1,108 @@
+"""The processor for which machine code is made, as LLVM sees it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.dtypes import DType
+
+_VECTOR_BYTES: Final = (("avx512f", 64), ("avx2", 32), ("avx", 32), ("sse2", 16), ("neon", 16))
+_BASIC_VECTOR_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The processor.
+
+    Attributes:
+        triple: LLVM's name of the platform.
+        cpu: LLVM's name of the processor.
+        features: Its features, as LLVM's code generator takes them.
+        vector_bytes: The size of a vector register.
+        has_fma: Whether it multiplies and adds in one instruction.
+        machine: llvmlite's target machine.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    has_fma: bool
+    machine: Any
+
+    def lanes(self, dtype: DType) -> int:
+        """How many numbers of this dtype a vector register holds."""
+        return self.vector_bytes // int(np.dtype(dtype.as_numpy_dtype).itemsize)
+
+
+@functools.cache
+def available() -> bool:
+    """Whether machine code can be made here: llvmlite is installed, numpy's arrays are as known."""
+    if importlib.util.find_spec("llvmlite") is None:
+        return False
+    try:
+        host()
+    except (ImportError, OSError, RuntimeError):  # no LLVM for this processor
+        return False
+    return _arrays_are_as_known()
+
+
+@functools.cache
+def host() -> Host:
+    """This processor.
+
+    Raises:
+        ImportError: llvmlite is not installed.
+        RuntimeError: LLVM has no code generator for it.
+    """
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    flags = llvm.get_host_cpu_features()
+    cpu, features = llvm.get_host_cpu_name(), flags.flatten()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=cpu, features=features, opt=2, jit=True
+    )
+    has = {name for name, present in flags.items() if present}
+    width = next((size for name, size in _VECTOR_BYTES if name in has), _BASIC_VECTOR_BYTES)
+    triple = llvm.get_default_triple()
+    has_fma = "fma" in has or triple.startswith(("aarch64", "arm64"))
+    return Host(triple, cpu, features, width, has_fma, machine)
+
+
+DATA, DIMENSIONS_NUMBER, DIMENSIONS, STRIDES, FLAGS = 16, 24, 32, 40, 64
+"""Offsets of an array's fields, numpy's `PyArrayObject_fields` in CPython."""
+C_CONTIGUOUS: Final = 1
+"""The bit of the flags."""
+
+
+def _arrays_are_as_known() -> bool:
+    """Looks at an array's fields where generated code will look, beginning with safe reads."""
+    array = np.arange(6, dtype=np.int64).reshape(2, 3)
+    if type(array).__basicsize__ < FLAGS + 4:
+        return False
+    start = id(array)
+
+    def field(kind: Any, offset: int) -> int:
+        return int(kind.from_address(start + offset).value)
+
+    if (
+        field(ctypes.c_int64, DATA) != array.ctypes.data
+        or field(ctypes.c_int32, DIMENSIONS_NUMBER) != array.ndim
+    ):
+        return False
+    shape = (ctypes.c_int64 * 2).from_address(field(ctypes.c_int64, DIMENSIONS))
+    strides = (ctypes.c_int64 * 2).from_address(field(ctypes.c_int64, STRIDES))
+    return (
+        tuple(shape) == array.shape
+        and tuple(strides) == array.strides
+        and field(ctypes.c_int32, FLAGS) & C_CONTIGUOUS == C_CONTIGUOUS
+        and field(ctypes.c_int64, 8) == id(np.ndarray)
+    )

@@ -1,0 +1,159 @@
+"""From LLVM's assembly language to functions that Python calls.
+
+A module's text is compiled once per content: the machine code is kept in this process and, by a
+hash of text and processor, on disk (`object_cache`). It is never unloaded.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from sparkflow_runtime.codegen import entry, host, object_cache
+from sparkflow_runtime.codegen.host import available
+
+__all__ = ["Body", "available", "body", "link"]
+
+_FORMAT: Final = 1
+"""Part of the key on disk: raised when what is compiled from the same text changes."""
+SPEED_LEVEL: Final = 2
+
+
+class Linked:
+    """Machine code in this process: addresses of functions by name."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+
+    def address(self, name: str) -> int:
+        """Where a function is."""
+        return int(self._library[name])
+
+
+class Body:
+    """Compiled code that works on arrays; made by `body`."""
+
+    def __init__(self, linked: Linked) -> None:
+        self._linked = linked
+        self._address = linked.address("body")
+
+    def bind(
+        self,
+        sizes: Sequence[int],
+        counts: Sequence[int],
+        extent: int,
+        threads: int = 1,
+        releases_gil: bool = False,
+    ) -> Callable[..., bool]:
+        """A function of as many numpy arrays as there are counts.
+
+        It runs the body and returns True; or does nothing and returns False where an argument is
+        not exactly a numpy array, not contiguous, or has not the number of elements it is to have.
+        That the dtypes are right is the promise of whoever calls.
+
+        Args:
+            sizes: Numbers for the body.
+            counts: Elements per array; `entry.NOT_COUNTED` for arrays that are not looked at.
+            extent: The outermost loop goes from 0 to here.
+            threads: The loop is split in so many parts, which run at once.
+            releases_gil: Whether other Python threads may run meanwhile.
+        """
+        pool = (0, 0)
+        if threads > 1:
+            from sparkflow_runtime.codegen import threads as pools
+
+            pool = pools.pool_addresses()
+        return _entry().bind(self._address, sizes, counts, extent, threads, pool, releases_gil)
+
+
+@functools.cache
+def body(text: str) -> Body:
+    """Compiles a module that defines `body`, see the package's documentation.
+
+    Args:
+        text: LLVM assembly without a target. It defines
+            `void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)`.
+
+    Raises:
+        RuntimeError: LLVM refuses the text.
+    """
+    return Body(link(text, ("body",)))
+
+
+@functools.cache
+def _entry() -> entry.Entry:
+    return entry.Entry(link(entry.TEXT, ("entry",)).address("entry"))
+
+
+@functools.cache
+def _disk() -> object_cache.ObjectCache:
+    return object_cache.ObjectCache(object_cache.default_folder(os.environ))
+
+
+_lock = threading.Lock()
+"""Guards the compiler: LLVM's contexts are not for several threads."""
+_linked: dict[str, Linked] = {}
+
+
+def link(text: str, names: tuple[str, ...]) -> Linked:
+    """The machine code of a module, from this process, from disk, or compiled now.
+
+    Args:
+        text: LLVM assembly without a target.
+        names: The functions whose addresses are wanted.
+
+    Raises:
+        RuntimeError: LLVM refuses the text.
+    """
+    here = host.host()
+    parts = (str(_FORMAT), str(SPEED_LEVEL), _llvm_version(), here.triple, here.cpu, here.features)
+    key = hashlib.sha256("\n".join((*parts, text)).encode()).hexdigest()
+    with _lock:
+        found = _linked.get(key)
+        if found is None:
+            code = _disk().load(key)
+            if code is None:
+                code = _compile(text, here)
+                _disk().store(key, code)
+            found = _linked[key] = _load(key, code, names)
+        return found
+
+
+def _llvm_version() -> str:
+    import llvmlite
+
+    return str(llvmlite.__version__)
+
+
+def _compile(text: str, here: host.Host) -> bytes:
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(f'target triple = "{here.triple}"\n{text}')
+    module.verify()
+    tuning = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
+    tuning.loop_vectorization = False  # what is to be vectors is written as vectors
+    tuning.slp_vectorization = False
+    tuning.loop_unrolling = False
+    builder = llvm.create_pass_builder(here.machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(here.machine.emit_object(module))
+
+
+@functools.cache
+def _linker() -> Any:
+    import llvmlite.binding as llvm
+
+    return llvm.create_lljit_compiler(host.host().machine)
+
+
+def _load(key: str, code: bytes, names: tuple[str, ...]) -> Linked:
+    import llvmlite.binding as llvm
+
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name in names:
+        builder.export_symbol(name)
+    return Linked(builder.link(_linker(), key))
