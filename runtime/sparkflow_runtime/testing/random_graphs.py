@@ -1,0 +1,136 @@
+"""Random graphs that run, for property tests of passes and compilers.
+
+What lives here: `random_program`, which grows a typed graph by running one op after the other and
+keeping what can be computed, and `outcome`, which says what a list of nodes makes of it. Reads and
+updates of variables are ordered by control edges, so that a graph has one right outcome.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.resources.container import Resources
+from sparkflow_runtime.resources.variable import Variable
+from sparkflow_runtime.testing.interpreter import interpret
+from sparkflow_runtime.testing.random_growth import Growing
+from sparkflow_runtime.testing.random_steps import STEPS
+from sparkflow_runtime.testing.step import FakeStep
+
+
+@dataclass(frozen=True, slots=True)
+class RandomProgram:
+    """A graph, what to feed and what to ask for.
+
+    Attributes:
+        seed: What made it.
+        graph: Its nodes, with placeholders, in an order in which they can run.
+        feeds: Values of the placeholders; their static shapes may say less.
+        fetches: Tensors that nobody reads, and some others.
+        targets: Updates and other nodes that run for their effects.
+        variables: Initial values by variable.
+    """
+
+    seed: int
+    graph: Graph
+    feeds: Mapping[Endpoint, np.ndarray[Any, Any]]
+    fetches: tuple[Endpoint, ...]
+    targets: tuple[str, ...]
+    variables: Mapping[str, np.ndarray[Any, Any]]
+
+    @property
+    def args(self) -> list[np.ndarray[Any, Any]]:
+        """The values to feed, in the order of `feeds`."""
+        return list(self.feeds.values())
+
+    def context(self) -> KernelContext:
+        """A place of its own to run on, with variables that have their initial values."""
+        resources = Resources()
+        for name, value in self.variables.items():
+            variable = Variable(name, dtypes.as_dtype(value.dtype), value.shape)
+            variable.array = value.copy()
+            resources.put("", name, variable)
+        return KernelContext(np, "CPU", "/device:CPU:0", resources, Resources())
+
+    def state(self, context: KernelContext) -> dict[str, np.ndarray[Any, Any]]:
+        """The variables of a `context` after a step."""
+        return {
+            name: context.resources.get("", name, Variable).read().copy() for name in self.variables
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step gave: fetched values in order, and the variables after it."""
+
+    fetched: list[Any]
+    variables: dict[str, np.ndarray[Any, Any]]
+
+
+def outcome(program: RandomProgram, nodes: Sequence[Node]) -> Outcome:
+    """What the reference interpreter makes of a program's nodes.
+
+    Args:
+        program: Says what is fed and what the variables hold.
+        nodes: In execution order, with `_Arg` and `_Retval` nodes as `passes.prune` makes them.
+    """
+    context = program.context()
+    results = interpret(nodes, context, program.args, FakeStep())
+    fetched = [results[index] for index in range(len(results))]
+    return Outcome(fetched, program.state(context))
+
+
+def assert_same(actual: Outcome, expected: Outcome, rtol: float = 0.0) -> None:
+    """Passes when two outcomes have the same dtypes, shapes and values.
+
+    Args:
+        actual: What is tested.
+        expected: What is right.
+        rtol: The error allowed, in units of the larger of 1 and the value. With 0 only the sign of
+            a zero may differ.
+
+    Raises:
+        AssertionError: They differ.
+    """
+    pairs = [*zip(actual.fetched, expected.fetched, strict=True)]
+    assert actual.variables.keys() == expected.variables.keys()
+    pairs += [(actual.variables[name], value) for name, value in expected.variables.items()]
+    for given, wanted in pairs:
+        given, wanted = np.asarray(given), np.asarray(wanted)
+        assert given.dtype == wanted.dtype
+        assert given.shape == wanted.shape
+        np.testing.assert_allclose(given, wanted, rtol=rtol, atol=rtol)
+
+
+def random_program(
+    seed: int, size: int = 40, *, variables: bool = True, smooth: bool = False
+) -> RandomProgram:
+    """A random graph with values to feed; the same for the same arguments.
+
+    Args:
+        seed: Of the random numbers.
+        size: About how many nodes it has, besides constants.
+        variables: Whether it reads and updates variables.
+        smooth: Whether ops are left out whose results jump (comparisons, rounding to integers), so
+            that a small error stays small.
+    """
+    g = Growing(seed, variables, smooth)
+    start, tries = len(g.nodes), 0
+    while len(g.nodes) - start < size and tries < 20 * size:
+        tries += 1
+        with contextlib.suppress(LookupError):  # nothing fits that the step needs
+            g.random.choice(STEPS)(g)
+    read = {endpoint for node in g.nodes.values() for endpoint in node.inputs}
+    ends = [v.endpoint for v in g.values if v.endpoint not in read]
+    others = [v.endpoint for v in g.values if v.endpoint in read]
+    fetches = [*ends[:12], *g.random.sample(others, min(2, len(others)))]
+    graph = Graph(g.nodes.values())
+    return RandomProgram(seed, graph, g.feeds, tuple(fetches), tuple(g.updates), g.initial)
