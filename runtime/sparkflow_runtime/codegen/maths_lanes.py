@@ -1,0 +1,173 @@
+"""Short names for the instructions that vector maths is made of.
+
+What is emitted works on scalars and on vectors of any length alike; LLVM splits long vectors into
+registers. Nothing in here knows a mathematical function.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llvmlite import ir
+
+BIT: Final = ir.IntType(1)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """An IEEE 754 binary format.
+
+    Attributes:
+        scalar: LLVM's type of a number.
+        bits: LLVM's type of an integer of the same size.
+        suffix: Of the names of LLVM's intrinsic functions.
+        fraction: Bits after the leading one.
+        bias: Of the exponent.
+    """
+
+    scalar: Any
+    bits: Any
+    suffix: str
+    fraction: int
+    bias: int
+
+    @property
+    def shifter(self) -> float:
+        """Added to a small number, it leaves the nearest integer in the low bits of the sum."""
+        return 1.5 * 2.0**self.fraction
+
+    @property
+    def fraction_mask(self) -> int:
+        """The bits of the fraction."""
+        return (1 << self.fraction) - 1
+
+    @property
+    def one(self) -> int:
+        """The bits of 1."""
+        return self.bias << self.fraction
+
+    @property
+    def smallest_normal(self) -> float:
+        """The least positive number that is not denormal."""
+        return float(2.0 ** (1 - self.bias))
+
+
+SINGLE: Final = FloatFormat(ir.FloatType(), ir.IntType(32), "f32", 23, 127)
+DOUBLE: Final = FloatFormat(ir.DoubleType(), ir.IntType(64), "f64", 52, 1023)
+
+
+def element(kind: Any) -> Any:
+    """The scalar type of a scalar or vector type."""
+    return kind.element if isinstance(kind, ir.VectorType) else kind
+
+
+def like(kind: Any, scalar: Any) -> Any:
+    """The type of as many scalars as `kind` has."""
+    return ir.VectorType(scalar, kind.count) if isinstance(kind, ir.VectorType) else scalar
+
+
+class Number(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
+    """A constant of which LLVM's text is known; llvmlite would write out every lane.
+
+    Attributes:
+        text: The value as LLVM reads it, without its type.
+    """
+
+    def __init__(self, kind: Any, text: str) -> None:
+        super().__init__(kind, ir.Undefined)
+        self.text = text
+
+    def _get_reference(self) -> str:
+        return self.text
+
+
+def constant(kind: Any, value: float | int | bool) -> Any:
+    """The value in every lane, as LLVM's constant.
+
+    Args:
+        kind: A scalar or vector type of LLVM.
+        value: Rounded to the type's precision; integers are wrapped.
+    """
+    scalar = element(kind)
+    number = int(value) if isinstance(scalar, ir.IntType) else float(value)
+    return _constant(kind, number, repr(number))
+
+
+@functools.lru_cache(maxsize=4096)
+def _constant(kind: Any, value: float | int, key: str) -> Any:
+    scalar = element(kind)
+    if isinstance(scalar, ir.IntType):
+        value = int(value) & ((1 << scalar.width) - 1)
+    text = str(value) if isinstance(scalar, ir.IntType) else scalar.format_constant(value)
+    return Number(kind, text if scalar is kind else f"splat ({scalar} {text})")
+
+
+class Lanes:
+    """Emits instructions on floating-point values of one type.
+
+    Attributes:
+        builder: llvmlite's `IRBuilder`.
+        kind: LLVM's type of the values, a scalar or a vector.
+        format: What a lane is.
+    """
+
+    def __init__(self, builder: Any, kind: Any) -> None:
+        self.builder = builder
+        self.kind = kind
+        self.format = SINGLE if element(kind) == SINGLE.scalar else DOUBLE
+        self._bits = like(kind, self.format.bits)
+
+    def number(self, value: float) -> Any:
+        """A constant."""
+        return constant(self.kind, value)
+
+    def integer(self, value: int) -> Any:
+        """A constant as wide as a number."""
+        return constant(self._bits, value)
+
+    def bits(self, x: Any) -> Any:
+        """The bits of numbers as integers."""
+        return self.builder.bitcast(x, self._bits)
+
+    def from_bits(self, bits: Any) -> Any:
+        """The numbers that have these bits."""
+        return self.builder.bitcast(bits, self.kind)
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """An intrinsic function of values of this type, e.g. `fabs`."""
+        module = self.builder.module
+        count = self.kind.count if isinstance(self.kind, ir.VectorType) else 0
+        full = f"llvm.{name}.{f'v{count}' if count else ''}{self.format.suffix}"
+        function = module.globals.get(full)
+        if function is None:
+            signature = ir.FunctionType(self.kind, [self.kind] * len(arguments))
+            function = ir.Function(module, signature, name=full)
+        return self.builder.call(function, arguments)
+
+    def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
+        """`a * b + c`, rounded once where the processor has an instruction for it."""
+        return self.call("fmuladd", a, b, c)
+
+    def polynomial(self, x: Any, coefficients: Sequence[float]) -> Any:
+        """By Horner's rule; the constant term comes first."""
+        result = self.number(coefficients[-1])
+        for coefficient in coefficients[-2::-1]:
+            result = self.multiply_add(result, x, self.number(coefficient))
+        return result
+
+    def at_most(self, x: Any, bound: float) -> Any:
+        """The smaller of x and a constant; NaN stays."""
+        limit = self.number(bound)
+        return self.builder.select(self.builder.fcmp_ordered("<", limit, x), limit, x)
+
+    def at_least(self, x: Any, bound: float) -> Any:
+        """The larger of x and a constant; NaN stays."""
+        limit = self.number(bound)
+        return self.builder.select(self.builder.fcmp_ordered(">", limit, x), limit, x)
+
+    def is_less(self, x: Any, bound: float) -> Any:
+        """Whether x is below a constant; not where it is NaN."""
+        return self.builder.fcmp_ordered("<", x, self.number(bound))
