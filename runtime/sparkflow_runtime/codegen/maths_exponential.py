@@ -130,8 +130,10 @@ def sigmoid(lanes: Lanes, x: Any) -> Any:
     first, second = _two_powers(lanes, shifted)
     e = builder.fmul(builder.fmul(_careful_exp_of_rest(lanes, inside, n), first), second)
     one = lanes.number(1.0)
+    small = builder.fdiv(e, builder.fadd(one, e))
+    # 1 - small, or small once more as e (1 - small), where the division's errors count less
     top = builder.select(lanes.is_less(x, 0.0), e, one)
-    return builder.fdiv(top, builder.fadd(one, e))
+    return lanes.multiply_add(builder.fneg(top), small, top)
 
 
 def tanh(lanes: Lanes, x: Any) -> Any:
@@ -172,9 +174,9 @@ def _exp_in_range(lanes: Lanes, x: Any) -> Any:
 def _exp_normal(lanes: Lanes, x: Any) -> Any:
     """`exp` where the result is neither infinite nor denormal."""
     builder = lanes.builder
-    shifted, n = _nearest(lanes, x, 0)
-    exponent = builder.shl(lanes.bits(shifted), lanes.integer(lanes.format.fraction))
-    return lanes.from_bits(builder.add(lanes.bits(_exp_of_rest(lanes, x, n)), exponent))
+    shifted, n = _nearest(lanes, x, lanes.format.bias)
+    power = builder.shl(lanes.bits(shifted), lanes.integer(lanes.format.fraction))
+    return builder.fmul(_exp_of_rest(lanes, x, n), lanes.from_bits(power))
 
 
 def _nearest(lanes: Lanes, x: Any, offset: int) -> tuple[Any, Any]:

@@ -12,6 +12,9 @@ from typing import Any, Final
 
 from sparkflow_runtime.codegen.maths_lanes import SINGLE, Lanes
 
+_NOTHING_LOST: Final = 2.0**100
+"""Above, 1 + x is x; bounded so that its inverse is a number."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Constants:
@@ -64,7 +67,7 @@ def log(lanes: Lanes, x: Any) -> Any:
     bias = lanes.format.shifter + lanes.format.bias
     bias_of_tiny = lanes.number(bias + known.lift)
     k = builder.fsub(exponent, builder.select(is_tiny, bias_of_tiny, lanes.number(bias)))
-    return _outside(lanes, x, 0.0, _log_of_parts(lanes, k, f))
+    return _outside(lanes, x, 0.0, _log_of_parts(lanes, k, f, lanes.number(-0.0)))
 
 
 def log1p(lanes: Lanes, x: Any) -> Any:
@@ -74,19 +77,14 @@ def log1p(lanes: Lanes, x: Any) -> Any:
     total = builder.fadd(x, one)
     exponent, f = _split(lanes, total)
     k = builder.fsub(exponent, lanes.number(form.shifter + form.bias))
-    # What rounding took from 1 + x, times 2^-k, belongs to f; where k is 0, f is x.
     above = builder.fsub(total, one)
     lost = builder.fadd(builder.fsub(one, builder.fsub(total, above)), builder.fsub(x, above))
-    inverse = builder.sub(
-        lanes.integer(2 * form.one),
-        builder.and_(
-            lanes.bits(lanes.at_most(total, 2.0**100)), lanes.integer(~form.fraction_mask)
-        ),
-    )
-    scale = lanes.from_bits(inverse)
-    f = lanes.multiply_add(lost, scale, f)
-    f = builder.select(builder.fcmp_ordered("==", k, lanes.number(0.0)), x, f)
-    result = lanes.call("copysign", _log_of_parts(lanes, k, f), x)
+    bits = _from_sqrt_half(lanes, lanes.at_most(total, _NOTHING_LOST))
+    power = builder.and_(bits, lanes.integer(~form.fraction_mask))
+    inverse = lanes.from_bits(builder.sub(lanes.integer(2 * form.one), power))  # 2^-k
+    rest = builder.fmul(lost, inverse)
+    rest = lanes.multiply_add(builder.fneg(rest), f, rest)  # / (1 + f), nearly
+    result = lanes.call("copysign", _log_of_parts(lanes, k, f, rest), x)
     return _outside(lanes, x, -1.0, result)
 
 
@@ -94,7 +92,7 @@ def _split(lanes: Lanes, x: Any) -> tuple[Any, Any]:
     """The exponent of a normal number, plus shifter and bias, as a number; and f."""
     builder, form = lanes.builder, lanes.format
     sqrt_half = _constants(lanes).sqrt_half
-    bits = builder.add(lanes.bits(x), lanes.integer(form.one - sqrt_half))
+    bits = _from_sqrt_half(lanes, x)
     biased = builder.lshr(bits, lanes.integer(form.fraction))
     shifter_bits = (form.bias + form.fraction) << form.fraction | 1 << form.fraction - 1
     exponent = lanes.from_bits(builder.or_(biased, lanes.integer(shifter_bits)))
@@ -103,23 +101,28 @@ def _split(lanes: Lanes, x: Any) -> tuple[Any, Any]:
     return exponent, builder.fsub(near_1, lanes.number(1.0))
 
 
-def _log_of_parts(lanes: Lanes, k: Any, f: Any) -> Any:
-    """`k ln 2 + log(1 + f)`, for float64 as in fdlibm's e_log.c (Sun Microsystems, 1993)."""
+def _from_sqrt_half(lanes: Lanes, x: Any) -> Any:
+    """The bits of a number, but with an exponent that changes at sqrt(1/2) instead of 1."""
+    offset = lanes.format.one - _constants(lanes).sqrt_half
+    return lanes.builder.add(lanes.bits(x), lanes.integer(offset))
+
+
+def _log_of_parts(lanes: Lanes, k: Any, f: Any, rest: Any) -> Any:
+    """`k ln 2 + log(1 + f) + rest`, for float64 as in fdlibm's e_log.c (Sun, 1993)."""
     builder, known = lanes.builder, _constants(lanes)
     square = builder.fmul(f, f)
     upper, lower = (lanes.number(part) for part in known.ln_2)
-    half = lanes.number(0.5)
+    rest = lanes.multiply_add(k, lower, rest)
     if lanes.format is SINGLE:
         cube = builder.fmul(square, f)
-        tail = builder.fmul(cube, lanes.polynomial(f, known.log))
-        tail = lanes.multiply_add(k, lower, tail)
+        tail = lanes.multiply_add(cube, lanes.polynomial(f, known.log), rest)
         tail = lanes.multiply_add(square, lanes.number(-0.5), tail)
     else:
         s = builder.fdiv(f, builder.fadd(f, lanes.number(2.0)))
         z = builder.fmul(s, s)
         series = builder.fmul(z, lanes.polynomial(z, known.log))
-        half_square = builder.fmul(square, half)
-        tail = lanes.multiply_add(s, builder.fadd(half_square, series), builder.fmul(k, lower))
+        half_square = builder.fmul(square, lanes.number(0.5))
+        tail = lanes.multiply_add(s, builder.fadd(half_square, series), rest)
         tail = builder.fsub(tail, half_square)
     return lanes.multiply_add(k, upper, builder.fadd(f, tail))
 
