@@ -1,0 +1,205 @@
+"""Runs generated CUDA C on the CPU, so that its numbers can be checked without a GPU.
+
+The source is compiled with g++ behind a header that gives CUDA's words a meaning. The threads of a
+block are coroutines that take turns: `__syncthreads` and shuffles give the turn away. A thread that
+misses a barrier or a shuffle of its warp is an error, not a wrong number.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen.cuda import CudaProgram, LaunchPlan
+
+COMPILER: Final = shutil.which("g++")
+"""Where g++ is, None where it is not."""
+
+_HEADER: Final = r"""
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#include <vector>
+#include <ucontext.h>
+
+struct Dim { unsigned x, y; };
+static Dim threadIdx, blockIdx, blockDim, gridDim;
+
+namespace emulator {
+enum State { READY, AT_BARRIER, DONE };
+struct Thread { ucontext_t context; std::vector<char> stack; Dim index; State state;
+                long shuffles; long long slot; };
+static std::vector<Thread> threads;
+static ucontext_t scheduler;
+static Thread* current;
+static const char* failure;
+static void (*entry)(void**);
+static void** arguments;
+
+static void give_turn_away() {
+    Thread* me = current;
+    swapcontext(&me->context, &scheduler);
+}
+static void body() { entry(arguments); current->state = DONE; give_turn_away(); }
+
+static void run_block() {
+    unsigned count = blockDim.x * blockDim.y;
+    threads.resize(count);
+    for (unsigned i = 0; i < count; ++i) {
+        Thread& t = threads[i];
+        t.stack.resize(16384);
+        t.index = {i % blockDim.x, i / blockDim.x};
+        t.state = READY; t.shuffles = 0;
+        getcontext(&t.context);
+        t.context.uc_stack.ss_sp = t.stack.data();
+        t.context.uc_stack.ss_size = t.stack.size();
+        t.context.uc_link = nullptr;
+        makecontext(&t.context, body, 0);
+    }
+    for (;;) {
+        unsigned done = 0, waiting = 0;
+        for (Thread& t : threads) {
+            if (t.state == READY) {
+                current = &t; threadIdx = t.index;
+                swapcontext(&scheduler, &t.context);
+                if (failure) return;
+            }
+            done += t.state == DONE; waiting += t.state == AT_BARRIER;
+        }
+        if (done == count) return;
+        if (waiting && waiting + done == count) {
+            if (done) { failure = "some threads left before __syncthreads"; return; }
+            for (Thread& t : threads) t.state = READY;
+        }
+    }
+}
+template <class... A, size_t... I>
+void call(void (*f)(A...), void** given, std::index_sequence<I...>) {
+    f(*(typename std::remove_reference<A>::type*)given[I]...);
+}
+}  // namespace emulator
+
+static void __syncthreads() {
+    emulator::current->state = emulator::AT_BARRIER;
+    emulator::give_turn_away();
+}
+template <class T> T __shfl_xor_sync(unsigned, T value, int distance) {
+    using namespace emulator;
+    Thread* me = current;
+    unsigned number = me - threads.data();
+    me->slot = 0;
+    std::memcpy(&me->slot, &value, sizeof(T));
+    ++me->shuffles;
+    give_turn_away();
+    Thread& peer = threads[number ^ distance];
+    if (peer.shuffles != me->shuffles || peer.state != READY)
+        failure = "a lane of a warp misses a shuffle";
+    T result;
+    std::memcpy(&result, &peer.slot, sizeof(T));
+    give_turn_away();
+    return result;
+}
+static float __uint_as_float(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
+static double __longlong_as_double(long long bits) {
+    double x; std::memcpy(&x, &bits, 8); return x;
+}
+#define __global__
+#define __device__
+#define __shared__ static
+#define __restrict__ __restrict
+"""
+
+_ENTRY: Final = """
+static void enter_{name}(void** given) {{
+    emulator::call({name}, given, std::make_index_sequence<{count}>());
+}}
+extern "C" const char* run_{name}(void** given, const unsigned* shape) {{
+    using namespace emulator;
+    gridDim = {{shape[0], shape[1]}}; blockDim = {{shape[2], shape[3]}};
+    entry = enter_{name}; arguments = given; failure = nullptr;
+    for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y)
+        for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {{
+            run_block();
+            if (failure) return failure;
+        }}
+    return nullptr;
+}}
+"""
+
+
+class CudaEmulator:
+    """A program, compiled for the CPU. Not safe to share between threads.
+
+    Args:
+        program: What is to run.
+        folder: Where the compiled code goes.
+    """
+
+    def __init__(self, program: CudaProgram, folder: Path) -> None:
+        self._program = program
+        self._folder = folder
+        self._libraries: dict[bool, ctypes.CDLL] = {}
+
+    def run(self, sizes: Sequence[int], *arrays: np.ndarray[Any, Any]) -> None:
+        """Fills the outputs.
+
+        Args:
+            sizes: Of the kernel's dimensions.
+            arrays: Its inputs, then its outputs; C-contiguous.
+
+        Raises:
+            RuntimeError: The threads of a block or warp do not meet where they should.
+        """
+        plan = self._program.plan(sizes)
+        if tuple(array.size for array in arrays) != plan.counts:
+            raise ValueError(f"arrays of {plan.counts} elements are needed, not {arrays}")
+        left = [np.full(size, 0xAB, np.uint8) for size in plan.left_bytes]
+        pointers = [array.ctypes.data for array in (*arrays, *left)]
+        self.launch(plan, pointers, plan.wide)
+
+    def launch(self, plan: LaunchPlan, pointers: Sequence[int], wide: bool) -> None:
+        """Runs the launches of a plan on memory at these addresses."""
+        library = self._library(plan, wide)
+        for launch in plan.launches:
+            values: list[Any] = [ctypes.c_void_p(pointers[array]) for array in launch.arrays]
+            values += [ctypes.c_longlong(number) for number in launch.numbers]
+            given = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+            shape = (ctypes.c_uint * 4)(*launch.grid, *launch.block)
+            function = getattr(library, f"run_{launch.name}")
+            function.restype = ctypes.c_char_p
+            failure = function(given, shape)
+            if failure is not None:
+                raise RuntimeError(f"{launch.name}: {failure.decode()}")
+
+    def _library(self, plan: LaunchPlan, wide: bool) -> ctypes.CDLL:
+        if wide not in self._libraries:
+            entries = [_ENTRY.format(name=n, count=c) for n, c in self._program.functions().items()]
+            text = "\n".join([_HEADER, self._program.source(wide), *entries])
+            self._libraries[wide] = _compiled(text, self._folder)
+        return self._libraries[wide]
+
+
+def _compiled(text: str, folder: Path) -> ctypes.CDLL:
+    if COMPILER is None:
+        raise RuntimeError("g++ is needed to run CUDA C on the CPU")
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.cpp"
+    library = path.with_suffix(".so")
+    if library.exists():
+        return ctypes.CDLL(str(library.resolve()))
+    path.write_text(text)
+    command = [COMPILER, "-O0", "-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", "-w"]
+    done = subprocess.run(
+        [*command, str(path), "-o", str(library)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"g++ refuses the source in {path}:\n{done.stderr[:2000]}")
+    return ctypes.CDLL(str(library.resolve()))

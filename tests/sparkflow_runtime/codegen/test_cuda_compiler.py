@@ -1,0 +1,77 @@
+"""nvcc takes the generated CUDA C, without a warning, for the cards that we mean to run on."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.cuda import CudaProgram
+from sparkflow_runtime.codegen.kernel import ARITHMETIC, Instruction, Kernel, Operand
+
+NVCC = shutil.which("nvcc")
+
+F32, F64, I32, I64, BOOL = (
+    dtypes.float32,
+    dtypes.float64,
+    dtypes.int32,
+    dtypes.int64,
+    dtypes.bool_,
+)
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+TESTS = ("logical_not", "isnan", "isfinite", "isinf")
+LOGIC = ("logical_and", "logical_or")
+BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+
+
+def every_function(dtype):
+    """All functions, of rows that broadcast, with all sorts of reductions of what they give."""
+    unary = sorted(ARITHMETIC - {*COMPARISONS, *TESTS, *LOGIC, *BINARY, "where", "cast"})
+    found = [Instruction(name, (0,), dtype) for name in unary]
+    found += [Instruction(name, (0, 1), dtype) for name in BINARY]
+    found += [Instruction(name, (0, 1), BOOL) for name in (*COMPARISONS, *LOGIC)]
+    found += [Instruction(name, (0,), BOOL) for name in TESTS]
+    found += [Instruction("cast", (0,), each) for each in (F32, F64, I32, I64, BOOL)]
+    found += [Instruction("index", (), I64, (False, True))]
+    count = 2 + len(found)
+    last = next(n for n, each in enumerate(found, 2) if each.function == "isnan")
+    found += [Instruction("where", (last, 0, 1), dtype)]
+    for name in ("reduce_sum", "reduce_max", "reduce_min"):
+        for over in ((False, True), (True, False), (True, True)):
+            found += [Instruction(name, (0,), dtype, over)]
+    operands = (Operand(dtype, (True, True)), Operand(dtype, (False, True)))
+    return Kernel(2, operands, tuple(found), tuple(range(2, count + 10)))
+
+
+def rows(dtype):
+    """Reductions within rows, used later, and summed over the rows."""
+    over = (False, True)
+    instructions = (
+        Instruction("reduce_max", (0,), dtype, over),
+        Instruction("subtract", (0, 1), dtype),
+        Instruction("reduce_sum", (2,), dtype, over),
+        Instruction("multiply", (2, 3), dtype),
+        Instruction("reduce_sum", (4,), dtype, (True, False)),
+        Instruction("reduce_min", (3,), dtype, (True, False)),
+    )
+    return Kernel(2, (Operand(dtype, (True, True)),), instructions, (4, 5, 6))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
+def test_nvcc_takes_the_sources(tmp_path):
+    kernels = [every_function(F32), every_function(F64), rows(F32), rows(I64)]
+    files = []
+    for number, kernel in enumerate(kernels):
+        for wide in (False, True) if number == 2 else (False,):
+            path = tmp_path / f"kernel{number}{'_wide' if wide else ''}.cu"
+            path.write_text(CudaProgram(kernel).source(wide))
+            files.append(path)
+    # Positions and arguments that a kernel happens not to use are no fault.
+    allowed = "-diag-suppress=177,550"
+    command = [NVCC, "-cubin", "-arch=sm_90", "-Werror=all-warnings", allowed, "-Xptxas=-O1"]
+    done = subprocess.run(
+        [*command, *map(str, files)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list(tmp_path.glob("*.cubin"))) == len(files)
