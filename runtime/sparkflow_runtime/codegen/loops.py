@@ -69,9 +69,15 @@ class CompiledKernel:
         Args:
             sizes: Of the iteration space.
             threads: At most so many; None for one.
+
+        Raises:
+            UnsupportedKernel: A size is 0, and there is an output that does not vary along that
+                dimension and is no reduction over it.
         """
         simple, short = simplify(self.kernel, sizes)
         schedule, body = _compiled(simple, repr([each.value for each in simple.instructions]))
+        if schedule.leaves_out(short):
+            raise UnsupportedKernel(f"an output that has elements where the sizes are {sizes}")
         axes = self.kernel.value_axes
         counts = [_count(operand.axes, sizes) for operand in self.kernel.inputs]
         counts += [_count(axes[value], sizes) for value in self.kernel.outputs]
@@ -136,13 +142,26 @@ def _is_emitted(function: str, dtype: DType, arguments: tuple[DType, ...]) -> bo
 @functools.lru_cache(maxsize=4096)
 def _compiled(kernel: Kernel, constants: str) -> tuple[Schedule, native.Body]:
     """The constants as text tell 0 from -0."""
+    schedule = Schedule(kernel)
+    return schedule, native.body(_text(schedule))
+
+
+def flat_text(kernel: Kernel) -> str:
+    """The module of a kernel of rank 1 without reductions, for loops that call its body.
+
+    The numbers that it is given are the size, 1 and a null pointer.
+    """
+    _check(kernel)
+    return _text(Schedule(kernel))
+
+
+def _text(schedule: Schedule) -> str:
     from sparkflow_runtime.codegen import loop_nest
 
     here = host.host()
     many = here.vector_bytes == 64 or not here.triple.startswith("x86_64")
     target = loop_nest.Target(here.vector_bytes, 32 if many else 16, here.vector_bytes >= 32)
-    schedule = Schedule(kernel)
-    return schedule, native.body(loop_nest.generate(schedule, target))
+    return loop_nest.generate(schedule, target)
 
 
 def _count(axes: Axes, sizes: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ the rows of an embedding that a batch used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ import numpy as np
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, PLAIN, int16, int32, string
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops import row_kernels
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.segment import SUMMED_BY_INDEX, sum_by_segment
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, string_attr, type_attr
@@ -81,13 +83,29 @@ class Gather(Op):
             raise InvalidArgumentError(message="params must be at least 1 dimensional")
         return _take(xp, params, indices, 0)
 
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """Fills the array with the slices; on the host only."""
+        return gather_into if context.xp is np else None
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """Sparse: the rows of dy at indices."""
         params, indices = op.inputs
         return _sparse_gradient(g, params, indices, dy), None
 
 
+def gather_into(params: Array, indices: Array, out: Array) -> None:
+    """Writes slices of the first dimension into a host array.
+
+    Raises:
+        InvalidArgumentError: An index is outside of it.
+    """
+    if params.ndim and row_kernels.gather(params, indices, out) is None:
+        out[...] = _take(np, params, indices, 0)
+
+
 def _take(xp: Any, params: Array, indices: Array, axis: int) -> Array:
+    if xp is np and not axis and (rows := row_kernels.gather(params, indices)) is not None:
+        return rows
     check_indices(xp, indices, params.shape[axis])
     flat = indices.reshape(-1)  # not a scalar, for which numpy would return a bare Python string
     # Checked above, so numpy need not take its slower path that checks too.
@@ -158,6 +176,19 @@ class GatherV2(Op):
             *range(indices.ndim + position - batch, taken.ndim),
         )
         return taken.transpose(order)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """Fills the array with the slices; on the host and without batch dimensions only."""
+        if context.xp is not np or node.attrs["batch_dims"]:
+            return None
+
+        def fill(params: Array, indices: Array, axis: Array, out: Array) -> None:
+            if int(axis) and params.ndim != 1:
+                out[...] = self.compute(np, params, indices, axis, batch_dims=0)
+            else:
+                gather_into(params, indices, out)
+
+        return fill
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """Sparse along the first dimension; dense, as a sum by index, along another."""

@@ -23,6 +23,7 @@ from sparkflow_runtime.dtypes import (
     uint8,
 )
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops import row_kernels
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -251,6 +252,8 @@ class Unique(Op):
             raise InvalidArgumentError(
                 message=f"unique expects a 1D vector, got shape {bracketed(x.shape)}"
             )
+        if xp is np and (found := row_kernels.distinct(x)) is not None:
+            return x[found[0]], found[1].astype(out_idx.numpy, copy=False)
         values, first, position = xp.unique(x, return_index=True, return_inverse=True)
         order = xp.argsort(first)
         rank = xp.empty_like(order)

@@ -13,6 +13,7 @@ import numpy as np
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, DType, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -135,6 +136,13 @@ class _UniqueOp(Op):
             y = np.empty(len(order), object)
             y[:] = list(order)
             return y, places, np.bincount(places, minlength=len(order)).astype(out_idx.numpy)
+        if x.ndim == 1 and (found := row_kernels.distinct(x)) is not None:
+            places = found[1].astype(out_idx.numpy, copy=False)
+            return (
+                x[found[0]],
+                places,
+                np.bincount(places, minlength=len(found[0])).astype(out_idx.numpy),
+            )
         _, first, position, count = np.unique(
             x,
             axis=axis,

@@ -83,10 +83,9 @@ class _SparseSegment(Op):
                     message=f"segment ids must be < num_segments = {given}, got {count - 1}"
                 )
             count = given
-        rows = data[indices]
         if self.way == "sum":
-            return sum_by_segment(xp, rows, segment_ids, count)
-        return mean_by_segment(xp, rows, segment_ids, count, root=self.way == "root")
+            return sum_by_segment(xp, data, segment_ids, count, indices)
+        return mean_by_segment(xp, data, segment_ids, count, indices, root=self.way == "root")
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """Each row gets its part of the gradients of the segments it was added to."""
@@ -145,11 +144,12 @@ class _SparseSegmentGrad(Op):
         rows = scalar(output_dim0, "output_dim0")
         check_indices(xp, indices, rows)
         check_indices(xp, segment_ids, grad.shape[0])
+        if self.way == "sum":
+            return sum_by_segment(xp, grad, indices, rows, segment_ids)
         parts = grad[segment_ids]
-        if self.way != "sum":
-            counts = xp.bincount(segment_ids, minlength=grad.shape[0])[segment_ids]
-            counts = counts.astype(grad.dtype).reshape(-1, *(1,) * (grad.ndim - 1))
-            parts = parts / (xp.sqrt(counts) if self.way == "root" else counts)
+        counts = xp.bincount(segment_ids, minlength=grad.shape[0])[segment_ids]
+        counts = counts.astype(grad.dtype).reshape(-1, *(1,) * (grad.ndim - 1))
+        parts = parts / (xp.sqrt(counts) if self.way == "root" else counts)
         return sum_by_segment(xp, parts, indices, rows)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:

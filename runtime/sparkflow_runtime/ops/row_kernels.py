@@ -1,0 +1,286 @@
+"""Rows of host tables by machine code: gathered, summed, changed in place, told apart.
+
+Ops try these functions first. Where the arrays are none for machine code (no code generator, other
+dtypes, gaps between rows) they answer None and the op does it with numpy. An index out of bounds is
+answered likewise, or with False, and the op then says what is wrong with it.
+
+What the kernels need beside their arguments is kept per thread and grows to what was needed most.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen import native, sparse_rows, sparse_rows_update, threads
+from sparkflow_runtime.codegen.entry import NOT_COUNTED
+from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.sparse_rows import HEADER_SIZE, Header
+from sparkflow_runtime.codegen.sparse_rows_update import Rule
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ops.op import Array
+
+_INDICES: Final = {np.dtype(np.int32): dtypes.int32, np.dtype(np.int64): dtypes.int64}
+_FLOATS: Final = {np.dtype(np.float32): dtypes.float32, np.dtype(np.float64): dtypes.float64}
+_NUMBERS: Final = {**_INDICES, **_FLOATS}
+_MOST_INDICES: Final = 2**31 - 1
+_SHARED_BYTES: Final = 1 << 20
+"""What is less is done by one thread."""
+_KNOWN_ROW_BYTES: Final = 512
+"""Rows of more bytes share one kernel to gather them."""
+_MOST_KERNELS: Final = 256
+_SHARED_COLUMNS: Final = 32
+"""Rows of fewer elements are not split."""
+_SHORT_BYTES: Final = 1 << 14
+"""What is more is worth letting other Python threads run meanwhile."""
+_SHORT_COUNT: Final = 1 << 11
+_PACK_HEADER: Final = struct.Struct(f"{HEADER_SIZE}q").pack_into
+
+
+class _Memory(threading.local):
+    """What kernels of one thread need beside their arguments.
+
+    Attributes:
+        header: See `sparse_rows.Header`.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = bytearray(8 * HEADER_SIZE)
+        self.header = np.frombuffer(self._bytes, np.int64)
+        self._table = np.empty(0, np.int32)
+        self._chains: tuple[Array, ...] = ()
+        self._capacity = -1
+        self._parts = np.empty(1, np.int64)
+        self._row = np.empty(0, np.uint8)
+
+    def fill(self, count: int, bound: int, row: int, parts: int, shift: int = 0) -> Array:
+        """The header with these numbers."""
+        _PACK_HEADER(self._bytes, 0, count, bound, shift, row, parts, 0, -1)
+        return self.header
+
+    def chains(self, count: int) -> tuple[int, tuple[Array, ...]]:
+        """The header's `SHIFT`, and the arrays of `sparse_rows.distinct` after the indices."""
+        bits = max(1, (2 * count - 1).bit_length())
+        if count > self._capacity:
+            self._table = np.empty(1 << bits, np.int32)
+            self._chains = tuple(np.empty(count, np.int32) for _ in range(4))
+            self._capacity = count
+        return 64 - bits, (self._table, *self._chains)
+
+    def parts(self, parts: int) -> Array:
+        """One int64 per part."""
+        if self._parts.size < parts:
+            self._parts = np.empty(parts, np.int64)
+        return self._parts
+
+    def row(self, size_bytes: int) -> Array:
+        """So many bytes."""
+        if self._row.size < size_bytes:
+            self._row = np.empty(size_bytes, np.uint8)
+        return self._row
+
+
+_memory = _Memory()
+
+
+def gather(table: Array, indices: Array, out: Array | None = None) -> Array | None:
+    """Rows of a table: `table[indices]`.
+
+    Args:
+        table: [rows, ...] of any dtype but object.
+        indices: Integers of any shape.
+        out: `indices.shape + table.shape[1:]` of the table's dtype, contiguous and apart from the
+            table; made when not given.
+
+    Returns:
+        `out`; None where an index is out of bounds or the arrays are none for machine code.
+    """
+    index = _index_of(indices)
+    if index is None or not _is_plain(table) or indices.size > _MOST_INDICES:
+        return None
+    if out is None:
+        out = np.empty(indices.shape + table.shape[1:], table.dtype)
+    row = math.prod(table.shape[1:]) * table.itemsize
+    parts = _parts(out.nbytes)
+    bad = _memory.parts(parts)
+    header = _memory.fill(indices.size, table.shape[0], row, parts)
+    known_row = row if row <= _KNOWN_ROW_BYTES else 0
+    _gather(index, known_row, parts, out.nbytes > _SHORT_BYTES)(header, indices, table, out, bad)
+    found = bad[0] >= 0 if parts == 1 else (bad[:parts] >= 0).any()
+    return None if found else out
+
+
+def distinct(values: Array) -> tuple[Array, Array] | None:
+    """The first places of the different elements of a vector, and which of these each one is.
+
+    Args:
+        values: [n] integers.
+
+    Returns:
+        Two int32 vectors, in order of appearance and [n]; None where machine code takes no such
+        values.
+    """
+    index = _index_of(values)
+    if index is None or values.size > _MOST_INDICES:
+        return None
+    count = values.size
+    shift, (table, number, first, last, following) = _memory.chains(count)
+    header = _memory.fill(count, 0, 0, 1, shift)
+    _distinct(index, False, count > _SHORT_COUNT)(
+        header, values, table, number, first, last, following
+    )
+    return first[: header[Header.DISTINCT]].copy(), number[:count].copy()
+
+
+def update(
+    rule: Rule, tables: Sequence[Array], indices: Array, updates: Array, scalars: Sequence[Array]
+) -> bool | None:
+    """Applies a rule to rows, once to each with the sum of its updates.
+
+    Args:
+        rule: See `codegen.sparse_rows_update`; for arrays of these dtypes.
+        tables: [rows, ...] each, of one shape and dtype, float32 or float64; changed in place.
+        indices: [n] integers.
+        updates: [n, ...] of that dtype and shape of rows.
+        scalars: Numbers of the dtypes that the rule wants, as arrays of one element.
+
+    Returns:
+        True when it is done; False where an index is out of bounds, and None where the arrays are
+        none for machine code: nothing is changed then.
+    """
+    first_table = tables[0]
+    index, dtype = _index_of(indices), _FLOATS.get(first_table.dtype)
+    if index is None or dtype is None or indices.size > _MOST_INDICES:
+        return None
+    if not all(map(_is_plain, tables)) or not _is_plain(updates):
+        return None
+    if any(np.may_share_memory(updates, table) for table in tables):
+        updates = updates.copy()
+    count, bound, row = indices.size, first_table.shape[0], math.prod(first_table.shape[1:])
+    parts = _parts(updates.nbytes * len(tables))
+    is_long = updates.nbytes > _SHORT_BYTES
+    shift, (table, number, first, last, following) = _memory.chains(count)
+    header = _memory.fill(count, bound, row, parts, shift)
+    _distinct(index, True, is_long)(header, indices, table, number, first, last, following)
+    if header[Header.BAD] >= 0:
+        return False
+    memory = _memory.row(parts * row * dtype.size)
+    run = _update(rule, index, dtype, parts, is_long)
+    return run(header, indices, first, following, updates, memory, *tables, *scalars)
+
+
+def scatter(
+    function: str, table: Array, indices: Array, updates: Array, sources: Array | None = None
+) -> bool | None:
+    """Changes one row per index, in their order: `table[indices[i]] = f(that row, updates[i])`.
+
+    Args:
+        function: Of two numbers: `add`, ..., see `codegen.kernel.ARITHMETIC`.
+        table: [rows, ...], changed in place.
+        indices: Integers of any shape.
+        updates: `indices.shape + table.shape[1:]` of the table's dtype, or one number; with
+            `sources` any number of rows.
+        sources: Which row of `updates` to take for each index, all of them within it.
+
+    Returns:
+        As `update`.
+    """
+    index, dtype = _index_of(indices), _NUMBERS.get(table.dtype)
+    source = None if sources is None else _index_of(sources)
+    if index is None or dtype is None or (sources is not None and source is None):
+        return None
+    if not _is_plain(table) or not _is_plain(updates) or updates.dtype != table.dtype:
+        return None
+    if np.may_share_memory(updates, table):
+        updates = updates.copy()
+    row = math.prod(table.shape[1:])
+    is_scalar = not updates.ndim
+    size_bytes = indices.size * row * dtype.size
+    parts = _parts(size_bytes) if row >= _SHARED_COLUMNS else 1
+    header = _memory.fill(indices.size, table.shape[0], row, parts)
+    run = _scatter(function, index, dtype, is_scalar, source, parts, size_bytes > _SHORT_BYTES)
+    given = (updates,) if sources is None else (updates, sources)
+    if not run(header, indices, table, *given):
+        return None
+    return bool(header[Header.BAD] < 0)
+
+
+def sum_rows(data: Array, ids: Array, count: int, sources: Array | None = None) -> Array | None:
+    """Row s of the result is the sum of the rows of `data` whose id is s, in their order.
+
+    Args:
+        data: [rows, ...].
+        ids: [rows] integers in [0, count).
+        count: Rows of the result.
+        sources: [rows] integers: takes `data[sources]` instead.
+
+    Returns:
+        [count, ...]; None where the arrays are none for machine code.
+    """
+    if data.dtype not in _NUMBERS or not data.ndim:
+        return None
+    sums = np.zeros((count, *data.shape[1:]), data.dtype)
+    return sums if scatter("add", sums, ids, data, sources) else None
+
+
+def _index_of(indices: Array) -> DType | None:
+    """The dtype of indices that machine code can read."""
+    if type(indices) is not np.ndarray or not indices.flags.c_contiguous or not native.available():
+        return None
+    return _INDICES.get(indices.dtype)
+
+
+def _is_plain(array: Array) -> bool:
+    return type(array) is np.ndarray and array.flags.c_contiguous and not array.dtype.hasobject
+
+
+def _parts(size_bytes: int) -> int:
+    return threads.count() if size_bytes >= _SHARED_BYTES else 1
+
+
+@functools.lru_cache(maxsize=_MOST_KERNELS)
+def _gather(index: DType, row_bytes: int, parts: int, releases_gil: bool) -> Callable[..., bool]:
+    return _bound(sparse_rows.gather(index, row_bytes), 5, parts, releases_gil)
+
+
+@functools.cache
+def _distinct(index: DType, checked: bool, releases_gil: bool) -> Callable[..., bool]:
+    return _bound(sparse_rows.distinct(index, checked), 7, 1, releases_gil)
+
+
+@functools.cache
+def _update(
+    rule: Rule, index: DType, dtype: DType, parts: int, releases_gil: bool
+) -> Callable[..., bool]:
+    text = sparse_rows_update.update(rule, index, dtype)
+    return _bound(text, 6 + rule.count("table") + rule.count("scalar"), parts, releases_gil)
+
+
+@functools.cache
+def _scatter(
+    function: str,
+    index: DType,
+    dtype: DType,
+    is_scalar: bool,
+    source: DType | None,
+    parts: int,
+    releases_gil: bool,
+) -> Callable[..., bool]:
+    operands = (Operand(dtype, (True,)), Operand(dtype, (not is_scalar,)))
+    kernel = Kernel(1, operands, (Instruction(function, (0, 1), dtype),), (2,))
+    update = "scalar0" if is_scalar else "update"
+    rule = sparse_rows_update.rule(kernel, ("table0", update, "table0"))
+    text = sparse_rows_update.scatter(rule, index, dtype, source)
+    return _bound(text, 4 if source is None else 5, parts, releases_gil)
+
+
+def _bound(text: str, arrays: int, parts: int, releases_gil: bool) -> Callable[..., bool]:
+    counts = [NOT_COUNTED] * arrays
+    return native.body(text).bind((), counts, parts, threads=parts, releases_gil=releases_gil)
