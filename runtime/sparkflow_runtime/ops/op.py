@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.dtypes import DType, resource, variant
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
 from sparkflow_runtime.ops.signature import Attr, Signature, parse_args
 from sparkflow_runtime.shapes import Shape
 
@@ -92,6 +93,10 @@ class Op:
         widens_bfloat16: Whether `bind_kernel` computes in float32 what is bfloat16; where not,
             the kernel itself must take arrays of it.
         kernels: Device types with a kernel, each with the dtypes it takes (None: all allowed).
+        keeps_inputs: Whether the kernel of an op with state may hold on to the arrays it is given
+            after it returns; those of others do not.
+        fuse_over: The input whose shape is the iteration space where the op is fused; None for the
+            first output.
         gradient: Builds the gradient; None where no gradient is defined. `not_differentiable`
             where gradients stop.
     """
@@ -105,6 +110,8 @@ class Op:
     takes_step: ClassVar[bool] = False
     widens_bfloat16: ClassVar[bool] = True
     kernels: ClassVar[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": None}
+    keeps_inputs: ClassVar[bool] = True
+    fuse_over: ClassVar[int | None] = None
     gradient: ClassVar[Callable[..., Any] | None] = None
 
     def __init__(self) -> None:
@@ -152,6 +159,29 @@ class Op:
             The kernel; None where there is none, as here.
         """
         return None
+
+    def may_keep_inputs(self, node: NodeView) -> bool:
+        """Whether something may hold on to the arrays after the node has run.
+
+        So may ops with state that do not say otherwise, and ops that make handles and variants.
+        """
+        if (self.stateful or self.takes_step) and self.keeps_inputs:
+            return True
+        return any(
+            dtype.base in (variant, resource) for dtype in self.signature.output_dtypes(node.attrs)
+        )
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Whether `fuse` may be asked about this node at all; cheap."""
+        return type(self).fuse is not Op.fuse
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The outputs as values of a kernel.
+
+        Raises:
+            NotFusableError: It cannot be part of that kernel, as here of none.
+        """
+        raise NotFusableError("the op has no instructions")
 
 
 def not_differentiable(

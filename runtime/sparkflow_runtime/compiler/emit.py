@@ -1,0 +1,311 @@
+"""Writes the straight-line function of a plan.
+
+Every unit is one line, so that a traceback's line number names the node that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.compiler.fusion.finish import FusedKernel
+from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.compiler.plan import Unit
+from sparkflow_runtime.compiler.planned import FILE, Planned, SlotArray, StaticView
+from sparkflow_runtime.compiler.storage import Kernels, Storage
+from sparkflow_runtime.errors import InternalError
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.op import Op
+
+BindKernel = Callable[[FusedKernel], Callable[..., bool]]
+
+
+def emit(
+    units: Sequence[Unit],
+    known: Mapping[Endpoint, Known],
+    storage: Storage,
+    kernels: Kernels,
+    bind_fused: BindKernel,
+    copied_reads: set[tuple[str, int]],
+    is_function: bool,
+) -> Planned:
+    """The function of a plan.
+
+    Args:
+        units: What it does, in order.
+        known: What is known of its tensors.
+        storage: Where they live.
+        kernels: Of its nodes.
+        bind_fused: Makes the machine code of fused kernels callable.
+        copied_reads: The reads of variables (node name, input number) that must be copies.
+        is_function: Whether this is a function of the library, see `program`.
+    """
+    return _Emitter(units, known, storage, kernels, bind_fused, copied_reads, is_function).emit()
+
+
+class _Emitter:
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        known: Mapping[Endpoint, Known],
+        storage: Storage,
+        kernels: Kernels,
+        bind_fused: BindKernel,
+        copied_reads: set[tuple[str, int]],
+        is_function: bool,
+    ) -> None:
+        self.units = units
+        self.known = known
+        self.storage = storage
+        self.kernels = kernels
+        self.bind_fused = bind_fused
+        self.copied_reads = copied_reads
+        self.is_function = is_function
+        self.bound: dict[str, Any] = {"one": _only}
+        self.registers: dict[Endpoint, str] = {}
+        self.locals: set[str] = set()
+        self.slots: list[SlotArray] = []
+        self.views: list[StaticView] = []
+        self.lines: list[str] = []
+        self.line_nodes: list[Node | None] = [None, None]
+        self.parameters: list[tuple[int, str]] = []
+        self.results: list[tuple[int, str]] = []
+        self.last_use: dict[Endpoint, int] = {}
+        self.count = 0
+
+    def emit(self) -> Planned:
+        for number, unit in enumerate(self.units):
+            for endpoint in unit.inputs:
+                self.last_use[endpoint] = number
+        for number, unit in enumerate(self.units):
+            if unit.fused is None:
+                self._node(number, unit.node)
+            else:
+                self._fused(number, unit, unit.fused)
+        if self.is_function:  # called by position
+            self.parameters.sort()
+            self.results.sort()
+        parameters = "".join(f", {name}" for _, name in self.parameters)
+        results = "".join(f"{name}, " for _, name in self.results)
+        source = "\n".join(
+            [f"def run(step{parameters}):", *self.lines, f"    return ({results})"]
+        )
+        names: dict[str, Any] = {}
+        # The source consists of register names made here and of nothing that came with the graph.
+        exec(compile(source, FILE, "exec"), names)  # noqa: S102
+        return Planned(
+            names["run"].__code__,
+            self.bound,
+            self.slots,
+            self.views,
+            self.storage.layout.size_bytes,
+            (*self.line_nodes, None),
+            tuple(index for index, _ in self.parameters),
+            tuple(index for index, _ in self.results),
+        )
+
+    # ------------------------------------------------------------------------------ registers
+
+    def _name(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def _global(self, prefix: str, value: Any) -> str:
+        name = self._name(prefix)
+        self.bound[name] = value
+        return name
+
+    def _local(self, endpoint: Endpoint) -> str:
+        if endpoint not in self.last_use:
+            return "_"
+        name = self.registers[endpoint] = self._name("v")
+        self.locals.add(name)
+        return name
+
+    def _slot(self, endpoint: Endpoint) -> str:
+        name = self.registers[endpoint] = self._name("b")
+        known = self.known[endpoint]
+        offset = self.storage.layout.offsets[self.storage.slots[endpoint]]
+        shape = known.full_shape
+        assert shape is not None
+        self.slots.append(SlotArray(name, offset, shape, known.dtype.as_numpy_dtype))
+        return name
+
+    def _register(self, endpoint: Endpoint) -> str:
+        found = self.registers.get(endpoint)
+        if found is None:
+            value = self.known[endpoint].value
+            if value is None:
+                raise InternalError(message=f"{endpoint} is read before it is made")
+            found = self.registers[endpoint] = self._global("c", value)
+        return found
+
+    def _arguments(self, node: Node, op: Op) -> list[str]:
+        arguments = ["step"] if op.takes_step else []
+        expected = op.signature.input_dtypes(node.attrs)
+        for number, (endpoint, dtype) in enumerate(zip(node.inputs, expected, strict=True)):
+            register = self._register(endpoint)
+            if self.known[endpoint].dtype.is_ref and not dtype.is_ref:
+                # A function's reads may outlive the updates of later calls and of its caller.
+                copied = self.is_function or (node.name, number) in self.copied_reads
+                register += ".read().copy()" if copied else ".read()"
+            arguments.append(register)
+        return arguments
+
+    def _line(self, number: int, unit: Unit, text: str) -> None:
+        dead = []
+        for endpoint in dict.fromkeys(unit.inputs):
+            register = self.registers.get(endpoint)
+            if register in self.locals and self.last_use[endpoint] == number:
+                dead.append(register)
+                self.locals.discard(register)
+        if dead:
+            text += f"; del {', '.join(dead)}"
+        self.lines.append(f"    {text}")
+        self.line_nodes.append(unit.node)
+
+    # ------------------------------------------------------------------------------ units
+
+    def _node(self, number: int, node: Node) -> None:
+        op = registry.lookup(node.op)
+        count = len(op.signature.output_dtypes(node.attrs))
+        outputs = [Endpoint(node.name, slot) for slot in range(count)]
+        unit = self.units[number]
+        if node.op == "_Arg":
+            parameter = self._name("a")
+            self.parameters.append((node.attrs["index"], parameter))
+            self._line(number, unit, f"{self._local(outputs[0])} = {parameter}")
+            return
+        arguments = self._arguments(node, op)
+        if node.op == "_Retval":
+            self._result(number, node, arguments[0])
+            return
+        if outputs and outputs[0] in self.storage.views:
+            for endpoint in outputs:
+                self.registers[endpoint] = self._name("w")
+            names = tuple(self.registers[endpoint] for endpoint in outputs)
+            several = _makes_list(op)
+            self.views.append(StaticView(names, self.kernels.bind(node), tuple(arguments), several))
+            return
+        if node.op == "Identity" and self.known[node.inputs[0]].dtype.is_ref:
+            self._line(number, unit, f"{self._local(outputs[0])} = {arguments[0]}")
+            return
+        if node.name in self.storage.filling:
+            kernel = self._global("k", self.storage.filling[node.name])
+            targets = [self._target(number, unit, endpoint) for endpoint in outputs]
+            self._line(number, unit, f"{kernel}({', '.join([*arguments, *targets])})")
+            return
+        call = f"{self._global('k', self.kernels.bind(node))}({', '.join(arguments)})"
+        names_ = [self._local(endpoint) for endpoint in outputs]
+        if not names_:
+            self._line(number, unit, call)
+        elif _makes_list(op) and len(names_) == 1:
+            self._line(number, unit, f"{names_[0]} = one({call})")
+        else:
+            self._line(number, unit, f"{', '.join(names_)} = {call}")
+
+    def _target(self, number: int, unit: Unit, endpoint: Endpoint) -> str:
+        """The array that is to be filled; new ones are made first."""
+        if endpoint in self.storage.slots:
+            return self._slot(endpoint)
+        known = self.known[endpoint]
+        make = self._global("e", partial(np.empty, known.full_shape, known.dtype.as_numpy_dtype))
+        name = self.registers[endpoint] = self._name("v")
+        if endpoint in self.last_use:
+            self.locals.add(name)
+        self.lines.append(f"    {name} = {make}()")
+        self.line_nodes.append(unit.node)
+        return name
+
+    def _result(self, number: int, node: Node, register: str) -> None:
+        (endpoint,) = node.inputs
+        name = self._name("r")
+        self.results.append((node.attrs["index"], name))
+        unit = self.units[number]
+        given_away = endpoint in self.storage.fresh and self.last_use[endpoint] == number
+        if self.is_function or given_away:
+            self._line(number, unit, f"{name} = {register}")
+        else:
+            kernel = self._global("k", self.kernels.bind(node))
+            self._line(number, unit, f"{name} = {kernel}({register})")
+
+    def _fused(self, number: int, unit: Unit, fused: FusedKernel) -> None:
+        arguments = []
+        for endpoint in fused.inputs:
+            register = self._register(endpoint)
+            arguments.append(
+                f"{register}.read()" if self.known[endpoint].dtype.is_ref else register
+            )
+        targets = []
+        for output in fused.outputs:
+            first, *others = output.endpoints
+            targets.append(self._target(number, unit, first))
+            for endpoint in others:
+                self._other_name(number, unit, endpoint, first)
+        for endpoint, source in fused.copies.items():
+            self._other_name(number, unit, endpoint, source)
+        flags = []
+        for check in fused.checks:
+            flag = self._name("f")
+            self.views.append(StaticView((flag,), partial(np.zeros, (), np.int32), (), False))
+            flags.append((flag, check))
+            targets.append(flag)
+        if fused.kernel.outputs:
+            call = ", ".join([*arguments, *targets])
+            dtypes = [operand.dtype.as_numpy_dtype for operand in fused.kernel.inputs]
+            # A kernel with threads has memory of its own: one for each frame.
+            run, retry = self._name("k"), self._name("s")
+            self.views.append(StaticView((run,), partial(self.bind_fused, fused), (), False))
+            self.views.append(StaticView((retry,), partial(_retrying, dtypes), (run,), False))
+            text = f"{run}({call}) or {retry}({call})"
+            for flag, check in flags:
+                fail = self._global("f", check.check.fail)
+                given = ", ".join(self._register(each) for each in check.inputs)
+                text += f"; {flag} and {fail}({given})"
+            self._line(number, unit, text)
+
+    def _other_name(self, number: int, unit: Unit, endpoint: Endpoint, source: Endpoint) -> None:
+        """Another name for a tensor, of other dimensions of size 1."""
+        shape = self.known[endpoint].full_shape
+        register = self._register(source)
+        if self.storage.is_in_block(source):
+            name = self.registers[endpoint] = self._name("w")
+            self.views.append(StaticView((name,), partial(_reshaped, shape), (register,), False))
+            return
+        if self.known[source].dtype.is_ref:
+            register += ".read().copy()"
+        reshape = self._global("h", partial(_reshaped, shape))
+        self.lines.append(f"    {self._local(endpoint)} = {reshape}({register})")
+        self.line_nodes.append(unit.node)
+
+
+def _makes_list(op: Op) -> bool:
+    return len(op.signature.outputs) > 1 or any(arg.is_list for arg in op.signature.outputs)
+
+
+def _only(values: Any) -> Any:
+    """The single output of an op whose output is a list of length one."""
+    return values[0] if isinstance(values, tuple | list) else values
+
+
+def _reshaped(shape: tuple[int, ...], array: Any) -> Any:
+    return np.reshape(array, shape)
+
+
+def _retrying(dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Callable[..., None]:
+    """What runs where a kernel refuses its arguments: itself, on contiguous copies of them."""
+
+    def retry(*arrays: Any) -> None:
+        inputs = [
+            np.ascontiguousarray(array, dtype)
+            for array, dtype in zip(arrays, dtypes, strict=False)
+        ]
+        if not kernel(*inputs, *arrays[len(inputs) :]):
+            shapes = [np.shape(array) for array in arrays]
+            raise InternalError(message=f"A fused kernel was given arrays of the shapes {shapes}")
+
+    return retry

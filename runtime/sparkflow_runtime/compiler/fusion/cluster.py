@@ -1,0 +1,161 @@
+"""Nodes on their way into one kernel: their instructions, and what the kernel reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparkflow_runtime.codegen.builder import KernelBuilder, Value
+from sparkflow_runtime.codegen.kernel import DTYPES
+from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.compiler.reads import VIEWS
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.fusion import Check, Dims, Fused, Fusion, NotFusableError, squeezed
+
+MAX_RANK: Final = 4
+MAX_NODES: Final = 512
+MAX_ARRAYS: Final = 48
+"""More pointers than this spill out of registers for no gain."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCheck:
+    """A check of one of the nodes.
+
+    Attributes:
+        node: Who fails.
+        inputs: The tensors the error is about.
+        check: What is checked.
+    """
+
+    node: Node
+    inputs: tuple[Endpoint, ...]
+    check: Check
+
+
+class Cluster:
+    """A kernel that grows node by node. Nodes come in execution order.
+
+    Args:
+        space: Sizes of the iteration space.
+        known: What is known of every tensor.
+
+    Attributes:
+        nodes: What it computes.
+        tensors: Their outputs.
+        externals: What it reads, and how that lies, with the builder's values.
+        inputs: The builder's inputs in order, those of nodes that did not fit among them.
+        position: When it runs, in the order of the partition.
+    """
+
+    def __init__(
+        self, space: tuple[int, ...], known: Mapping[Endpoint, Known], position: int
+    ) -> None:
+        self.space = space
+        self.nodes: list[Node] = []
+        self.positions: list[int] = []
+        self.position = position
+        self.tensors: dict[Endpoint, Fused] = {}
+        self.externals: dict[tuple[Endpoint, Dims], Value] = {}
+        self.inputs: list[Endpoint] = []
+        self.checks: list[NodeCheck] = []
+        self.builder = KernelBuilder(len(space))
+        self._known = known
+        self._reduced: tuple[bool, ...] | None = None
+
+    @property
+    def dims(self) -> int:
+        """The rank of the space."""
+        return len(self.space)
+
+    def add(self, node: Node, position: int) -> None:
+        """Takes a node in.
+
+        Args:
+            node: The node.
+            position: Its place in the order of the partition.
+
+        Raises:
+            NotFusableError: It does not fit; the cluster is as before.
+        """
+        if len(self.nodes) >= MAX_NODES or len(self.externals) >= MAX_ARRAYS:
+            raise NotFusableError("the kernel is large enough")
+        op = registry.lookup(node.op)
+        inputs = [self._known[endpoint] for endpoint in node.inputs]
+        count = len(op.signature.output_dtypes(node.attrs))
+        outputs = [self._known[Endpoint(node.name, slot)] for slot in range(count)]
+        shapes = [each.full_shape for each in (*inputs, *outputs)]
+        if None in shapes:
+            raise NotFusableError("a shape is not known")
+        dtypes = [each.dtype.base for each in (*inputs, *outputs)]
+        loaded: dict[tuple[Endpoint, Dims], Value] = {}
+
+        def load(number: int, dims: Dims) -> Value:
+            if dtypes[number] not in DTYPES:
+                raise NotFusableError("no kernel reads this dtype")
+            key = (node.inputs[number], dims)
+            found = self.externals.get(key) or loaded.get(key)
+            if found is None:
+                axes = tuple(dim in dims for dim in range(self.dims))
+                found = loaded[key] = self.builder.input(dtypes[number], axes)
+                self.inputs.append(node.inputs[number])
+            return found
+
+        reduced = self._reduced
+        fusion = Fusion(
+            self.builder,
+            self.space,
+            node.attrs,
+            shapes[: len(inputs)],  # type: ignore[arg-type]  # none is None
+            dtypes[: len(inputs)],
+            [each.value for each in inputs],
+            [self.tensors.get(endpoint) for endpoint in node.inputs],
+            shapes[len(inputs) :],  # type: ignore[arg-type]  # none is None
+            dtypes[len(inputs) :],
+            load,
+            self._may_read_reduction,
+        )
+        try:
+            made = op.fuse(fusion)
+            for fused, known in zip(made, outputs, strict=True):
+                if any(fusion.inside[i] for check in fusion.checks for i in check.inputs):
+                    raise NotFusableError("what is checked is computed in the kernel")
+                if fused.value.dtype is not known.dtype or fused.shape != known.full_shape:
+                    raise NotFusableError("the kernel would compute another dtype or shape")
+        except NotFusableError:
+            self._reduced = reduced
+            raise
+        self.externals |= loaded
+        self.nodes.append(node)
+        self.positions.append(position)
+        self.checks += [
+            NodeCheck(node, tuple(node.inputs[number] for number in check.inputs), check)
+            for check in fusion.checks
+        ]
+        for slot, fused in enumerate(made):
+            self.tensors[Endpoint(node.name, slot)] = fused
+
+    def _may_read_reduction(self, axes: Sequence[bool], over: tuple[bool, ...]) -> bool:
+        """Reductions over the last dimensions may be read, if all such are over the same ones."""
+        first = over.index(True)
+        if first == 0 or not all(over[first:]) or not all(axes[:first]):
+            return False
+        if self._reduced is None:
+            self._reduced = over
+        return self._reduced == over
+
+
+def natural_space(node: Node, known: Mapping[Endpoint, Known]) -> tuple[int, ...] | None:
+    """The iteration space of a node by itself; None where it cannot be in any kernel."""
+    op = registry.lookup(node.op)
+    if not node.inputs or not op.is_fusable(node):
+        return None
+    if any(known[each].dtype.is_ref for each in node.inputs) and (
+        node.op in VIEWS or any(dtype.is_ref for dtype in op.signature.input_dtypes(node.attrs))
+    ):
+        return None
+    endpoint = Endpoint(node.name, 0) if op.fuse_over is None else node.inputs[op.fuse_over]
+    shape = known[endpoint].full_shape
+    return None if shape is None else squeezed(shape)

@@ -1,0 +1,131 @@
+"""From a cluster of nodes to the kernel that computes what others read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sparkflow_runtime.codegen.kernel import Kernel
+from sparkflow_runtime.compiler.fusion.cluster import Cluster, NodeCheck
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops.fusion import Fused
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An array that a kernel writes.
+
+    Attributes:
+        endpoints: The tensors it holds, which may differ in dimensions of size 1.
+        shape: The shape of the first of them.
+    """
+
+    endpoints: tuple[Endpoint, ...]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FusedKernel:
+    """A kernel and what it has to do with the partition.
+
+    Attributes:
+        kernel: The computation.
+        sizes: Of its iteration space.
+        nodes: The nodes it computes.
+        position: When it runs, in the order of the partition.
+        inputs: The tensors it reads, in order.
+        outputs: The arrays it writes, in order; then come one scalar per check.
+        copies: Tensors that are others from outside under another name.
+        checks: Who raises the error where the scalar is not zero.
+    """
+
+    kernel: Kernel
+    sizes: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    position: int
+    inputs: tuple[Endpoint, ...]
+    outputs: tuple[Output, ...]
+    copies: Mapping[Endpoint, Endpoint]
+    checks: tuple[NodeCheck, ...]
+
+
+def nodes_to_repeat(cluster: Cluster, wanted: Collection[Endpoint]) -> list[Node]:
+    """The nodes that must run by themselves as well, for those who read them from outside.
+
+    What is wanted of them repeats values that the kernel computes once. What these nodes read is
+    to be wanted, too.
+    """
+    names = {
+        endpoint.node
+        for endpoint, fused in cluster.tensors.items()
+        if endpoint in wanted and _repeats(fused)
+    }
+    return [node for node in cluster.nodes if node.name in names]
+
+
+def finish(cluster: Cluster, wanted: Collection[Endpoint]) -> FusedKernel:
+    """The kernel of a cluster, which takes no more nodes after it.
+
+    Args:
+        cluster: Complete.
+        wanted: The tensors that somebody outside reads.
+    """
+    sources = {value.number: endpoint for (endpoint, _), value in cluster.externals.items()}
+    by_value: dict[int, list[Endpoint]] = {}
+    copies: dict[Endpoint, Endpoint] = {}
+    for endpoint, fused in cluster.tensors.items():
+        if endpoint not in wanted:
+            continue
+        number = fused.value.number
+        if number in sources:
+            copies[endpoint] = sources[number]
+        else:
+            by_value.setdefault(number, []).append(endpoint)
+    outputs = tuple(
+        Output(tuple(endpoints), cluster.tensors[endpoints[0]].shape)
+        for endpoints in by_value.values()
+    )
+    for endpoints in by_value.values():
+        cluster.builder.output(cluster.tensors[endpoints[0]].value)
+    for check in cluster.checks:
+        cluster.builder.output(check.check.value)
+    kernel, kept = _without_unused(cluster.builder.build())
+    return FusedKernel(
+        kernel,
+        cluster.space,
+        tuple(cluster.nodes),
+        cluster.position,
+        tuple(cluster.inputs[number] for number in kept),
+        outputs,
+        copies,
+        tuple(cluster.checks),
+    )
+
+
+def _repeats(fused: Fused) -> bool:
+    """Whether the tensor has more elements than the value has positions."""
+    return any(
+        size > 1 and (dim is None or not fused.value.axes[dim])
+        for size, dim in zip(fused.shape, fused.dims, strict=True)
+    )
+
+
+def _without_unused(kernel: Kernel) -> tuple[Kernel, Sequence[int]]:
+    """The kernel without what no output needs, and the numbers of the inputs that are left."""
+    count = len(kernel.inputs)
+    needed = set(kernel.outputs)
+    for number in range(len(kernel.instructions) - 1, -1, -1):
+        if count + number in needed:
+            needed.update(kernel.instructions[number].arguments)
+    kept = [number for number in range(count) if number in needed]
+    renamed = {number: place for place, number in enumerate(kept)}
+    instructions = []
+    for number, instruction in enumerate(kernel.instructions):
+        if count + number not in needed:
+            continue
+        renamed[count + number] = len(kept) + len(instructions)
+        arguments = tuple(renamed[each] for each in instruction.arguments)
+        instructions.append(replace(instruction, arguments=arguments))
+    inputs = tuple(kernel.inputs[number] for number in kept)
+    outputs = tuple(renamed[each] for each in kernel.outputs)
+    return Kernel(kernel.rank, inputs, tuple(instructions), outputs), kept

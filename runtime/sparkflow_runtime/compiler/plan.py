@@ -1,0 +1,133 @@
+"""What a partition does per step once shapes are known: which calls, and where every value lives.
+
+The plan is made of units: kernels of several nodes, and single nodes. A value that no step keeps
+lives in a slot of one block of memory (`memory`), which slots share when their values never meet.
+Values that outlive the step are new arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparkflow_runtime.codegen.kernel import Kernel
+from sparkflow_runtime.compiler.fusion.cluster import Cluster
+from sparkflow_runtime.compiler.fusion.finish import FusedKernel, finish, nodes_to_repeat
+from sparkflow_runtime.compiler.fusion.grow import grow_clusters
+from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+
+_NO_WORK: Final = frozenset({"Const", "NoOp"})
+_AT_PLACE, _AFTER = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One call of the plan: a fused kernel, or a node."""
+
+    node: Node
+    fused: FusedKernel | None = None
+
+    @property
+    def inputs(self) -> tuple[Endpoint, ...]:
+        """The tensors it reads."""
+        if self.fused is None:
+            return self.node.inputs
+        checked = (endpoint for check in self.fused.checks for endpoint in check.inputs)
+        return (*self.fused.inputs, *self.fused.copies.values(), *checked)
+
+    @property
+    def outputs(self) -> tuple[Endpoint, ...]:
+        """The tensors it makes, those it only gives another name to left out."""
+        if self.fused is not None:
+            return tuple(e for output in self.fused.outputs for e in output.endpoints)
+        count = len(registry.lookup(self.node.op).signature.output_dtypes(self.node.attrs))
+        return tuple(Endpoint(self.node.name, slot) for slot in range(count))
+
+
+def make_units(
+    nodes: Sequence[Node],
+    known: Mapping[Endpoint, Known],
+    can_generate: Callable[[Kernel, tuple[int, ...]], bool] | None,
+) -> list[Unit]:
+    """The calls of a partition, in order.
+
+    Args:
+        nodes: The partition in execution order.
+        known: What is known of its tensors.
+        can_generate: Whether there is a code generator for a kernel of these sizes; None where
+            there is none at all.
+    """
+    live = _live(nodes, known)
+    if can_generate is None:
+        return [Unit(node) for node in live]
+    left_alone: set[str] = set()
+    while True:
+        clusters = grow_clusters(live, known, left_alone)
+        fused, again = _finish(live, known, clusters)
+        refused = [each for each in fused if not can_generate(each.kernel, each.sizes)]
+        if not refused:
+            return _ordered(live, fused, again)
+        left_alone.update(node.name for each in refused for node in each.nodes)
+
+
+def _live(nodes: Sequence[Node], known: Mapping[Endpoint, Known]) -> list[Node]:
+    """The nodes but for those that only known values were made from, and constants."""
+    read = {endpoint.node for node in nodes for endpoint in node.inputs}
+    needed: set[str] = set()
+    live = []
+    for node in reversed(nodes):
+        if node.op in _NO_WORK:
+            continue
+        op = registry.lookup(node.op)
+        effects = op.stateful or op.takes_step or node.name not in read
+        if not effects and node.name not in needed:
+            continue
+        live.append(node)
+        needed.update(each.node for each in node.inputs if known[each].value is None)
+    return live[::-1]
+
+
+def _finish(
+    nodes: Sequence[Node], known: Mapping[Endpoint, Known], clusters: Sequence[Cluster]
+) -> tuple[list[FusedKernel], dict[str, int]]:
+    """The kernels, and the nodes that run by themselves as well with the position they run after."""
+    again: dict[str, int] = {}
+    inside = {node.name for cluster in clusters for node in cluster.nodes}
+    by_name = {node.name: node for node in nodes}
+    while True:
+        alone = [node for node in nodes if node.name not in inside]
+        wanted = _read_by([*alone, *(by_name[name] for name in again)])
+        for cluster in clusters:
+            wanted.update(endpoint for endpoint, _ in cluster.externals)
+        wanted = {each for each in wanted if known[each].value is None and each.node not in again}
+        repeated = {
+            node.name: cluster.position
+            for cluster in clusters
+            for node in nodes_to_repeat(cluster, wanted)
+        }
+        if not repeated:
+            return [finish(cluster, wanted) for cluster in clusters], again
+        again |= repeated
+
+
+def _read_by(nodes: Iterable[Node]) -> set[Endpoint]:
+    return {endpoint for node in nodes for endpoint in node.inputs}
+
+
+def _ordered(
+    nodes: Sequence[Node], kernels: Sequence[FusedKernel], again: Mapping[str, int]
+) -> list[Unit]:
+    inside = {node.name for kernel in kernels for node in kernel.nodes}
+    placed: list[tuple[int, int, int, Unit]] = []
+    for number, node in enumerate(nodes):
+        if node.name in again:
+            placed.append((again[node.name], _AFTER, number, Unit(node)))
+        elif node.name not in inside:
+            placed.append((number, _AT_PLACE, number, Unit(node)))
+    for kernel in kernels:
+        placed.append((kernel.position, _AT_PLACE, 0, Unit(kernel.nodes[-1], kernel)))
+    placed.sort(key=lambda each: each[:3])
+    return [unit for *_, unit in placed]

@@ -1,0 +1,99 @@
+"""The straight-line function of a plan, and the memory it runs in.
+
+Several steps may run at once: each takes a frame, which is the function with a block of memory of
+its own, and gives it back. Only generated register names enter the source text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.compiler.memory import ALIGNMENT_BYTES
+from sparkflow_runtime.ir.node import Node
+
+FILE: Final = "<sparkflow partition>"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotArray:
+    """A value in the block of memory."""
+
+    register: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def view(self, block: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The array in a block."""
+        size = int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        return block[self.offset : self.offset + size].view(self.dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticView:
+    """Values made once per frame: views of what is in the block, kernels with memory of their own.
+
+    Attributes:
+        registers: Of the outputs.
+        kernel: Makes them from the arguments.
+        arguments: Registers.
+        makes_list: Whether the kernel gives several outputs, or a list of one.
+    """
+
+    registers: tuple[str, ...]
+    kernel: Callable[..., Any]
+    arguments: tuple[str, ...]
+    makes_list: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A compiled plan.
+
+    Attributes:
+        code: Of the function `(step, *args)`.
+        bound: Its globals: kernels, constants.
+        slots, views: What each frame adds to them.
+        block_bytes: The size of a frame's memory.
+        lines: The node at each line.
+        args, results: The step's index of each parameter and returned value, in order.
+    """
+
+    code: CodeType
+    bound: Mapping[str, Any]
+    slots: Sequence[SlotArray]
+    views: Sequence[StaticView]
+    block_bytes: int
+    lines: tuple[Node | None, ...]
+    args: tuple[int, ...]
+    results: tuple[int, ...]
+    _frames: list[Callable[..., tuple[Any, ...]]] = field(default_factory=list)
+
+    def __call__(self, step: Any, *args: Any) -> tuple[Any, ...]:
+        """Runs one step in a frame that no other step is in."""
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = self._new_frame()
+        try:
+            return frame(step, *args)
+        finally:
+            self._frames.append(frame)
+
+    def _new_frame(self) -> Callable[..., tuple[Any, ...]]:
+        raw = np.empty(self.block_bytes + ALIGNMENT_BYTES, np.uint8)
+        start = -raw.ctypes.data % ALIGNMENT_BYTES
+        block = raw[start : start + self.block_bytes]
+        names = dict(self.bound)
+        for slot in self.slots:
+            names[slot.register] = slot.view(block)
+        for view in self.views:
+            made = view.kernel(*(names[each] for each in view.arguments))
+            several = made if view.makes_list and isinstance(made, tuple | list) else (made,)
+            names.update(zip(view.registers, several, strict=True))
+        return FunctionType(self.code, names)

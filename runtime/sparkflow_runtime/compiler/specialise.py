@@ -1,0 +1,169 @@
+"""Plans of a partition for the shapes of arguments it is run with.
+
+A shape that was seen a few times gets a plan; until then the program runs that knows no shapes. So
+what runs once costs no compilation, the short batch at the end of an epoch costs one in all, and
+shapes that change in every step cost none.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sparkflow_runtime.codegen import loops, native, threads
+from sparkflow_runtime.codegen.kernel import Kernel
+from sparkflow_runtime.codegen.loops import UnsupportedKernel
+from sparkflow_runtime.compiler.emit import emit
+from sparkflow_runtime.compiler.fusion.finish import FusedKernel
+from sparkflow_runtime.compiler.known import find_known
+from sparkflow_runtime.compiler.plan import make_units
+from sparkflow_runtime.compiler.planned import Planned
+from sparkflow_runtime.compiler.reads import reads_to_copy
+from sparkflow_runtime.compiler.storage import Kernels, assign_storage
+from sparkflow_runtime.ir.node import Endpoint, Node
+
+SIGHTINGS: Final = 3
+"""How often a signature is seen before it gets a plan."""
+MAX_PLANS: Final = 16
+"""So many plans a partition keeps; the one that was not used for longest makes room."""
+_MAX_SEEN: Final = 1024
+
+Signature = tuple[Any, ...]
+"""The shapes of the arguments."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What became of a partition's runs.
+
+    Attributes:
+        planned: Runs of a plan.
+        general: Runs of the program that knows no shapes.
+        plans: Plans made.
+        dropped: Plans that made room for others.
+        failed: Signatures for which no plan could be made.
+        block_bytes: The largest block of memory of a plan: the peak of what a step needs.
+    """
+
+    planned: int = 0
+    general: int = 0
+    plans: int = 0
+    dropped: int = 0
+    failed: int = 0
+    block_bytes: int = 0
+
+
+def make_plan(
+    nodes: Sequence[Node], shapes: Mapping[int, Any], kernels: Kernels, is_function: bool
+) -> Planned:
+    """The plan of a partition for arguments of these shapes.
+
+    Args:
+        nodes: In execution order.
+        shapes: Of the arguments by the index of their `_Arg`; None where it has none.
+        kernels: Of the nodes.
+        is_function: Whether this is a function of the library, see `program`.
+    """
+    given = {
+        Endpoint(node.name, 0): shapes[node.attrs["index"]]
+        for node in nodes
+        if node.op == "_Arg" and shapes[node.attrs["index"]] is not None
+    }
+    known = find_known(nodes, given)
+    units = make_units(nodes, known, _can_generate if native.available() else None)
+    storage = assign_storage(units, known, kernels, is_function)
+    return emit(units, known, storage, kernels, _bind, reads_to_copy(nodes), is_function)
+
+
+def _can_generate(kernel: Kernel, sizes: tuple[int, ...]) -> bool:
+    try:
+        loops.compile_kernel(kernel).bind(sizes)
+    except UnsupportedKernel:
+        return False
+    return True
+
+
+def _bind(fused: FusedKernel) -> Callable[..., bool]:
+    return loops.compile_kernel(fused.kernel).bind(fused.sizes, threads.count())
+
+
+class Specialisations:
+    """The plans of one partition by signature. Safe to use from several threads.
+
+    `_lock` guards everything but the numbers in `statistics`, which may lose counts.
+
+    Args:
+        plan: Makes the plan for a signature.
+        sightings: See `SIGHTINGS`.
+        max_plans: See `MAX_PLANS`.
+    """
+
+    def __init__(
+        self,
+        plan: Callable[[Signature], Planned],
+        sightings: int = SIGHTINGS,
+        max_plans: int = MAX_PLANS,
+    ) -> None:
+        self.statistics = Statistics()
+        self._plan = plan
+        self._sightings = sightings
+        self._max_plans = max_plans
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[Signature, Planned | None] = OrderedDict()
+        self._seen: dict[Signature, int] = {}
+
+    def find(self, args: Sequence[Any]) -> Planned | None:
+        """The plan for arguments of these shapes; None where there is none (yet)."""
+        try:
+            signature = tuple([arg.shape for arg in args])
+        except AttributeError:
+            signature = tuple([getattr(arg, "shape", None) for arg in args])
+        plans = self._plans
+        found = plans.get(signature)
+        if found is None:
+            found = self._missed(signature)
+            if found is None:
+                self.statistics.general += 1
+                return None
+        elif len(plans) > 1:
+            with self._lock:
+                if signature in plans:
+                    plans.move_to_end(signature)
+        self.statistics.planned += 1
+        return found
+
+    def _missed(self, signature: Signature) -> Planned | None:
+        with self._lock:
+            if signature in self._plans:
+                return self._plans[signature]
+            seen = self._seen.get(signature, 0) + 1
+            if seen < self._sightings:
+                if len(self._seen) >= _MAX_SEEN:
+                    self._seen.clear()
+                self._seen[signature] = seen
+                return None
+            self._seen.pop(signature, None)
+            made = self._make(signature)
+            if len(self._plans) >= self._max_plans:
+                self._plans.popitem(last=False)
+                self.statistics.dropped += 1
+                self._sightings *= 2  # shapes that come and go are not worth their compilation
+            self._plans[signature] = made
+            return made
+
+    def _make(self, signature: Signature) -> Planned | None:
+        try:
+            made = self._plan(signature)
+        except Exception:  # the general program still runs; the log says what is wrong here
+            self.statistics.failed += 1
+            _log.exception("No plan could be made for arguments of the shapes %s", signature)
+            return None
+        self.statistics.plans += 1
+        self.statistics.block_bytes = max(self.statistics.block_bytes, made.block_bytes)
+        return made

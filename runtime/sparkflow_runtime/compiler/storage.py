@@ -1,0 +1,264 @@
+"""Decides where every value of a plan lives: in the frame's block of memory, or as a new array.
+
+A value may live in the block when its shape is known and nobody holds on to it after the step.
+Views share the memory of what they were made from, and keep it in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.compiler.memory import Layout, Life, lay_out
+from sparkflow_runtime.compiler.plan import Unit
+from sparkflow_runtime.compiler.reads import VIEWS
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+
+_TRANSFERS: Final = frozenset({"_Arg", "_Retval"})
+_NOTHING: Final[frozenset[Endpoint]] = frozenset()
+
+
+@dataclass(slots=True)
+class Storage:
+    """Where values live.
+
+    Attributes:
+        slots: The values with a place in the block, and the number of the place.
+        views: Values that are other names or views of slots: made once per frame.
+        fresh: Values that are new arrays, made right before the unit that fills them.
+        filling: Kernels that fill given arrays, by the name of their nodes.
+        layout: Of the places in the block.
+    """
+
+    slots: dict[Endpoint, int] = field(default_factory=dict)
+    views: set[Endpoint] = field(default_factory=set)
+    fresh: set[Endpoint] = field(default_factory=set)
+    filling: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    layout: Layout = field(default_factory=lambda: Layout((), 0))
+
+    def is_in_block(self, endpoint: Endpoint) -> bool:
+        """Whether the value is always the same array of the frame."""
+        return endpoint in self.slots or endpoint in self.views
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """How a node's kernels are bound: `bind(node)`, and `bind_out(node)` or None."""
+
+    bind: Callable[[Node], Callable[..., Any]]
+    bind_out: Callable[[Node], Callable[..., Any] | None]
+
+
+def assign_storage(
+    units: Sequence[Unit], known: Mapping[Endpoint, Known], kernels: Kernels, is_function: bool
+) -> Storage:
+    """Where the values that units make live.
+
+    Args:
+        units: The plan.
+        known: What is known of its tensors.
+        kernels: Of its nodes.
+        is_function: Whether results are given on as they are, not as copies.
+    """
+    return _Assigner(units, known, kernels, is_function).assign()
+
+
+class _Assigner:
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        known: Mapping[Endpoint, Known],
+        kernels: Kernels,
+        is_function: bool,
+    ) -> None:
+        self.units = units
+        self.known = known
+        self.kernels = kernels
+        self.is_function = is_function
+        self.storage = Storage()
+        self.roots = _roots(units)
+        self.kept: set[Endpoint] = set()
+        self.results: set[Endpoint] = set()
+        self.read_by_kernels = {
+            endpoint for unit in units if unit.fused is not None for endpoint in unit.inputs
+        }
+        self.born: dict[Endpoint, int] = {}
+        self.last_use: dict[Endpoint, int] = {}
+
+    def assign(self) -> Storage:
+        self._find_uses()
+        for number, unit in enumerate(self.units):
+            if unit.fused is None:
+                self._place_node(number, unit.node)
+                continue
+            for output in unit.fused.outputs:
+                self._place(number, output.endpoints[0], output.endpoints)
+                if output.endpoints[0] in self.storage.slots:
+                    self.storage.views.update(output.endpoints[1:])
+            for endpoint, source in unit.fused.copies.items():
+                if self.storage.is_in_block(source):
+                    self.storage.views.add(endpoint)
+        self._lay_out()
+        return self.storage
+
+    def _find_uses(self) -> None:
+        for number, unit in enumerate(self.units):
+            for endpoint in unit.inputs:
+                for root in self.roots.get(endpoint, _NOTHING):
+                    self.last_use[root] = number
+            if unit.fused is not None:
+                continue
+            if unit.node.op == "_Retval":
+                self._find_result(unit.node.inputs[0])
+            elif registry.lookup(unit.node.op).may_keep_inputs(unit.node):
+                for endpoint in unit.inputs:
+                    self.kept |= self.roots.get(endpoint, _NOTHING)
+
+    def _find_result(self, endpoint: Endpoint) -> None:
+        if self.is_function:
+            self.kept |= self.roots.get(endpoint, _NOTHING)
+        elif self.roots.get(endpoint) == {endpoint} and self.known[endpoint].full_shape:
+            self.results.add(endpoint)  # it can be given away without a copy
+
+    def _place(self, number: int, first: Endpoint, endpoints: Sequence[Endpoint]) -> None:
+        if first in self.kept or not self.results.isdisjoint(endpoints):
+            self.storage.fresh.add(first)
+        else:
+            self.storage.slots[first] = -1
+            self.born[first] = number
+
+    def _place_node(self, number: int, node: Node) -> None:
+        op = registry.lookup(node.op)
+        count = len(op.signature.output_dtypes(node.attrs))
+        outputs = [Endpoint(node.name, slot) for slot in range(count)]
+        found = [self.known[each] for each in outputs]
+        if (
+            not outputs
+            or node.op in _TRANSFERS
+            or op.stateful
+            or op.takes_step
+            or any(each.full_shape is None or each.dtype not in dtypes.PLAIN for each in found)
+        ):
+            return
+        if node.op in VIEWS and self._is_static_view(node):
+            self.storage.views.update(outputs)
+            return
+        kernel = self.kernels.bind_out(node)
+        if kernel is not None:
+            self.storage.filling[node.name] = kernel
+            for endpoint in outputs:
+                self._place(number, endpoint, [endpoint])
+
+    def _is_static_view(self, node: Node) -> bool:
+        """Whether the outputs always are the same views of what is in the block."""
+        unknown = [each for each in node.inputs if self.known[each].value is None]
+        if not unknown or not all(self.storage.is_in_block(each) for each in unknown):
+            return False
+        arrays = [_array_like(self.known[each]) for each in node.inputs]
+        try:
+            with np.errstate(all="ignore"):
+                made = self.kernels.bind(node)(*arrays)
+        except Exception:  # whatever it is, the node raises it again when it runs
+            return False
+        several = made if isinstance(made, tuple | list) else (made,)
+        return all(
+            isinstance(each, np.ndarray)
+            and any(np.may_share_memory(each, array) for array in arrays)
+            and (each.flags.c_contiguous or Endpoint(node.name, slot) not in self.read_by_kernels)
+            for slot, each in enumerate(several)
+        )
+
+    def _lay_out(self) -> None:
+        place_of: dict[Endpoint, int] = {}
+        lives: list[Life] = []
+        last_use = self.last_use
+        for endpoint in self.storage.slots:
+            known = self.known[endpoint]
+            born = self.born[endpoint]
+            end = max(last_use.get(endpoint, born), born)
+            size = _size_bytes(known)
+            source = self._overwritten(born, endpoint)
+            if source is not None and source in place_of:
+                place = place_of[source]
+                lives[place] = Life(lives[place].size_bytes, lives[place].begin, end)
+            else:
+                place = len(lives)
+                lives.append(Life(size, born, end))
+            place_of[endpoint] = place
+            self.storage.slots[endpoint] = place
+        self.storage.layout = lay_out(lives)
+
+    def _overwritten(self, number: int, endpoint: Endpoint) -> Endpoint | None:
+        """The input of a fused kernel whose memory an output takes over, since it dies there."""
+        fused = self.units[number].fused
+        if fused is None or not fused.kernel.in_place:
+            return None
+        output = next(i for i, each in enumerate(fused.outputs) if endpoint in each.endpoints)
+        taken = [each for each in self._takeovers(number)]
+        return taken[output]
+
+    def _takeovers(self, number: int) -> list[Endpoint | None]:
+        """Per output of a fused kernel the input it overwrites."""
+        fused = self.units[number].fused
+        assert fused is not None
+        free: list[Endpoint] = []
+        for endpoint, operand in zip(fused.inputs, fused.kernel.inputs, strict=True):
+            if (
+                all(operand.axes)
+                and endpoint in self.storage.slots
+                and self.last_use[endpoint] == number
+                and self.born[endpoint] < number
+                and endpoint not in free
+                and sum(endpoint in self.roots.get(each, _NOTHING) for each in fused.inputs) == 1
+            ):
+                free.append(endpoint)
+        found: list[Endpoint | None] = []
+        values = fused.kernel.outputs[: len(fused.outputs)]
+        for output, value in zip(fused.outputs, values, strict=True):
+            chosen = None
+            if all(fused.kernel.value_axes[value]) and output.endpoints[0] in self.storage.slots:
+                size = _size_bytes(self.known[output.endpoints[0]])
+                chosen = next(
+                    (each for each in free if _size_bytes(self.known[each]) == size), None
+                )
+            if chosen is not None:
+                free.remove(chosen)
+            found.append(chosen)
+        return found
+
+
+def _roots(units: Sequence[Unit]) -> dict[Endpoint, frozenset[Endpoint]]:
+    """Per tensor those whose memory it may share, itself among them where it is new."""
+    roots: dict[Endpoint, frozenset[Endpoint]] = {}
+    for unit in units:
+        if unit.fused is not None:
+            for output in unit.fused.outputs:
+                for endpoint in output.endpoints:
+                    roots[endpoint] = frozenset({output.endpoints[0]})
+            for endpoint, source in unit.fused.copies.items():
+                roots[endpoint] = roots.get(source, _NOTHING)
+            continue
+        held = _NOTHING
+        if unit.node.op in VIEWS:
+            held = held.union(*(roots.get(endpoint, _NOTHING) for endpoint in unit.inputs))
+        for endpoint in unit.outputs:
+            roots[endpoint] = held | {endpoint}
+    return roots
+
+
+def _array_like(known: Known) -> Any:
+    if known.value is not None:
+        return known.value
+    return np.empty(known.full_shape or (), known.dtype.as_numpy_dtype)
+
+
+def _size_bytes(known: Known) -> int:
+    shape = known.full_shape
+    assert shape is not None
+    return int(np.prod(shape, dtype=np.int64)) * int(np.dtype(known.dtype.as_numpy_dtype).itemsize)

@@ -1,0 +1,240 @@
+"""How an op becomes instructions of a fused kernel: what `Op.fuse` is given and gives back.
+
+A kernel runs over an iteration space: the sizes greater than 1 of one shape. Every dimension of a
+tensor in it lies along one dimension of the space, or along none where its size is 1 or where the
+tensor is the same all along it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparkflow_runtime.dtypes import DType
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.codegen.builder import KernelBuilder, Value
+
+Dims = tuple[int | None, ...]
+"""Per dimension of a tensor the one of the iteration space along which it lies."""
+
+
+class NotFusableError(Exception):
+    """The op cannot be part of this kernel; it runs by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A tensor in a kernel.
+
+    Attributes:
+        value: What the kernel computes for it.
+        shape: Its shape.
+        dims: Where its dimensions lie.
+        is_final: Whether nothing in the kernel can read it: it is complete only at the end.
+    """
+
+    value: Value
+    shape: tuple[int, ...]
+    dims: Dims
+    is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A scalar of a kernel that is not zero where the op must fail.
+
+    Attributes:
+        value: The scalar.
+        inputs: Numbers of the inputs that the error is about; they come from outside.
+        fail: Takes these arrays and raises.
+    """
+
+    value: Value
+    inputs: tuple[int, ...]
+    fail: Callable[..., object]
+
+
+@dataclass(slots=True)
+class Fusion:
+    """One op on its way into a kernel.
+
+    Attributes:
+        builder: Takes the instructions.
+        space: Sizes of the iteration space.
+        attrs: The node's attributes.
+        shapes, dtypes: Of the inputs.
+        constants: Values of the inputs that are known, else None.
+        inside: The inputs that this kernel computes, else None.
+        output_shapes, output_dtypes: Of the outputs.
+        load: Gives input `i` from outside, lying as said.
+        reduces: Whether a reduction over these dimensions of the space may be read in the kernel.
+        checks: What must hold of the inputs, see `Check`.
+    """
+
+    builder: KernelBuilder
+    space: tuple[int, ...]
+    attrs: Mapping[str, Any]
+    shapes: Sequence[tuple[int, ...]]
+    dtypes: Sequence[DType]
+    constants: Sequence[Any]
+    inside: Sequence[Fused | None]
+    output_shapes: Sequence[tuple[int, ...]]
+    output_dtypes: Sequence[DType]
+    load: Callable[[int, Dims], Value]
+    reduces: Callable[[tuple[bool, ...], tuple[bool, ...]], bool]
+    checks: list[Check] = field(default_factory=list)
+
+    def align(self, shape: tuple[int, ...], inputs: Sequence[int]) -> Dims:
+        """Where a tensor lies to which these inputs are broadcast.
+
+        Raises:
+            NotFusableError: The inputs lie along different dimensions.
+        """
+        dims: list[int | None] = [None] * len(shape)
+        for number in inputs:
+            given = self.inside[number]
+            if given is None:
+                continue
+            for place, dim in enumerate(reversed(given.dims), 1):
+                if dim is None:
+                    continue
+                if dims[-place] not in (None, dim):
+                    raise NotFusableError("the inputs lie along different dimensions")
+                dims[-place] = dim
+        needed = [
+            dims[place] is None
+            and any(
+                self.inside[number] is None and _size_from_right(self.shapes[number], back) > 1
+                for number in inputs
+            )
+            for place, back in enumerate(range(len(shape), 0, -1))
+        ]
+        return fit(self.space, shape, dims, needed)
+
+    def input(self, number: int, dims: Dims) -> Value:
+        """The value of an input that is broadcast to a tensor lying as `dims` says.
+
+        Raises:
+            NotFusableError: It is computed in this kernel and lies otherwise, or is final.
+        """
+        shape = self.shapes[number]
+        own = tuple(
+            dim if size > 1 else None
+            for size, dim in zip(shape, dims[len(dims) - len(shape) :], strict=True)
+        )
+        given = self.inside[number]
+        if given is not None:
+            if given.is_final:
+                raise NotFusableError("it is complete at the end of the kernel only")
+            if any(
+                theirs not in (None, mine) for theirs, mine in zip(given.dims, own, strict=True)
+            ):
+                raise NotFusableError("the input lies along other dimensions")
+            return given.value
+        constant = self.constants[number]
+        if constant is not None and constant.size == 1:
+            return self.builder.constant(constant.reshape(()).item(), self.dtypes[number])
+        if any(size > 1 and dim is None for size, dim in zip(shape, own, strict=True)):
+            raise NotFusableError("a dimension of the input lies nowhere")
+        return self.load(number, own)
+
+    def whole(self, number: int) -> Fused:
+        """An input, not broadcast.
+
+        Raises:
+            NotFusableError: It does not lie in the space, or is final.
+        """
+        shape = self.shapes[number]
+        given = self.inside[number]
+        dims = self.align(shape, [number]) if given is None else given.dims
+        return Fused(self.input(number, dims), shape, dims)
+
+    def reduce(
+        self, function: str, tensor: Fused, positions: Sequence[int], keep_dims: bool
+    ) -> Fused:
+        """A reduction over dimensions of a tensor along which it varies or has size 1.
+
+        Raises:
+            NotFusableError: It is the same along one of them.
+        """
+        over = [False] * len(self.space)
+        for position in positions:
+            dim = tensor.dims[position]
+            if dim is not None:
+                over[dim] = True
+            elif tensor.shape[position] > 1:
+                raise NotFusableError("the tensor is the same along a dimension that is reduced")
+        if keep_dims:
+            dims: Dims = tuple(
+                None if i in positions else dim for i, dim in enumerate(tensor.dims)
+            )
+            shape = tuple(1 if i in positions else size for i, size in enumerate(tensor.shape))
+        else:
+            kept = [i for i in range(len(tensor.dims)) if i not in positions]
+            dims, shape = tuple(tensor.dims[i] for i in kept), tuple(tensor.shape[i] for i in kept)
+        if not any(over):
+            return Fused(tensor.value, shape, dims)
+        if any(flag and not axis for flag, axis in zip(over, tensor.value.axes, strict=True)):
+            raise NotFusableError("the tensor is the same along a dimension that is reduced")
+        is_final = not self.reduces(tensor.value.axes, tuple(over))
+        value = self.builder.reduce(function, tensor.value, tuple(over))
+        return Fused(value, shape, dims, is_final)
+
+    def like(self, tensor: Fused, value: Value, is_final: bool = False) -> Fused:
+        """Another value that lies as a tensor does."""
+        return Fused(value, tensor.shape, tensor.dims, is_final)
+
+
+def _size_from_right(shape: Sequence[int], back: int) -> int:
+    return shape[-back] if back <= len(shape) else 1
+
+
+def fit(
+    space: Sequence[int], shape: Sequence[int], dims: Sequence[int | None], needed: Sequence[bool]
+) -> Dims:
+    """Fills places in `dims`, in ascending order; the last dimensions of the space where possible.
+
+    Raises:
+        NotFusableError: There is no place of that size left, or the given ones do not ascend.
+    """
+    found = list(dims)
+    limit = len(space)
+    for place in range(len(shape) - 1, -1, -1):
+        dim = found[place]
+        if dim is None:
+            if not needed[place]:
+                continue
+            lower = max((each for each in found[:place] if each is not None), default=-1)
+            dim = limit - 1
+            while dim > lower and space[dim] != shape[place]:
+                dim -= 1
+            if dim <= lower:
+                raise NotFusableError("the shapes do not fit into one iteration space")
+            found[place] = dim
+        if dim >= limit:
+            raise NotFusableError("the dimensions are in another order")
+        limit = dim
+    return tuple(found)
+
+
+def squeezed(shape: Sequence[int]) -> tuple[int, ...]:
+    """The iteration space of a shape."""
+    return tuple(size for size in shape if size != 1)
+
+
+def axes_of(indices: Any, rank: int) -> tuple[int, ...]:
+    """Constant reduction indices as positions.
+
+    Raises:
+        NotFusableError: They are not known, or no positions.
+    """
+    if indices is None:
+        raise NotFusableError("the axes are not known")
+    axes = {int(axis) for axis in np.asarray(indices).reshape(-1)}
+    if any(not -rank <= axis < rank for axis in axes):
+        raise NotFusableError("there is no such axis")
+    return tuple(sorted(axis % rank for axis in axes))
