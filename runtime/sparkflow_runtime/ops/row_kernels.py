@@ -44,6 +44,10 @@ _SHORT_COUNT: Final = 1 << 11
 _PACK_HEADER: Final = struct.Struct(f"{HEADER_SIZE}q").pack_into
 
 
+SET: Final = "set"
+"""For `scatter`: the new row is the update."""
+
+
 class _Memory(threading.local):
     """What kernels of one thread need beside their arguments.
 
@@ -182,7 +186,7 @@ def scatter(
     """Changes one row per index, in their order: `table[indices[i]] = f(that row, updates[i])`.
 
     Args:
-        function: Of two numbers: `add`, ..., see `codegen.kernel.ARITHMETIC`.
+        function: Of two numbers: `add`, ..., see `codegen.kernel.ARITHMETIC`; or `SET`.
         table: [rows, ...], changed in place.
         indices: Integers of any shape.
         updates: `indices.shape + table.shape[1:]` of the table's dtype, or one number; with
@@ -194,14 +198,16 @@ def scatter(
     """
     index, dtype = _index_of(indices), _NUMBERS.get(table.dtype)
     source = None if sources is None else _index_of(sources)
+    is_scalar = not updates.ndim
     if index is None or dtype is None or (sources is not None and source is None):
+        return None
+    if function == SET and is_scalar:  # numpy does that best
         return None
     if not _is_plain(table) or not _is_plain(updates) or updates.dtype != table.dtype:
         return None
     if np.may_share_memory(updates, table):
         updates = updates.copy()
     row = math.prod(table.shape[1:])
-    is_scalar = not updates.ndim
     size_bytes = indices.size * row * dtype.size
     parts = _parts(size_bytes) if row >= _SHARED_COLUMNS else 1
     header = _memory.fill(indices.size, table.shape[0], row, parts)
@@ -273,10 +279,13 @@ def _scatter(
     parts: int,
     releases_gil: bool,
 ) -> Callable[..., bool]:
-    operands = (Operand(dtype, (True,)), Operand(dtype, (not is_scalar,)))
-    kernel = Kernel(1, operands, (Instruction(function, (0, 1), dtype),), (2,))
-    update = "scalar0" if is_scalar else "update"
-    rule = sparse_rows_update.rule(kernel, ("table0", update, "table0"))
+    row, given = Operand(dtype, (True,)), Operand(dtype, (not is_scalar,))
+    if function == SET:
+        rule = sparse_rows_update.rule(Kernel(1, (given,), (), (0,)), ("update", "table0"))
+    else:
+        kernel = Kernel(1, (row, given), (Instruction(function, (0, 1), dtype),), (2,))
+        update = "scalar0" if is_scalar else "update"
+        rule = sparse_rows_update.rule(kernel, ("table0", update, "table0"))
     text = sparse_rows_update.scatter(rule, index, dtype, source)
     return _bound(text, 4 if source is None else 5, parts, releases_gil)
 

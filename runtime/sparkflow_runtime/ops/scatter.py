@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
@@ -59,8 +62,11 @@ class _Scatter(Op):
         """
         with ref.lock:
             array = ref.read()
-            require_rows(xp, ref, array, indices)
             expected = indices.shape + array.shape[1:]
+            fits = array.ndim > 0 and updates.shape in (expected, ())
+            if xp is np and fits and row_kernels.scatter(self.ufunc, array, indices, updates):
+                return ref
+            require_rows(xp, ref, array, indices)
             if updates.shape not in (expected, ()):
                 raise InvalidArgumentError(
                     message=self._misfit(array.shape, indices.shape, updates.shape, expected)
@@ -86,6 +92,7 @@ class _Scatter(Op):
 class ScatterUpdate(_Scatter):
     """Sets rows; the last of several updates of one row remains."""
 
+    ufunc = row_kernels.SET
     attrs = {
         "T": type_attr(dtypes.ALL),
         "Tindices": _TINDICES,
