@@ -143,7 +143,7 @@ def _is_emitted(function: str, dtype: DType, arguments: tuple[DType, ...]) -> bo
 def _compiled(kernel: Kernel, constants: str) -> tuple[Schedule, native.Body]:
     """The constants as text tell 0 from -0."""
     schedule = Schedule(kernel)
-    return schedule, native.body(_text(schedule))
+    return schedule, native.body(_text(schedule), is_tidy=True)
 
 
 def flat_text(kernel: Kernel) -> str:

@@ -71,17 +71,19 @@ class Body:
 
 
 @functools.cache
-def body(text: str) -> Body:
+def body(text: str, is_tidy: bool = False) -> Body:
     """Compiles a module that defines `body`, see the package's documentation.
 
     Args:
         text: LLVM assembly without a target. It defines
             `void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)`.
+        is_tidy: Whether nothing in it is computed twice or inside of a loop that could be outside:
+            it takes a few light passes then instead of LLVM's usual ones, and half the time.
 
     Raises:
         RuntimeError: LLVM refuses the text.
     """
-    return Body(link(text, ("body",)))
+    return Body(link(text, ("body",), is_tidy))
 
 
 @functools.cache
@@ -99,25 +101,27 @@ _lock = threading.Lock()
 _linked: dict[str, Linked] = {}
 
 
-def link(text: str, names: tuple[str, ...]) -> Linked:
+def link(text: str, names: tuple[str, ...], is_tidy: bool = False) -> Linked:
     """The machine code of a module, from this process, from disk, or compiled now.
 
     Args:
         text: LLVM assembly without a target.
         names: The functions whose addresses are wanted.
+        is_tidy: See `body`.
 
     Raises:
         RuntimeError: LLVM refuses the text.
     """
     here = host.host()
-    parts = (str(_FORMAT), str(SPEED_LEVEL), _llvm_version(), here.triple, here.cpu, here.features)
+    passes = "tidy" if is_tidy else str(SPEED_LEVEL)
+    parts = (str(_FORMAT), passes, _llvm_version(), here.triple, here.cpu, here.features)
     key = hashlib.sha256("\n".join((*parts, text)).encode()).hexdigest()
     with _lock:
         found = _linked.get(key)
         if found is None:
             code = _disk().load(key)
             if code is None:
-                code = _compile(text, here)
+                code = _compile(text, here, is_tidy)
                 _disk().store(key, code)
             found = _linked[key] = _load(key, code, names)
         return found
@@ -129,7 +133,7 @@ def _llvm_version() -> str:
     return str(llvmlite.__version__)
 
 
-def _compile(text: str, here: host.Host) -> bytes:
+def _compile(text: str, here: host.Host, is_tidy: bool) -> bytes:
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(f'target triple = "{here.triple}"\n{text}')
@@ -139,7 +143,13 @@ def _compile(text: str, here: host.Host) -> bytes:
     tuning.slp_vectorization = False
     tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(here.machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    if is_tidy:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+    else:
+        passes = builder.getModulePassManager()
+    passes.run(module, builder)
     return bytes(here.machine.emit_object(module))
 
 

@@ -197,6 +197,16 @@ class Schedule:
             for value in self.kernel.outputs
         )
 
+    def leaves_out(self, sizes: Sequence[int]) -> bool:
+        """Whether there is an output with elements that loops over these sizes never come to."""
+        inside = {each.value: min(each.first, each.start) for each in self.reductions}
+        for value in self.kernel.outputs:
+            axes = self.kernel.value_axes[value]
+            is_empty = any(v and not size for v, size in zip(axes, sizes, strict=True))
+            if not is_empty and 0 in sizes[: inside.get(value, self.levels[value])]:
+                return True
+        return False
+
     @cached_property
     def passes(self) -> int:
         """How often rows are passed over."""
