@@ -4,9 +4,10 @@ Libraries' thread pools disturb each other inside one process, and one thread mo
 the choice of the benchmark. So each competitor is a process that says on request how long a call
 takes; only one of them works at a time, and rounds alternate between them.
 
-The process speaks lines of JSON. It starts with {"ready": true} or {"skip": reason} and answers
+The process speaks lines of JSON. It starts with {"ready": its software} or {"skip": reason} and
+answers
 
-    {"prepare": case}                 with  {"check": [numbers]}
+    {"prepare": case}                 with  {"check": [numbers]}, null where it has no such case
     {"measure": case, "round_s": s}   with  {"seconds": t}
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 import machine
 from timing import Measured, measured, seconds_per_call
 
-TOLERANCE = 1e-3
+TOLERANCE = 1e-4
 """How far results of competitors may differ, relative to the larger: float32 sums in any order."""
 
 
@@ -34,28 +35,40 @@ class Case:
 
     Attributes:
         call: Does it once.
-        check: Numbers that every competitor must get, too; computed before measuring.
+        check: Numbers that every competitor must get, too; computed before measuring. Empty where
+            only the time is of interest, because something else is computed.
+        share: What part of a call's time counts.
     """
 
     call: Callable[[], Any]
     check: Sequence[float]
+    share: float = 1.0
 
 
-def serve(make_case: Callable[[str], Case]) -> None:
-    """The competitor's side: answers requests from stdin until it ends."""
+def serve(make_case: Callable[[str], Case | None], software: str = "") -> None:
+    """The competitor's side: answers requests from stdin until it ends.
+
+    Args:
+        make_case: Builds the case of a name; None where this competitor has none.
+        software: What it runs on, with versions.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not get between the answers
-    print(json.dumps({"ready": True}), file=answers, flush=True)
+    print(json.dumps({"ready": software}), file=answers, flush=True)
     cases: dict[str, Case] = {}
     for line in sys.stdin:
         request = json.loads(line)
         if "prepare" in request:
-            name = request["prepare"]
-            cases[name] = make_case(name)
-            answer: dict[str, Any] = {"check": [float(value) for value in cases[name].check]}
+            cases.clear()  # the last case's memory is this one's
+            made = make_case(request["prepare"])
+            answer: dict[str, Any] = {"check": None}
+            if made is not None:
+                cases[request["prepare"]] = made
+                answer["check"] = [float(value) for value in made.check]
         else:
-            call = cases[request["measure"]].call
-            answer = {"seconds": seconds_per_call(call, request["round_s"])}
+            case = cases[request["measure"]]
+            seconds = seconds_per_call(case.call, request["round_s"]) * case.share
+            answer = {"seconds": seconds}
         print(json.dumps(answer), file=answers, flush=True)
 
 
@@ -71,25 +84,31 @@ class Competitor:
         name: As it is called in tables.
         command: Arguments of Python that start it.
         threads: For the thread pools of numerical libraries.
+        interpreter: The Python that has its software.
 
     Attributes:
         skipped: Why it does not take part; None when it does.
+        software: What it runs on, as it says.
     """
 
-    def __init__(self, name: str, command: Sequence[str], threads: int) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], threads: int, interpreter: str = sys.executable
+    ) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, *command],
+            [interpreter, *command],
             env={**machine.clean_environment(threads), "TF_CPP_MIN_LOG_LEVEL": "3"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.skipped: str | None = self._hear().get("skip")
+        answer = self._hear()
+        self.skipped: str | None = answer.get("skip")
+        self.software: str = answer.get("ready", "")
 
-    def prepare(self, case: str) -> list[float]:
-        """Has it build a case; what it got when trying it."""
-        answer: list[float] = self._ask({"prepare": case})["check"]
+    def prepare(self, case: str) -> list[float] | None:
+        """Has it build a case; what it got when trying it, None where it has no such case."""
+        answer: list[float] | None = self._ask({"prepare": case})["check"]
         return answer
 
     def measure(self, case: str, round_s: float) -> float:
@@ -117,17 +136,23 @@ class Competitor:
 
 
 @contextmanager
-def started(commands: Mapping[str, Sequence[str]], threads: int) -> Iterator[list[Competitor]]:
+def started(
+    commands: Mapping[str, Sequence[str]],
+    threads: int,
+    interpreters: Mapping[str, str] | None = None,
+) -> Iterator[list[Competitor]]:
     """Starts competitors, says which do not take part, and ends them afterwards.
 
     Args:
         commands: By name, what `Competitor` is given.
         threads: The same.
+        interpreters: By name, the Pythons that are not this one.
     """
+    chosen = interpreters or {}
     with ExitStack() as stack:
         present = []
         for name, command in commands.items():
-            competitor = Competitor(name, command, threads)
+            competitor = Competitor(name, command, threads, chosen.get(name, sys.executable))
             stack.callback(competitor.close)
             if competitor.skipped is None:
                 present.append(competitor)
@@ -139,21 +164,31 @@ def started(commands: Mapping[str, Sequence[str]], threads: int) -> Iterator[lis
 def compare(
     competitors: Sequence[Competitor], case: str, rounds: int, round_s: float
 ) -> dict[str, Measured]:
-    """Seconds per call of each competitor.
+    """Seconds per call of each competitor that has the case.
 
     Raises:
         RuntimeError: They do not compute the same.
     """
     checks = {each.name: each.prepare(case) for each in competitors}
-    _require_agreement(case, checks)
-    times: dict[str, list[float]] = {each.name: [] for each in competitors}
+    present = [each for each in competitors if checks[each.name] is not None]
+    require_agreement(case, {name: check for name, check in checks.items() if check})
+    times: dict[str, list[float]] = {each.name: [] for each in present}
     for _ in range(rounds):
-        for each in competitors:
+        for each in present:
             times[each.name].append(each.measure(case, round_s))
     return {name: measured(rounds_) for name, rounds_ in times.items()}
 
 
-def _require_agreement(case: str, checks: Mapping[str, Sequence[float]]) -> None:
+def require_agreement(case: str, checks: Mapping[str, Sequence[float]]) -> None:
+    """Makes sure that competitors compute the same.
+
+    Args:
+        case: For the error.
+        checks: What each of them got.
+
+    Raises:
+        RuntimeError: They do not.
+    """
     (first, expected), *others = checks.items()
     for name, found in others:
         if len(found) != len(expected) or any(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from competitor import Case, serve
-from session_competitor import load
+from session_competitor import load, session_maker
 
 TURNS = 1000
 STEPS, BATCH, INPUTS, UNITS = 50, 64, 32, 128
@@ -24,15 +24,13 @@ KERNEL = (_generator.normal(size=(INPUTS + UNITS, 4 * UNITS)) * 0.1).astype(np.f
 
 def cases(tf: Any, threads: int) -> Callable[[str], Case]:
     """The cases as TensorFlow 1 programs."""
-    config = tf.ConfigProto(
-        intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
-    )
+    session = session_maker(tf, threads)
 
     def make(name: str) -> Case:
         with tf.Graph().as_default():
             fetches = {"while": _loop, "while_gradient": _loop_gradient, "lstm": _lstm}[name](tf)
             initializer = tf.global_variables_initializer()
-            running = tf.Session(graph=tf.get_default_graph(), config=config)
+            running = session()
         running.run(initializer)
 
         def call() -> Any:
@@ -43,19 +41,19 @@ def cases(tf: Any, threads: int) -> Callable[[str], Case]:
     return make
 
 
-def _turns(tf: Any) -> tuple[Any, Any]:
-    x = tf.constant(X)
-    _, y = tf.while_loop(lambda i, _: i < TURNS, lambda i, y: (i + 1, y * 0.999 + x), (0, x))
-    return x, y
+def turns(tf: Any, x: Any, count: int) -> Any:
+    """The end of a loop of so many turns that starts with a tensor."""
+    _, y = tf.while_loop(lambda i, _: i < count, lambda i, y: (i + 1, y * 0.999 + x), (0, x))
+    return y
 
 
 def _loop(tf: Any) -> list[Any]:
-    return [_turns(tf)[1]]
+    return [turns(tf, tf.constant(X), TURNS)]
 
 
 def _loop_gradient(tf: Any) -> list[Any]:
-    x, y = _turns(tf)
-    return tf.gradients(y, x)
+    x = tf.constant(X)
+    return list(tf.gradients(turns(tf, x, TURNS), x))
 
 
 def _lstm(tf: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The network that several benchmarks train: 784-256-128-10 on batches of 100 random rows."""
+"""The networks of dense layers that several benchmarks train, on batches of random rows."""
 
 from __future__ import annotations
 
@@ -13,35 +13,47 @@ SIZES = (784, 256, 128, 10)
 BATCH = 100
 LEARNING_RATE = 0.1
 
+LARGE_SIZES = (784, 1024, 1024, 10)
+LARGE_BATCH = 512
+ADAM_LEARNING_RATE = 0.0001
+"""Small, so that losses agree for some steps: Adam makes rounding errors as large as steps."""
+
 Array = npt.NDArray[Any]
 
 
-def batch(seed: int = 0) -> tuple[Array, Array]:
-    """Features [100, 784] float32 and labels [100] int64."""
+def batch(seed: int = 0, rows: int = BATCH) -> tuple[Array, Array]:
+    """Features [rows, 784] float32 and labels [rows] int64."""
     generator = np.random.default_rng([seed, 1])
-    features = generator.random((BATCH, SIZES[0]), np.float32)
-    return features, generator.integers(0, SIZES[-1], BATCH)
+    features = generator.random((rows, SIZES[0]), np.float32)
+    return features, generator.integers(0, SIZES[-1], rows)
 
 
-def initial_values() -> list[Array]:
+def initial_values(sizes: Sequence[int] = SIZES) -> list[Array]:
     """Weights and biases of each layer, in turn."""
     generator = np.random.default_rng(0)
     values: list[Array] = []
-    for inputs, outputs in pairwise(SIZES):
+    for inputs, outputs in pairwise(sizes):
         scale = np.float32(np.sqrt(2 / inputs))
         values.append(generator.standard_normal((inputs, outputs), np.float32) * scale)
         values.append(np.zeros(outputs, np.float32))
     return values
 
 
+def multiplications(sizes: Sequence[int], rows: int) -> int:
+    """Scalar products' terms of a training step: forward, by weights, by inputs but the first."""
+    products = [rows * inputs * outputs for inputs, outputs in pairwise(sizes)]
+    return 3 * sum(products) - products[0]
+
+
 def loss(tf: Any, x: Any, labels: Any, values: Sequence[Array]) -> Any:
     """The mean cross entropy as a tensor of the framework `tf`."""
     hidden = x
-    for layer in range(len(SIZES) - 1):
+    layers = len(values) // 2
+    for layer in range(layers):
         weight = tf.Variable(values[2 * layer], name=f"weight_{layer}")
         bias = tf.Variable(values[2 * layer + 1], name=f"bias_{layer}")
         hidden = tf.matmul(hidden, weight) + bias
-        if layer < len(SIZES) - 2:
+        if layer < layers - 1:
             hidden = tf.nn.relu(hidden)
     each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=hidden)
     return tf.reduce_mean(each)

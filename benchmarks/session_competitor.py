@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import mlp
@@ -33,17 +33,10 @@ def numpy_case(name: str) -> Case:
     def add() -> Any:
         return X + Y
 
-    def chain() -> Any:
-        x = X
-        for _ in range(CHAIN_LENGTH // 4):
-            x = x + Y
-            x = x * Y
-            x = np.abs(x)
-            x = x - Y
-        return x
+    def call() -> Any:
+        return chain(np, X, Y)
 
-    call = chain if name == "chain" else add
-    return Case(call, call())
+    return Case(call, call()) if name == "chain" else Case(add, add())
 
 
 def framework_case(tf: Any, threads: int) -> Callable[[str], Case]:
@@ -53,20 +46,16 @@ def framework_case(tf: Any, threads: int) -> Callable[[str], Case]:
         tf: The framework.
         threads: For its own thread pools, if it has any.
     """
-    config = tf.ConfigProto(
-        intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
-    )
-
-    def session() -> Any:
-        return tf.Session(graph=tf.get_default_graph(), config=config)
+    session = session_maker(tf, threads)
 
     def make(name: str) -> Case:
         with tf.Graph().as_default():
             if name == "mlp":
-                return _mlp(tf, session)
+                optimizer = tf.train.GradientDescentOptimizer(mlp.LEARNING_RATE)
+                return mlp_case(tf, session, mlp.SIZES, mlp.BATCH, optimizer)
             x = tf.placeholder(tf.float32, [10])
             y = tf.constant(Y)
-            result = _chain(tf, x, y) if name == "chain" else x + y
+            result = chain(tf, x, y) if name == "chain" else x + y
             running = session()
         if name == "add_callable":
             call = running.make_callable(result, [x])
@@ -77,28 +66,60 @@ def framework_case(tf: Any, threads: int) -> Callable[[str], Case]:
     return make
 
 
-def _chain(tf: Any, x: Any, y: Any) -> Any:
+def session_maker(tf: Any, threads: int) -> Callable[[], Any]:
+    """Makes sessions on the default graph that use so many threads."""
+    config = tf.ConfigProto(
+        intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+    )
+    return lambda: tf.Session(graph=tf.get_default_graph(), config=config)
+
+
+def chain(library: Any, x: Any, y: Any) -> Any:
+    """The chained elementwise ops, in the words that these libraries have in common."""
     for _ in range(CHAIN_LENGTH // 4):
         x = x + y
         x = x * y
-        x = tf.abs(x)
+        x = library.abs(x)
         x = x - y
     return x
 
 
-def _mlp(tf: Any, session: Callable[[], Any]) -> Case:
-    images, labels = mlp.batch()
-    x = tf.placeholder(tf.float32, [None, mlp.SIZES[0]])
+def mlp_case(
+    tf: Any, session: Callable[[], Any], sizes: Sequence[int], rows: int, optimizer: Any
+) -> Case:
+    """A training step of a network of dense layers, in the graph that is the default now."""
+    images, labels = mlp.batch(rows=rows)
+    x = tf.placeholder(tf.float32, [None, sizes[0]])
     y = tf.placeholder(tf.int64, [None])
-    loss = mlp.loss(tf, x, y, mlp.initial_values())
-    train_op = tf.train.GradientDescentOptimizer(mlp.LEARNING_RATE).minimize(loss)
+    loss = mlp.loss(tf, x, y, mlp.initial_values(sizes))
+    return training_case(tf, session, loss, optimizer, lambda: {x: images, y: labels})
+
+
+def training_case(
+    tf: Any,
+    session: Callable[[], Any],
+    loss: Any,
+    optimizer: Any,
+    next_feed: Callable[[], Mapping[Any, Any]],
+    initial_feed: Mapping[Any, Any] | None = None,
+) -> Case:
+    """A training step that returns the loss before it; checked are the losses of five.
+
+    Args:
+        tf: The framework.
+        session: Makes one on the default graph.
+        loss: What the step makes less.
+        optimizer: How.
+        next_feed: What the next step is fed.
+        initial_feed: What the initialisation of the variables is fed.
+    """
+    train_op = optimizer.minimize(loss)
     initializer = tf.global_variables_initializer()
     running = session()
-    running.run(initializer)
-    feed = {x: images, y: labels}
+    running.run(initializer, initial_feed)
 
     def call() -> Any:
-        return running.run([loss, train_op], feed)[0]
+        return running.run([loss, train_op], next_feed())[0]
 
     return Case(call, [call() for _ in range(5)])
 

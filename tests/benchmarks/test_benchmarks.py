@@ -54,3 +54,32 @@ def test_loops_compare_what_is_installed():
     for case in ("while_loop", "LSTM"):
         (cells,) = [cells for name, cells in found.items() if name.startswith(case)]
         assert cells[1].endswith("±0%")
+
+
+def test_executor_says_what_was_reached_of_each_goal():
+    arguments = ["--round-s", "0.001", "--threads", "1", "--cases"]
+    found = rows(run("executor", *arguments, "add_callable", "mlp_large").stdout)
+    add = found["the same through make_callable"]
+    threads, ours, *_, limit, _, _, _, over_numpy, goal, reached = add
+    assert threads == "1"
+    assert ours.endswith("±0%")
+    assert limit.endswith("±0%")
+    assert float(over_numpy) > 0
+    assert goal == "≤ limit + 6 µs"
+    assert reached.endswith((", met", ", missed"))
+    (mlp,) = [cells for name, cells in found.items() if name.startswith("MLP")]
+    of_tensorflow, of_peak = mlp[-1].split("; ")
+    assert of_peak.endswith((", met", ", missed"))
+    if importlib.util.find_spec("tensorflow") is None:
+        assert of_tensorflow == "-"
+
+
+def test_executor_runs_each_first_run_in_a_process_of_its_own():
+    arguments = ["--threads", "1", "--first-runs", "1", "--cases", "first_run"]
+    output = run("executor", *arguments).stdout
+    found = rows(output)
+    for case in ("build and first step, no kernel cached", "the same, kernels cached on disk"):
+        _, ours, *_, reached = found[case]
+        assert ours.endswith("±0%")
+        assert reached.split("; ")[1].endswith((", met", ", missed"))
+    assert "in cold, " in output
