@@ -1,9 +1,10 @@
 """The ops that apply a gradient to a variable and its slots: `ApplyX` and `SparseApplyX`.
 
-Here are their signatures, checks and critical sections; the formulas are in `update_rules`. Those
-with a proximal step or by signs are in `training_proximal` and `training_sign`. An update runs in
-place with the variable and all its slots locked (whatever `use_locking` says), so concurrent
-replicas apply one after the other; the kernels keep no state of their own.
+Here are their signatures, checks and critical sections; the formulas are in `update_rules` for
+numpy and cupy and in `update_kernels` for machine code. Updates with a proximal step or by signs
+are in `training_proximal` and `training_sign`. An update runs in place with the variable and all
+its slots locked (whatever `use_locking` says), so concurrent replicas apply one after the other;
+the kernels keep no state of their own.
 
 Rows that appear several times in `indices` are summed first and applied once, which is what
 TensorFlow's optimizers do before they call these ops.
@@ -14,16 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops import update_rules
+from sparkflow_runtime.ops import native_update, update_rules
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, type_attr
 from sparkflow_runtime.ops.update import (
+    LockOrder,
     in_blocks,
-    locked,
     require_rows,
     require_same_shape,
     same_static_shape,
@@ -101,12 +104,18 @@ class DenseUpdate(Op):
         xp = context.xp
         flags: Mapping[str, bool] = {name: node.attrs[name] for name in self.flags}
         rule, scalars, count = type(self).rule, self.scalars, len(self.refs)
+        native = None
+        if xp is np:
+            native = native_update.bind(self.signature, node.attrs["T"], node.attrs)
+        locks = LockOrder()
 
         def run(*inputs: Any) -> Variable:
-            apply = rule(xp, **{name: inputs[i] for i, name in scalars.items()}, **flags)
             variables: tuple[Variable, ...] = inputs[:count]
-            with locked(variables):
+            with locks.of(variables):
                 arrays = [variable.read() for variable in variables]
+                if native is not None and native(arrays, inputs):
+                    return variables[0]
+                apply = rule(xp, **{name: inputs[i] for i, name in scalars.items()}, **flags)
                 for slot, array in zip(variables[1:], arrays[1:], strict=True):
                     require_same_shape(slot, array, "its variable", arrays[0])
                 self._update(xp, apply, variables[0], arrays, inputs)

@@ -31,8 +31,24 @@ def locked(variables: Sequence[Variable]) -> AbstractContextManager[Any]:
     return variables[0].lock if len(variables) == 1 else _Locks(variables)
 
 
+class LockOrder:
+    """Finds the locks of a node's variables, and remembers them: they are the same every time."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: tuple[Sequence[Variable], AbstractContextManager[Any]] | None = None
+
+    def of(self, variables: Sequence[Variable]) -> AbstractContextManager[Any]:
+        """See `locked`; may be called by several threads."""
+        known = self._known
+        if known is None or known[0] != variables:
+            known = self._known = (variables, locked(variables))
+        return known[1]
+
+
 class _Locks:
-    """Several locks as one; 1.2 µs for three, where contextlib.ExitStack takes 3.6."""
+    """Several locks as one, to be taken any number of times."""
 
     __slots__ = ("_locks",)
 

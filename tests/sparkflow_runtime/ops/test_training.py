@@ -297,7 +297,8 @@ def test_updates_from_many_threads_all_count():
     g = EagerBuilder()
     var = g.variable(np.zeros(50_000))
     op = registry.lookup("ApplyGradientDescent")
-    node = type("Node", (), {"name": "n", "op": op.op_type, "attrs": {"use_locking": False}})()
+    attrs = {"T": dtypes.float64, "use_locking": False}
+    node = type("Node", (), {"name": "n", "op": op.op_type, "attrs": attrs})()
     kernel = op.bind(node, g.context)
     start = threading.Barrier(4)
 
@@ -319,7 +320,8 @@ def test_variables_locked_in_opposite_orders_do_not_block_each_other():
     g = EagerBuilder()
     a, b = (g.variable(np.ones(1000)).value for _ in range(2))
     op = registry.lookup("ApplyMomentum")
-    node = type("Node", (), {"name": "n", "op": "", "attrs": {"use_nesterov": False}})()
+    attrs = {"T": dtypes.float32, "use_nesterov": False}
+    node = type("Node", (), {"name": "n", "op": "", "attrs": attrs})()
     kernel = op.bind(node, g.context)
     start = threading.Barrier(2)
 

@@ -1,0 +1,147 @@
+"""Updates of host variables by machine code: the kernels of `update_kernels`, ready to be called.
+
+What they do not take (gaps in memory, shapes that do not fit, indices out of bounds) they leave
+alone and answer False; the op then does it with numpy, or says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen import loops, native, sparse_rows_update, threads
+from sparkflow_runtime.codegen.sparse_rows_update import Rule
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ops import row_kernels, update_kernels
+from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.signature import Signature
+from sparkflow_runtime.ops.update_kernels import UpdateKernel
+
+Run = Callable[[Sequence[Array], Sequence[Any]], bool]
+"""Takes the arrays of a variable and its slots, and all inputs of the op; True when it is done."""
+_MOST_SHAPES: Final = 16
+
+
+def bind(signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
+    """The kernel of a node.
+
+    Args:
+        signature: The op's, with references.
+        dtype: Of the variable.
+        attrs: The node's.
+
+    Returns:
+        It, to be called with the variables locked; None where there is none.
+    """
+    if dtype not in update_kernels.DTYPES or not native.available():
+        return None
+    if update_kernels.rule(signature.op_type) is None:
+        return None
+    arguments = _Arguments(signature, dtype, attrs)
+    return _Dense(arguments) if arguments.indices is None else _Rows(arguments)
+
+
+class _Arguments:
+    """Which input of an update is what.
+
+    Attributes:
+        variables: How many variables come first.
+        grad, indices: Places among the inputs; `indices` is None for dense updates.
+    """
+
+    def __init__(self, signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> None:
+        names = [arg.name for arg in signature.inputs]
+        places = {name: i for i, name in enumerate(names)}
+        self.variables = sum(arg.is_ref for arg in signature.inputs)
+        self.indices = places.get("indices")
+        self.grad = places["delta"] if "delta" in places else places["grad"]
+        self.scalars = [
+            i for i in range(self.variables, len(names)) if i not in (self.grad, self.indices)
+        ]
+        self._power = places.get("lr_power")
+        self._op_type = signature.op_type
+        self._args = tuple(
+            (name, arg.dtype or dtype, i not in self.scalars)
+            for i, (name, arg) in enumerate(zip(names, signature.inputs, strict=True))
+            if i != self.indices
+        )
+        self._flags = tuple((name, each) for name, each in attrs.items() if each in (True, False))
+
+    def needs_root_only(self, inputs: Sequence[Any]) -> bool:
+        """Whether a power among the scalars is one for which there is a faster kernel."""
+        return self._power is not None and inputs[self._power] == update_kernels.ROOT_POWER
+
+    def kernel(self, is_root: bool) -> UpdateKernel:
+        """The kernel that does it."""
+        flags = (*self._flags, ("is_root", True)) if is_root else self._flags
+        return update_kernels.update_kernel(self._op_type, self._args, flags)
+
+    def rule(self, is_root: bool) -> Rule:
+        """The same as a rule for rows."""
+        made = self.kernel(is_root)
+        arrays = [f"table{i}" for i in range(self.variables)]
+        scalar = 0
+        for _, _, is_array in self._args[self.variables :]:
+            arrays.append("update" if is_array else f"scalar{scalar}")
+            scalar += not is_array
+        return sparse_rows_update.rule(made.kernel, arrays + [arrays[i] for i in made.changed])
+
+
+class _Dense:
+    """Dense updates, bound once per shape."""
+
+    def __init__(self, arguments: _Arguments) -> None:
+        self._arguments = arguments
+        self._count = arguments.variables
+        self._bound: dict[Any, Any] = {}
+
+    def __call__(self, arrays: Sequence[Array], inputs: Sequence[Any]) -> bool:
+        arguments = self._arguments
+        shape = arrays[0].shape
+        for array in arrays:
+            if array.shape != shape:
+                return False
+        if inputs[arguments.grad].shape != shape:
+            return False
+        key = (shape, True) if arguments.needs_root_only(inputs) else shape
+        bound = self._bound.get(key) or self._bind(key, arrays[0])
+        run, changed = bound
+        outputs = arrays if changed is None else [arrays[i] for i in changed]
+        others = inputs[self._count :]
+        if run(*arrays, *others, *outputs):
+            return True
+        return bool(run(*arrays, *map(np.ascontiguousarray, others), *outputs))
+
+    def _bind(self, key: Any, first: Array) -> tuple[Callable[..., bool], Any]:
+        made = self._arguments.kernel(is_root=key != first.shape)
+        if len(self._bound) >= _MOST_SHAPES:
+            self._bound.clear()
+        run = loops.compile_kernel(made.kernel).bind((first.size,), threads.count())
+        is_all = made.changed == tuple(range(self._count))
+        bound = self._bound[key] = (run, None if is_all else made.changed)
+        return bound
+
+
+class _Rows:
+    """Updates of rows."""
+
+    def __init__(self, arguments: _Arguments) -> None:
+        self._arguments = arguments
+        self._rules: dict[bool, Rule] = {}
+
+    def __call__(self, arrays: Sequence[Array], inputs: Sequence[Any]) -> bool:
+        arguments, shape = self._arguments, arrays[0].shape
+        assert arguments.indices is not None
+        grad, indices = inputs[arguments.grad], inputs[arguments.indices]
+        if not shape or indices.ndim != 1 or grad.shape != indices.shape + shape[1:]:
+            return False
+        if any(array.shape != shape for array in arrays):
+            return False
+        is_root = arguments.needs_root_only(inputs)
+        rule = self._rules.get(is_root)
+        if rule is None:
+            rule = self._rules[is_root] = arguments.rule(is_root)
+        scalars = [np.asarray(inputs[i]) for i in arguments.scalars]
+        return row_kernels.update(rule, arrays, indices, grad, scalars) is True
