@@ -218,7 +218,8 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-def _address(name: str) -> int:
+def address_in_python(name: str) -> int:
+    """Where a function of Python's C interface is."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
@@ -239,9 +240,9 @@ class Entry:
             _Field.ARRAY_TYPE: id(np.ndarray),
             _Field.TRUE: id(True),
             _Field.FALSE: id(False),
-            _Field.INCREMENT: _address("Py_IncRef"),
-            _Field.SAVE_THREAD: _address("PyEval_SaveThread"),
-            _Field.RESTORE_THREAD: _address("PyEval_RestoreThread"),
+            _Field.INCREMENT: address_in_python("Py_IncRef"),
+            _Field.SAVE_THREAD: address_in_python("PyEval_SaveThread"),
+            _Field.RESTORE_THREAD: address_in_python("PyEval_RestoreThread"),
         }
 
     def bind(
@@ -268,6 +269,10 @@ class Entry:
         record[_Field.COUNTS : sizes_at] = counts
         record[sizes_at:] = sizes
         record[_Field.SIZES] = record.ctypes.data + sizes_at * record.itemsize
+        return self.builtin(record)
+
+    def builtin(self, record: np.ndarray[Any, Any]) -> Callable[..., bool]:
+        """A builtin to which the entry's `self` is this record, which must not change any more."""
         record.flags.writeable = False
         definition: Any = ctypes.addressof(self._definition)
         return self._new(definition, record, None)  # type: ignore[no-any-return]  # the builtin
