@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, REAL, float32
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise_table import ElementwiseOp, binary, enter, unary
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.fusion import Fused, Fusion
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import float_attr, type_attr
 from sparkflow_runtime.shapes import Shape
@@ -59,7 +61,7 @@ unary(
     "Sigmoid",
     _FIELD,
     _sigmoid,
-    "1 / (1 + exp(-x))",
+    "sigmoid(x)",
     lambda g, x, y, dy: g.SigmoidGrad(y, dy),
 )
 binary(
@@ -295,6 +297,18 @@ class LeakyRelu(Op):
         slope = kind(np.float32(alpha))  # attributes are float32 in a GraphDef: the same without
         return xp.maximum(features, kind(0)) + xp.minimum(features, kind(0)) * slope
 
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The sum of both sides."""
+        x, builder = fusion.whole(0), fusion.builder
+        zero = builder.constant(0.0, fusion.dtypes[0])
+        slope = builder.constant(float(np.float32(fusion.attrs["alpha"])), fusion.dtypes[0])
+        below = builder.call("multiply", builder.call("minimum", x.value, zero), slope)
+        return [fusion.like(x, builder.call("add", builder.call("maximum", x.value, zero), below))]
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """`LeakyReluGrad` at the input."""
         return [g.LeakyReluGrad(dy, op.inputs[0], alpha=op.get_attr("alpha"))]
@@ -316,6 +330,20 @@ class LeakyReluGrad(Op):
         """A new array."""
         slope = gradients.dtype.type(np.float32(alpha))
         return xp.where(features > 0, gradients, gradients * slope)
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """A choice."""
+        builder, shape = fusion.builder, fusion.output_shapes[0]
+        dims = fusion.align(shape, range(2))
+        gradients, features = fusion.input(0, dims), fusion.input(1, dims)
+        slope = builder.constant(float(np.float32(fusion.attrs["alpha"])), fusion.dtypes[0])
+        above = builder.call("greater", features, builder.constant(0.0, fusion.dtypes[0]))
+        value = builder.call("where", above, gradients, builder.call("multiply", gradients, slope))
+        return [Fused(value, shape, dims)]
 
     def gradient(self, g: GraphBuilder, op: OperationView, grad: Tensor) -> Sequence[Tensor]:
         """Linear in the gradients; nothing through the features."""

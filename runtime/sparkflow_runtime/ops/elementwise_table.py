@@ -6,9 +6,10 @@ A row gives the type name, the allowed dtypes, the kernel, a scalar expression a
 
 The kernel is the name of a ufunc that numpy and cupy share, which `bind` returns bare, or a
 function of the array module and the inputs. The expression says for floating-point numbers the same
-as the kernel: Python's operators, numpy's functions by name, `where(condition, a, b)` and `erf`; it
-is what fused kernels can be generated from. What lives here: the two op classes. The rows are in
-`unary`, `binary`, `comparison` and `activation`.
+as the kernel: Python's operators, numpy's functions by name, `where(condition, a, b)`, `erf` and
+`sigmoid`; it is what fused kernels are generated from where `codegen.expressions` knows all of it.
+For integers it says the same where there is no kernel for integers. What lives here: the two op
+classes. The rows are in `unary`, `binary`, `comparison` and `activation`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen import expressions
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, DType
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.signature import Attr, type_attr
@@ -59,6 +62,19 @@ class ElementwiseOp(Op):
         """One array."""
         return self._kernel_for(xp, inputs[0].dtype.kind in "iu")(*inputs)
 
+    def is_fusable(self, node: NodeView) -> bool:
+        """Whether the expression is one that kernels can compute, for this dtype."""
+        return _is_fusable(type(self), node.attrs.get("T"))
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The expression."""
+        shape = fusion.output_shapes[0]
+        names = [arg.name for arg in self.signature.inputs]
+        dims = fusion.align(shape, range(len(names)))
+        operands = {name: fusion.input(number, dims) for number, name in enumerate(names)}
+        value = expressions.apply(fusion.builder, self.expression, operands)
+        return [Fused(value, shape, dims)]
+
     def _kernel_for(self, xp: Any, is_integer: bool) -> Callable[..., Any]:
         cls = type(self)
         kernel = cls.kernel
@@ -67,6 +83,13 @@ class ElementwiseOp(Op):
         if isinstance(kernel, str):
             return getattr(xp, kernel)  # type: ignore[no-any-return]  # a ufunc of Any's
         return functools.partial(kernel, xp)
+
+
+@functools.cache
+def _is_fusable(op: type[ElementwiseOp], dtype: DType | None) -> bool:
+    if dtype is not None and dtype.is_integer and op.integer_kernel is not None:
+        return False
+    return bool(op.expression) and expressions.supports(op.expression, dtype)
 
 
 class UnaryOp(ElementwiseOp):

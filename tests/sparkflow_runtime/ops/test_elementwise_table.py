@@ -12,7 +12,11 @@ from sparkflow_runtime.ops.elementwise_table import ElementwiseOp
 from sparkflow_runtime.testing.eager import EagerBuilder, EagerOperation
 
 ELEMENTWISE = [op for op in registry.all_ops() if isinstance(op, ElementwiseOp)]
-NAMES = {**vars(np), "erf": np.vectorize(math.erf, otypes=[float])}
+NAMES = {
+    **vars(np),
+    "erf": np.vectorize(math.erf, otypes=[float]),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
 VALUES = np.array([[0.3, 0.55, 0.8, 0.9, 2.5], [1.25, 2.0, 0.5, 0.9, -1.5]])
 
 
