@@ -18,15 +18,13 @@ from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
 from sparkflow_runtime.master.running import RunningSteps
-from sparkflow_runtime.passes.fold import fold
+from sparkflow_runtime.passes.clean import clean
 from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
 from sparkflow_runtime.passes.late_reads import late_reads
-from sparkflow_runtime.passes.merge import merge
 from sparkflow_runtime.passes.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.passes.raise_control_flow import raise_control_flow
-from sparkflow_runtime.passes.unread import drop_unread
 from sparkflow_runtime.worker.step import LoopUpdate
 
 
@@ -47,7 +45,8 @@ def optimise(
 ) -> list[Partition]:
     """Runs the master's passes on a graph; the result is what the workers run.
 
-    They are: prune, raise control flow, check, drop what is unread, fold, merge, place, partition.
+    They are: prune, raise control flow, check, read variables late, clean (drop what is unread,
+    simplify, fold, merge, reduce control edges), place, partition.
 
     Args:
         graph: The session's graph.
@@ -60,10 +59,10 @@ def optimise(
     """
     pruned = prune(graph, request.feeds, request.fetches, request.targets)
     raised, made = raise_control_flow(pruned)
-    infer_types(raised)
-    needed = drop_unread(late_reads(raised), request.targets)
+    types = infer_types(raised)
+    needed = clean(late_reads(raised), request.targets, types)
     functions = ready_functions(needed, lambda name: made[name] if name in made else load(name))
-    placed = place(merge(fold(needed)), placement, graph, bodies(needed, functions))
+    placed = place(needed, placement, graph, bodies(needed, functions))
     partitions = partition(placed)
     if functions:
         for part in partitions:

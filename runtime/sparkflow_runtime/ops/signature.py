@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -126,14 +126,37 @@ def parse_args(text: str, attrs: Mapping[str, Attr]) -> tuple[Arg, ...]:
     return tuple(args)
 
 
+_Plan: TypeAlias = tuple[DType | str, ...] | None
+"""Per tensor its dtype or the attribute that names it; None where there are lists or references."""
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Inputs, outputs and attributes of one op type."""
+    """Inputs, outputs and attributes of one op type.
+
+    Attributes:
+        op_type: The op's name.
+        inputs: The input arguments.
+        outputs: The output arguments.
+        attrs: Attributes by name, in TensorFlow's order.
+        gives_references: Whether an output may be a reference to a variable.
+    """
 
     op_type: str
     inputs: tuple[Arg, ...]
     outputs: tuple[Arg, ...]
     attrs: Mapping[str, Attr]
+    gives_references: bool = field(init=False)
+    _input_plan: _Plan = field(init=False, repr=False)
+    _output_plan: _Plan = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Finds out once what passes ask of every node."""
+        held = any(arg.is_ref or arg.list_attr is not None for arg in self.outputs)
+        # Arguments of functions have references as their type, see `ir.function`.
+        object.__setattr__(self, "gives_references", held or self.op_type == "_Arg")
+        object.__setattr__(self, "_input_plan", _plan(self.inputs))
+        object.__setattr__(self, "_output_plan", _plan(self.outputs))
 
     def complete_attrs(
         self, inputs: Sequence[DType | Sequence[DType]], given: Mapping[str, Any]
@@ -229,11 +252,17 @@ class Signature:
 
     def output_dtypes(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
         """The dtype of every output, lists flattened."""
-        return self._flat(self.outputs, attrs)
+        plan = self._output_plan
+        if plan is None:
+            return self._flat(self.outputs, attrs)
+        return tuple([attrs[each] if isinstance(each, str) else each for each in plan])
 
     def input_dtypes(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
         """The dtype of every input, lists flattened; `_ref` where a variable is asked for."""
-        return self._flat(self.inputs, attrs)
+        plan = self._input_plan
+        if plan is None:
+            return self._flat(self.inputs, attrs)
+        return tuple([attrs[each] if isinstance(each, str) else each for each in plan])
 
     def output_names(self, attrs: Mapping[str, Any]) -> list[tuple[str, int]]:
         """Per output its argument's name and its place in that argument's list."""
@@ -307,6 +336,12 @@ class Signature:
                 message=f"Input {arg.name!r} of {self.op_type} has {name} = {_name(value)}, "
                 f"which does not match {name} = {_name(known)} given before"
             )
+
+
+def _plan(args: Sequence[Arg]) -> _Plan:
+    if any(arg.is_list or arg.is_ref for arg in args):
+        return None
+    return tuple(arg.type_attr or arg.dtype for arg in args)  # type: ignore[misc]  # one is set
 
 
 def _name(value: Any) -> str:

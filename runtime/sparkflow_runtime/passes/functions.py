@@ -1,4 +1,4 @@
-"""The functions a step calls, made ready: pruned, with tapes, folded, merged, in execution order.
+"""The functions a step calls, made ready: pruned, with tapes, cleaned, in execution order.
 
 A gradient reads tensors of a function's earlier calls from a tape (`ops.tape`). What a function has
 to record is found here, from the `_TapeRead` nodes of the step: it becomes further results. A step
@@ -14,11 +14,9 @@ from sparkflow_runtime.ir.function import RETVAL, Function, called
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Node, parse_endpoint
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.fold import fold
+from sparkflow_runtime.passes.clean import clean
 from sparkflow_runtime.passes.late_reads import late_reads
-from sparkflow_runtime.passes.merge import merge
 from sparkflow_runtime.passes.partition import schedule
-from sparkflow_runtime.passes.unread import drop_unread
 
 _READERS = ("_TapeRead", "_TapeLength")
 
@@ -98,7 +96,7 @@ def _pruned(function: Function) -> Function:
 
 
 def _ready(function: Function) -> Function:
-    body = merge(fold(drop_unread(late_reads(function.body), function.targets)))
+    body = clean(late_reads(function.body), function.targets)
     levels = dict.fromkeys(body.nodes, 0)
     return Function(function.name, Graph(schedule(body, levels)), function.targets, function.taped)
 

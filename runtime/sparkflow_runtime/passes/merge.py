@@ -2,40 +2,71 @@
 
 from __future__ import annotations
 
-from typing import Any
+import zlib
+from collections.abc import Collection
+from typing import Any, Final
 
 import numpy as np
 
+from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.graph import Graph, rewired
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
+_COMMUTATIVE: Final = frozenset(
+    {
+        "Add",
+        "AddV2",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Equal",
+        "LogicalAnd",
+        "LogicalOr",
+        "Mul",
+        "NotEqual",
+        "SquaredDifference",
+    }
+)
+"""Ops whose two inputs may change places; those of texts are joined and may not."""
+_READS: Final = frozenset({"ReadVariableOp"})
+"""Stateful ops that only read. Two that wait for the same nodes may run at the same time."""
+_NEVER: Final = frozenset({"NoOp", "Placeholder", "_Arg", "_Retval"})
+_WHOLE_BYTES: Final = 64
+"""Constants up to this size are compared as a whole at once."""
 
-def merge(graph: Graph) -> Graph:
-    """The graph without repeated pure computations.
+
+def merge(graph: Graph, keep: Collection[str] = ()) -> Graph:
+    """The graph without repeated pure computations; the same object when there are none.
 
     Two nodes are equal when op, inputs, control inputs, requested device and attributes (but for
-    the source line) are. Stateful nodes and those that touch variables are never merged.
+    the source line) are. The inputs of a commutative op may stand in any order. Reads of a variable
+    are equal like others: those that wait for different updates are not. Other stateful nodes and
+    those that change variables are never merged.
+
+    Args:
+        graph: Any graph.
+        keep: Names of nodes that must stay: those the step is asked to run.
     """
     seen: dict[Any, Node] = {}
     renamed: dict[str, str] = {}
     replaced: dict[Endpoint, Endpoint] = {}
     kept: list[Node] = []
     for original in graph.sorted():
-        node = _renamed(rewired(original, replaced), renamed)
+        node = _renamed(rewired(original, replaced), renamed) if renamed else original
         key = _key(node)
         if key is None:
             kept.append(node)
             continue
         first = seen.setdefault(key, node)
-        if first is node:
+        if first is node or node.name in keep:
             kept.append(node)
             continue
         renamed[node.name] = first.name
         outputs = registry.lookup(node.op).signature.output_dtypes(node.attrs)
         for slot in range(len(outputs)):
             replaced[Endpoint(node.name, slot)] = Endpoint(first.name, slot)
-    return Graph(kept)
+    return Graph(kept) if renamed else graph
 
 
 def _renamed(node: Node, renamed: dict[str, str]) -> Node:
@@ -46,27 +77,64 @@ def _renamed(node: Node, renamed: dict[str, str]) -> Node:
 
 
 def _key(node: Node) -> Any:
-    if not registry.contains(node.op):
+    if node.op in _NEVER or not registry.contains(node.op):
         return None
     op = registry.lookup(node.op)
-    if op.stateful or op.takes_step or node.op in ("NoOp", "Placeholder"):
+    if op.takes_step or (op.stateful and node.op not in _READS):
         return None
-    signature = op.signature
-    if any(dtype.is_ref for dtype in signature.input_dtypes(node.attrs)):
+    if any(dtype.is_ref for dtype in op.signature.input_dtypes(node.attrs)):
         return None
-    attrs = tuple(
-        (name, _hashable(value))
-        for name, value in sorted(node.attrs.items())
-        if name != SOURCE_ATTR
-    )
-    return node.op, node.inputs, frozenset(node.control_inputs), node.device, attrs
+    inputs: Any = node.inputs
+    if node.op in _COMMUTATIVE and not _joins_texts(node):
+        inputs = inputs if inputs[0] <= inputs[1] else (inputs[1], inputs[0])
+    control = frozenset(node.control_inputs) if node.control_inputs else None
+    return node.op, inputs, control, node.device, *_attrs(node)
+
+
+def _joins_texts(node: Node) -> bool:
+    return node.attrs.get("T") is dtypes.string
+
+
+def _attrs(node: Node) -> list[Any]:
+    """Names and values of the attributes in the order of their names."""
+    found: list[Any] = []
+    for name in sorted(node.attrs):
+        if name != SOURCE_ATTR:
+            value = node.attrs[name]
+            found.append(name)
+            found.append(value if type(value) in _HASHABLE else _hashable(value))
+    return found
+
+
+_HASHABLE: Final = (str, int, bool, tuple, type(None))
 
 
 def _hashable(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             return value.shape, tuple(value.reshape(-1).tolist())
-        return value.shape, value.dtype.str, value.tobytes()
+        if value.nbytes <= _WHOLE_BYTES:
+            return value.shape, value.dtype.str, value.tobytes()
+        return _Content(value)
     if isinstance(value, list):
         return tuple(_hashable(item) for item in value)
     return type(value).__name__, value
+
+
+class _Content:
+    """A large array as a key: equal where shape, dtype and every byte are."""
+
+    __slots__ = ("_hash", "bytes", "kind")
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.bytes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self.kind = (array.shape, array.dtype.str)
+        self._hash = hash((self.kind, zlib.crc32(self.bytes.data)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Content) or self._hash != other._hash:
+            return False
+        return self.kind == other.kind and bool(np.array_equal(self.bytes, other.bytes))

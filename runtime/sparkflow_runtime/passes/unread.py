@@ -11,11 +11,11 @@ from collections.abc import Collection
 
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.purity import is_pure
 
 
 def drop_unread(graph: Graph, targets: Collection[str]) -> Graph:
-    """The graph with pure nodes that are only waited for made NoOps.
+    """The graph with pure nodes that are only waited for made NoOps; the same object without any.
 
     Such a NoOp waits for all that the node needed, so the order of what has effects stays as it is.
     Targets are computed, whether or not they are read, and so are reads of variables, which fail
@@ -27,25 +27,14 @@ def drop_unread(graph: Graph, targets: Collection[str]) -> Graph:
     """
     read: set[str] = set(targets)
     changed: dict[str, Node] = {}
+    found = False
     for node in reversed(graph.sorted()):
-        if node.name in read or not _is_pure(node, graph):
+        if node.name in read or not is_pure(graph.nodes, node):
             read.update(endpoint.node for endpoint in node.inputs)
             changed[node.name] = node
         else:
+            found = True
             waits = tuple(dict.fromkeys(predecessors(node)))
             attrs = {name: value for name, value in node.attrs.items() if name.startswith("_")}
             changed[node.name] = Node(node.name, "NoOp", (), waits, node.device, attrs)
-    return Graph(changed[node.name] for node in graph)
-
-
-def _is_pure(node: Node, graph: Graph) -> bool:
-    """Whether all the node does is to compute outputs from the values of its inputs."""
-    op = registry.lookup(node.op)
-    if not node.inputs or not op.signature.outputs or op.stateful or op.takes_step:
-        return False
-    return not any(_is_reference(graph[endpoint.node], endpoint.slot) for endpoint in node.inputs)
-
-
-def _is_reference(producer: Node, slot: int) -> bool:
-    signature = registry.lookup(producer.op).signature
-    return signature.output_dtypes(producer.attrs)[slot].is_ref
+    return Graph(changed[node.name] for node in graph) if found else graph

@@ -3,7 +3,7 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.graph import Graph
-from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.passes import fold as fold_module
 from sparkflow_runtime.passes.fold import fold
 from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
@@ -29,6 +29,31 @@ def test_constant_computations_become_constants() -> None:
     np.testing.assert_array_equal(folded["c"].attrs["value"], np.float32([-1, -4]), strict=True)
     only = fold(Graph([const("a", [1, 2]), node("b", "Neg", "a", device="/cpu:0", _source="m:1")]))
     assert (only["b"].op, only["b"].device, only["b"].source) == ("Const", "/cpu:0", "m:1")
+
+
+def test_every_output_of_a_folded_node_is_a_constant() -> None:
+    nodes = [
+        placeholder("x"),
+        *[const("a", [1, 2]), node("parts", "Unpack", "a", num=2), const("parts/output_1", 7)],
+        node("b", "Mul", "x", "parts:1"),
+        node("c", "Sub", "b", "parts:0"),
+        node("d", "Sub", "c", "parts/output_1"),
+    ]
+    folded = fold(Graph(nodes))
+    assert folded["b"].inputs == (Endpoint("x", 0), Endpoint("parts/output_1_", 0))
+    assert folded["parts/output_1_"].attrs["value"] == 2
+    assert (folded["parts"].op, folded["parts"].attrs["value"]) == ("Const", 1)
+    assert "a" not in folded
+
+
+def test_a_graph_with_nothing_to_fold_is_the_same_object() -> None:
+    graph = Graph([placeholder("x"), const("a", 1), node("y", "Mul", "x", "a")])
+    assert fold(graph) is graph
+
+
+def test_targets_stay() -> None:
+    nodes = [const("a", [1, 2]), node("b", "Neg", "a"), node("c", "Neg", "b")]
+    assert [n.name for n in fold(Graph(nodes), keep=["b"])] == ["b", "c"]
 
 
 def test_outputs_of_a_folded_node_with_several_are_found_by_readers() -> None:

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
@@ -43,12 +44,44 @@ X = placeholder("x", (2,))
         [variable("a", shared_name="s"), variable("b", shared_name="s")],
         [node(n, "RandomUniform", "i", T=dtypes.int32) for n in "ab"],
         [node(n, "AssignAdd", "v", "x") for n in "ab"],
+        [node("a", "Sub", "x", "z"), node("b", "Sub", "z", "x")],
+        [node("a", "ReadVariableOp", "h"), node("b", "ReadVariableOp", "h", after=["u"])],
+        [node("a", "Identity", "v"), node("b", "Identity", "v", after=["u"])],
+        [const("a", np.arange(90)), const("b", np.arange(90)[::-1])],
+        [const("a", np.zeros((9, 10))), const("b", np.zeros((10, 9)))],
+        [node(n, "Add", *order, T=dtypes.string) for n, order in (("a", "st"), ("b", "ts"))],
         [node("a", "Neg", "x", _class=["loc:@x"]), node("b", "Neg", "x")],
     ],
 )
 def test_what_differs_or_has_state_stays(pair: list[Node]) -> None:
-    graph = Graph([X, variable("v", (2,)), const("i", [0], dtypes.int32), *pair])
-    assert len(merge(graph)) == len(graph)
+    others = [
+        *[X, variable("v", (2,)), const("i", [0], dtypes.int32), placeholder("z", (2,))],
+        *[node("h", "VarHandleOp", dtype=dtypes.float32, shape=(2,))],
+        *[node("u", "AssignAdd", "v", "x")],
+        *[const(name, name.encode(), dtypes.string) for name in "st"],
+    ]
+    graph = Graph([*others, *pair])
+    assert merge(graph) is graph
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        [node("a", "AddV2", "x", "z"), node("b", "AddV2", "z", "x")],
+        [node("a", "ReadVariableOp", "h"), node("b", "ReadVariableOp", "h")],
+        [node("a", "Identity", "v", after=["x"]), node("b", "Identity", "v", after=["x"])],
+        [const("a", np.arange(90)), const("b", np.arange(90))],
+    ],
+)
+def test_what_is_equal_is_merged(pair: list[Node]) -> None:
+    others = [
+        *[X, variable("v", (2,)), placeholder("z", (2,))],
+        node("h", "VarHandleOp", dtype=dtypes.float32, shape=(2,)),
+    ]
+    merged = merge(Graph([*others, *pair]))
+    assert "a" in merged
+    assert "b" not in merged
+    assert "b" in merge(Graph([*others, *pair]), keep=["b"])
 
 
 def test_all_outputs_are_exchanged() -> None:

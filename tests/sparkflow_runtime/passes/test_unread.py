@@ -25,5 +25,10 @@ def test_pure_nodes_that_are_only_waited_for_become_waits() -> None:
         assert kept[name] is GRAPH[name]
 
 
+def test_a_graph_in_which_all_is_read_is_the_same_object() -> None:
+    graph = Graph([placeholder("x", (2, 2)), node("y", "Neg", "x")])
+    assert drop_unread(graph, ["y"]) is graph
+
+
 def test_targets_are_computed() -> None:
     assert drop_unread(GRAPH, ["done", "dear"])["dear"].op == "MatMul"

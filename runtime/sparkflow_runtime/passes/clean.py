@@ -1,0 +1,67 @@
+"""The passes that make a graph smaller, one after the other until nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from types import MappingProxyType
+from typing import Final
+
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.types import Types
+from sparkflow_runtime.passes.control_edges import reduce_control_edges
+from sparkflow_runtime.passes.fold import fold
+from sparkflow_runtime.passes.merge import merge
+from sparkflow_runtime.passes.simplify import simplify
+from sparkflow_runtime.passes.unread import drop_unread
+
+_MAX_ROUNDS: Final = 3
+_NO_TYPES: Final[Types] = MappingProxyType({})
+
+Pass = Callable[[Graph], Graph]
+Observe = Callable[[str, Graph], None]
+"""Gets the name of a pass and the graph after it."""
+
+
+def unobserved(name: str, graph: Graph) -> None:
+    """Looks at no pass."""
+
+
+def clean(
+    graph: Graph,
+    keep: Collection[str] = (),
+    types: Types = _NO_TYPES,
+    observe: Observe = unobserved,
+) -> Graph:
+    """The graph with less to do and the same values; the same object when there is nothing.
+
+    Unread nodes are dropped, values that are known are computed, what changes nothing is taken out
+    and what is equal becomes one. Nodes that stay keep their names, so errors and traces still name
+    the user's nodes; where two values are the same, the name that stays is that of the earlier one.
+    The order of what has effects stays as it is.
+
+    Args:
+        graph: Fetches as `_Retval` nodes. `passes.late_reads` has been there: which reads are those
+            of a whole step it tells by their lack of control inputs.
+        keep: Names of nodes that must stay: those the step is asked to run.
+        types: What is known of the tensors, from `infer_types`; not needed, but much more is found
+            when shapes are known. It stays right for tensors that stay; new constants are not in
+            it, and where a shape has become a constant `infer_types` may now find more.
+        observe: Is shown the graph after each pass that changed something.
+    """
+    passes: tuple[tuple[str, Pass], ...] = (
+        ("drop_unread", lambda graph: drop_unread(graph, keep)),
+        ("simplify", lambda graph: simplify(graph, keep, types)),
+        ("fold", lambda graph: fold(graph, keep)),
+        ("merge", lambda graph: merge(graph, keep)),
+        ("reduce_control_edges", lambda graph: reduce_control_edges(graph, keep)),
+    )
+    for _ in range(_MAX_ROUNDS):
+        before = graph
+        for name, run in passes:
+            after = run(graph)
+            if after is not graph:
+                observe(name, after)
+            graph = after
+        if graph is before:
+            break
+    return graph

@@ -1,0 +1,99 @@
+"""Fewer control edges for the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from sparkflow_runtime.ir.graph import Graph, predecessors
+from sparkflow_runtime.ir.node import Node
+
+_MAX_VISITED: Final = 64
+"""Nodes looked at to see whether one edge is implied by others."""
+_STARTS: Final = frozenset({"Const", "_Arg"})
+
+
+def reduce_control_edges(graph: Graph, keep: Collection[str] = ()) -> Graph:
+    """The graph without control edges that say nothing; the same object when there are none.
+
+    Nobody waits for a constant or an argument, for what it reads, or for what another node waits
+    for that it reads or waits for. A NoOp is left out where that makes no more edges, and who
+    waited for it waits for what it waited for.
+
+    Args:
+        graph: Any graph.
+        keep: Names of nodes that must stay: those the step is asked to run.
+    """
+    if not any(node.control_inputs for node in graph):
+        return graph
+    order = graph.sorted()
+    position = {node.name: index for index, node in enumerate(order)}
+    num_waiting = dict.fromkeys(graph.nodes, 0)
+    for node in order:
+        for name in node.control_inputs:
+            num_waiting[name] += 1
+    nodes: dict[str, Node] = {}
+    skipped: dict[str, tuple[str, ...]] = {}
+    found = False
+    for node in order:
+        if node.control_inputs:
+            control = _needed(node, nodes, skipped, position)
+            if control != node.control_inputs:
+                found = True
+                node = Node(node.name, node.op, node.inputs, control, node.device, node.attrs)
+        if node.op == "NoOp" and node.name not in keep:
+            before, after = len(node.control_inputs), num_waiting[node.name]
+            if before * after <= before + after:
+                found = True
+                skipped[node.name] = node.control_inputs
+                continue
+        nodes[node.name] = node
+    return Graph(nodes.values()) if found else graph
+
+
+def _needed(
+    node: Node,
+    nodes: Mapping[str, Node],
+    skipped: Mapping[str, tuple[str, ...]],
+    position: Mapping[str, int],
+) -> tuple[str, ...]:
+    names = dict.fromkeys(
+        each for name in node.control_inputs for each in skipped.get(name, (name,))
+    )
+    read = {endpoint.node for endpoint in node.inputs}
+    waits = [n for n in names if n not in read and not _is_start(nodes[n])]
+    if len(waits) + len(read) > 1:
+        # The last to run first: what it waits for needs no edge.
+        waits.sort(key=position.__getitem__, reverse=True)
+        for name in waits[:]:
+            others = read.union(waits)
+            others.discard(name)
+            if _implied(name, others, nodes, position):
+                waits.remove(name)
+        waits.sort(key=position.__getitem__)
+    if set(waits) == set(node.control_inputs):
+        return node.control_inputs
+    return tuple(waits)
+
+
+def _is_start(node: Node) -> bool:
+    return node.op in _STARTS and not node.control_inputs
+
+
+def _implied(
+    name: str, others: Collection[str], nodes: Mapping[str, Node], position: Mapping[str, int]
+) -> bool:
+    """Whether one of the others can only run after the node `name`."""
+    first = position[name]
+    stack = [each for each in others if position[each] > first]
+    seen = set(stack)
+    visited = 0
+    while stack and visited < _MAX_VISITED:
+        visited += 1
+        for each in predecessors(nodes[stack.pop()]):
+            if each == name:
+                return True
+            if each not in seen and position[each] > first:
+                seen.add(each)
+                stack.append(each)
+    return False

@@ -1,0 +1,79 @@
+"""Which nodes passes may drop: those that only compute outputs from the values of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.ir.graph import predecessors
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+
+_UNFED: Final = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"})
+
+
+def is_reference(nodes: Mapping[str, Node], endpoint: Endpoint) -> bool:
+    """Whether a tensor is a reference to a variable."""
+    producer = nodes[endpoint.node]
+    signature = registry.lookup(producer.op).signature
+    return signature.gives_references and (
+        signature.output_dtypes(producer.attrs)[endpoint.slot].is_ref
+    )
+
+
+def reads_references(nodes: Mapping[str, Node], node: Node) -> bool:
+    """Whether a node reads a variable, or takes one to change it."""
+    return any(is_reference(nodes, endpoint) for endpoint in node.inputs)
+
+
+def is_pure(nodes: Mapping[str, Node], node: Node) -> bool:
+    """Whether all the node does is to compute outputs from the values of its inputs.
+
+    Reads of variables are not pure: they fail where the variable has no value yet.
+    """
+    if not node.inputs:
+        return False
+    op = registry.lookup(node.op)
+    if not op.signature.outputs or op.stateful or op.takes_step:
+        return False
+    return not reads_references(nodes, node)
+
+
+def has_effects(node: Node) -> bool:
+    """Whether it matters what runs after the node, and not only what reads it.
+
+    Variables and other handles only stand for what others change, and reads change nothing.
+    """
+    op = registry.lookup(node.op)
+    if not op.stateful or op.only_reads or node.op in _UNFED:
+        return False
+    if node.inputs or not op.signature.outputs:
+        return True
+    outputs = op.signature.output_dtypes(node.attrs)
+    return not all(dtype.is_ref or dtype is dtypes.resource for dtype in outputs)
+
+
+def without_dead(
+    nodes: Sequence[Node], once_read: Iterable[str], keep: Collection[str]
+) -> list[Node]:
+    """The nodes without pure ones and constants that lost their last reader.
+
+    Args:
+        nodes: In an order in which they can run.
+        once_read: Names of the nodes that something read, or waited for, before the pass, and of
+            those that the pass made.
+        keep: Names of nodes that stay, whether or not they are read.
+    """
+    by_name = {node.name: node for node in nodes}
+    candidates = set(once_read).difference(keep)
+    read: set[str] = set()
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        unread = node.name in candidates and node.name not in read
+        if unread and (node.op == "Const" or is_pure(by_name, node)):
+            continue
+        read.update(predecessors(node))
+        kept.append(node)
+    kept.reverse()
+    return kept

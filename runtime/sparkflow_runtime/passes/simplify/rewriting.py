@@ -1,0 +1,100 @@
+"""A graph while it is rewritten: what rules may ask, and how they make nodes.
+
+A rule looks at one node, whose inputs have been rewritten already, and says what stands for it:
+another node of the same name, a tensor that is there already (one per output where there are
+several), or nothing. What a rule looks through must not be waited with: `source` gives no node with
+control inputs, `constant` no constant with any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.types import Types
+from sparkflow_runtime.shapes import Shape
+
+
+class Rewriting:
+    """The nodes so far. Changed by one sweep only.
+
+    Args:
+        names: The names of the whole graph.
+        types: What is known of its tensors; nodes keep their names and so their types.
+
+    Attributes:
+        nodes: What has been rewritten, by name, in an order in which it can run.
+    """
+
+    def __init__(self, names: Mapping[str, object], types: Types) -> None:
+        self.nodes: dict[str, Node] = {}
+        self._names = names
+        self._types = types
+
+    def source(self, endpoint: Endpoint, *ops: str) -> Node | None:
+        """The node that makes a tensor, where it is of one of these ops and waits for nothing."""
+        node = self.nodes[endpoint.node]
+        return node if node.op in ops and not node.control_inputs else None
+
+    def constant(self, endpoint: Endpoint) -> np.ndarray[Any, Any] | None:
+        """The value of a tensor where it is a constant."""
+        node = self.nodes[endpoint.node]
+        return node.attrs["value"] if node.op == "Const" and not node.control_inputs else None
+
+    def shape(self, endpoint: Endpoint) -> Shape:
+        """What is known of a tensor's shape."""
+        node = self.nodes.get(endpoint.node)
+        if node is not None and node.op == "Const":
+            shape: Shape = node.attrs["value"].shape
+            return shape
+        found = self._types.get(endpoint)
+        return None if found is None else found.shape
+
+    def sizes(self, endpoint: Endpoint) -> tuple[int, ...] | None:
+        """The shape of a tensor where all of it is known."""
+        shape = self.shape(endpoint)
+        return None if shape is None or None in shape else shape  # type: ignore[return-value]
+
+    def same_sizes(self, first: Endpoint, second: Endpoint) -> bool:
+        """Whether two tensors are known to have the same shape."""
+        shape = self.shape(first)
+        return shape is not None and None not in shape and shape == self.shape(second)
+
+    def const(self, node: Node, label: str, value: np.ndarray[Any, Any]) -> Endpoint:
+        """A new constant for a rewritten `node` to read, beside it."""
+        name = f"{node.name}/{label}"
+        while name in self._names or name in self.nodes:
+            name += "_"
+        attrs = {**_private(node), "value": value, "dtype": dtypes.as_dtype(value.dtype)}
+        self.nodes[name] = Node(name, "Const", (), (), node.device, attrs)
+        return Endpoint(name, 0)
+
+
+def changed(node: Node, op: str, inputs: Sequence[Endpoint], **attrs: Any) -> Node:
+    """The node with another op, inputs and attributes; what begins with `_` stays."""
+    return Node(
+        node.name, op, tuple(inputs), node.control_inputs, node.device, {**_private(node), **attrs}
+    )
+
+
+def with_inputs(node: Node, *inputs: Endpoint) -> Node:
+    """The node with other inputs."""
+    return Node(node.name, node.op, inputs, node.control_inputs, node.device, node.attrs)
+
+
+def as_constant(node: Node, value: np.ndarray[Any, Any]) -> Node:
+    """The constant that stands for a node."""
+    return changed(node, "Const", (), value=value, dtype=dtypes.as_dtype(value.dtype))
+
+
+def _private(node: Node) -> dict[str, Any]:
+    return {name: value for name, value in node.attrs.items() if name.startswith("_")}
+
+
+Result = Node | Endpoint | list[Endpoint] | None
+Rule = Callable[[Rewriting, Node], Result]
+Rules = Mapping[str, Sequence[Rule]]

@@ -1,0 +1,193 @@
+"""One sweep of all rules over a graph, in execution order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from sparkflow_runtime.ir.graph import Graph, predecessors
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.types import Types
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.purity import has_effects, reads_references, without_dead
+from sparkflow_runtime.passes.simplify import arithmetic, forwarding, shapes, transposes
+from sparkflow_runtime.passes.simplify.rewriting import Result, Rewriting, Rule
+
+_MAX_REWRITES: Final = 8
+"""Of one node in one sweep."""
+_MAX_MOVED_WAITS: Final = 4
+"""Control edges that may become more when a node with some is taken out."""
+_NO_TYPES: Final[Types] = MappingProxyType({})
+_TABLES: Final = (forwarding.RULES, arithmetic.RULES, shapes.RULES, transposes.RULES)
+_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
+    op: tuple(rule for table in _TABLES for rule in table.get(op, ()))
+    for op in dict.fromkeys(op for table in _TABLES for op in table)
+}
+_MAX_LOOKED_BACK: Final = 32
+"""Nodes among which what a node waited for is looked for, before it waits for all it read."""
+_STARTS: Final = frozenset({"Const", "_Arg"})
+"""Nodes that have nothing to do: who waits for one does not wait."""
+
+
+def simplify(graph: Graph, keep: Collection[str] = (), types: Types = _NO_TYPES) -> Graph:
+    """The graph with every rule applied that fits; the same object when none does.
+
+    Nodes that stay keep their names. A node that is taken out leaves its control inputs to those
+    who read it; who waited for it waits for what it needed.
+
+    Args:
+        graph: Any graph; fetches as `_Retval` nodes.
+        keep: Names of nodes that must stay: those the step is asked to run.
+        types: What is known of its tensors; more rules fit when shapes are known.
+    """
+    sweep = _Sweep(graph, keep, types)
+    for node in graph.sorted():
+        sweep.visit(node)
+    return sweep.result()
+
+
+class _Sweep:
+    def __init__(self, graph: Graph, keep: Collection[str], types: Types) -> None:
+        self._graph = graph
+        self._keep = keep
+        self._rewriting = Rewriting(graph.nodes, types)
+        self._nodes = self._rewriting.nodes
+        self._replaced: dict[Endpoint, Endpoint] = {}
+        self._waits: dict[str, tuple[str, ...]] = {}
+        self._left: dict[str, tuple[str, ...]] = {}
+        self._num_readers: dict[str, int] | None = None
+        self._after_effects: set[str] = set()
+        self._changed = False
+
+    def visit(self, original: Node) -> None:
+        """Takes in the next node in execution order."""
+        node = self._rewired(original)
+        rules = _RULES.get(node.op)
+        if rules is not None and not reads_references(self._nodes, node):
+            node_or_none = self._apply(node, rules)
+            if node_or_none is None:
+                self._changed = True
+                return
+            node = node_or_none
+        if node is not original:
+            self._changed = True
+        self._nodes[node.name] = node
+        if has_effects(node) or (
+            self._after_effects and not self._after_effects.isdisjoint(predecessors(node))
+        ):
+            self._after_effects.add(node.name)
+
+    def result(self) -> Graph:
+        """The graph when every node has been visited."""
+        if not self._changed:
+            return self._graph
+        once_read = {name for node in self._graph for name in predecessors(node)}
+        once_read.update(name for name in self._nodes if name not in self._graph)
+        return Graph(without_dead([*self._nodes.values()], once_read, self._keep))
+
+    def _rewired(self, node: Node) -> Node:
+        replaced, waits = self._replaced, self._waits
+        if not waits:
+            return node  # nothing has been taken out so far
+        inputs, control = node.inputs, node.control_inputs
+        moved = [name for e in inputs if e.node in self._left for name in self._left[e.node]]
+        if moved or any(name in waits for name in control):
+            names = [n for name in control for n in waits.get(name, (name,))]
+            control = tuple(dict.fromkeys([*names, *moved]))
+        if any(endpoint in replaced for endpoint in inputs):
+            inputs = tuple(replaced.get(endpoint, endpoint) for endpoint in inputs)
+        if inputs is node.inputs and control is node.control_inputs:
+            return node
+        return Node(node.name, node.op, inputs, control, node.device, node.attrs)
+
+    def _apply(self, node: Node, rules: tuple[Rule, ...]) -> Node | None:
+        """What stands for the node; None where it was taken out."""
+        for _ in range(_MAX_REWRITES):
+            made = self._first(node, rules)
+            if made is None:
+                return node
+            if isinstance(made, Node):
+                node = self._waiting(node, made)
+                rules = _RULES.get(node.op, ())
+                continue
+            endpoints = [made] if isinstance(made, Endpoint) else made
+            return self._handed_on(node, endpoints)
+        return node
+
+    def _first(self, node: Node, rules: tuple[Rule, ...]) -> Result:
+        for rule in rules:
+            made = rule(self._rewriting, node)
+            if made is not None:
+                return made
+        return None
+
+    def _waiting(self, before: Node, after: Node) -> Node:
+        """The node after a rule, waiting for what it does not read any more and has effects."""
+        lost = self._lost(before, after.inputs)
+        if not lost:
+            return after
+        control = tuple(dict.fromkeys([*after.control_inputs, *lost]))
+        return Node(after.name, after.op, after.inputs, control, after.device, after.attrs)
+
+    def _lost(self, before: Node, inputs: Collection[Endpoint]) -> dict[str, None]:
+        """What a node waited for by reading it, as far as that matters and is not read still."""
+        still = {endpoint.node for endpoint in inputs}
+        found: dict[str, None] = {}
+        stack = [e.node for e in before.inputs if e.node in self._after_effects]
+        for _ in range(_MAX_LOOKED_BACK):
+            if not stack:
+                return found
+            name = stack.pop()
+            node = self._nodes[name]
+            if name in still or name in found:
+                continue
+            if has_effects(node):
+                found[name] = None
+                continue
+            found.update((n, None) for n in node.control_inputs if n in self._after_effects)
+            stack += [e.node for e in node.inputs if e.node in self._after_effects]
+        return {e.node: None for e in before.inputs if e.node in self._after_effects}
+
+    def _handed_on(self, node: Node, endpoints: list[Endpoint]) -> Node | None:
+        """Takes the node out, or makes it hand on the tensors that stand for its outputs."""
+        lost = self._lost(node, endpoints)
+        waits = tuple(dict.fromkeys([*node.control_inputs, *lost]))
+        if not self._may_go(node, endpoints, waits):
+            return self._forwarding(node, endpoints, waits)
+        for slot, endpoint in enumerate(endpoints):
+            self._replaced[Endpoint(node.name, slot)] = endpoint
+        needs = dict.fromkeys([*(e.node for e in endpoints), *waits])
+        self._waits[node.name] = tuple(n for n in needs if not self._is_start(n))
+        if waits:
+            self._left[node.name] = waits
+        return None
+
+    def _may_go(self, node: Node, endpoints: list[Endpoint], waits: tuple[str, ...]) -> bool:
+        if node.name in self._keep:
+            return False
+        if node.device and any(self._nodes[e.node].device != node.device for e in endpoints):
+            return False  # where the value is to be was said on purpose
+        return not waits or len(waits) * (self._readers_of(node.name) - 1) <= _MAX_MOVED_WAITS
+
+    def _readers_of(self, name: str) -> int:
+        if self._num_readers is None:
+            self._num_readers = dict.fromkeys(self._graph.nodes, 0)
+            for node in self._graph:
+                for used in {endpoint.node for endpoint in node.inputs}:
+                    self._num_readers[used] += 1
+        return self._num_readers.get(name, 0)
+
+    def _is_start(self, name: str) -> bool:
+        node = self._nodes[name]
+        return node.op in _STARTS and not node.control_inputs
+
+    def _forwarding(self, node: Node, endpoints: list[Endpoint], waits: tuple[str, ...]) -> Node:
+        signature = registry.lookup(node.op).signature
+        outputs = signature.output_dtypes(node.attrs)
+        attrs = {name: value for name, value in node.attrs.items() if name.startswith("_")}
+        op = "Identity" if len(endpoints) == 1 else "IdentityN"
+        attrs["T"] = outputs[0] if len(endpoints) == 1 else list(outputs)
+        if (op, tuple(endpoints), waits) == (node.op, node.inputs, node.control_inputs):
+            return node
+        return Node(node.name, op, tuple(endpoints), waits, node.device, attrs)
