@@ -58,6 +58,10 @@ def emit(builder: Any, name: str, dtype: DType, *values: Any) -> Any:
         return cast(builder, values[0], dtype)
     kind = values[-1].type
     scalar = element(kind)
+    if any(value.type != kind for value in values[name == "where" :]):
+        raise InvalidArgumentError(
+            message=f"{name} takes values of one type, got {[str(value.type) for value in values]}"
+        )
     if name in _LOGIC:
         truths = [_to_bool(builder, value) for value in values]
         return _LOGIC[name](builder, *truths)
