@@ -168,19 +168,29 @@ class CudaEmulator:
 
     def launch(self, plan: LaunchPlan, pointers: Sequence[int], wide: bool) -> None:
         """Runs the launches of a plan on memory at these addresses."""
-        library = self._library(plan, wide)
-        for launch in plan.launches:
-            values: list[Any] = [ctypes.c_void_p(pointers[array]) for array in launch.arrays]
-            values += [ctypes.c_longlong(number) for number in launch.numbers]
-            given = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
-            shape = (ctypes.c_uint * 4)(*launch.grid, *launch.block)
-            function = getattr(library, f"run_{launch.name}")
-            function.restype = ctypes.c_char_p
-            failure = function(given, shape)
-            if failure is not None:
-                raise RuntimeError(f"{launch.name}: {failure.decode()}")
+        for each in plan.launches:
+            arguments = [*[pointers[array] for array in each.arrays], *each.numbers]
+            self.run_function(wide, each.name, each.grid, each.block, arguments)
 
-    def _library(self, plan: LaunchPlan, wide: bool) -> ctypes.CDLL:
+    def run_function(
+        self,
+        wide: bool,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[int],
+    ) -> None:
+        """Runs one function of the source; arguments are addresses and 64-bit integers."""
+        values = [ctypes.c_longlong(each) for each in arguments]
+        given = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+        shape = (ctypes.c_uint * 4)(*grid, *block)
+        function = getattr(self._library(wide), f"run_{name}")
+        function.restype = ctypes.c_char_p
+        failure = function(given, shape)
+        if failure is not None:
+            raise RuntimeError(f"{name}: {failure.decode()}")
+
+    def _library(self, wide: bool) -> ctypes.CDLL:
         if wide not in self._libraries:
             entries = [_ENTRY.format(name=n, count=c) for n, c in self._program.functions().items()]
             text = "\n".join([_HEADER, self._program.source(wide), *entries])

@@ -1,0 +1,42 @@
+"""One GPU of a task, as its partitions share it: memory, staging, the order of their streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow_runtime.device.gpu_memory import GpuMemory
+from sparkflow_runtime.device.gpu_products import Precision, set_precision
+from sparkflow_runtime.device.gpu_stream import GpuStream, StreamOrder
+from sparkflow_runtime.device.pinned import PinnedStaging
+
+
+class Gpu:
+    """A GPU. Nothing is asked of the driver before it is first used for work.
+
+    Args:
+        cupy: The module.
+        index: Which one.
+        memory_limit_bytes: See `GpuMemory`.
+
+    Attributes:
+        cupy: The module.
+        index: Which one.
+        memory: Its pool.
+        staging: Takes host arrays to it.
+    """
+
+    def __init__(self, cupy: Any, index: int, memory_limit_bytes: int | None = None) -> None:
+        self.cupy = cupy
+        self.index = index
+        self.memory = GpuMemory(cupy, index, memory_limit_bytes)
+        self.staging = PinnedStaging(cupy)
+        self._order = StreamOrder()
+
+    def new_stream(self) -> GpuStream:
+        """The stream of one more partition."""
+        return GpuStream(self.cupy, self.index, self.memory, self._order)
+
+
+def use_default_precision() -> None:
+    """Has float32 multiplied as TensorFlow does: as TF32 where the card can."""
+    set_precision(Precision.TF32)

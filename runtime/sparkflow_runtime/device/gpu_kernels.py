@@ -1,0 +1,137 @@
+"""Fused kernels on the GPU: from CUDA C to a function of cupy's arrays.
+
+What is compiled comes from `codegen.cuda`. This room lies below that one and does not know it: it
+says what it needs of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+OPTIONS: Final = ("--std=c++17",)
+"""Of NVRTC. Nothing that makes mathematics fast and wrong."""
+
+
+class Launch(Protocol):
+    """One launch, see `codegen.cuda.Launch`."""
+
+    @property
+    def name(self) -> str:
+        """The function."""
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Blocks along x and y."""
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Threads along x and y."""
+
+    @property
+    def arrays(self) -> tuple[int, ...]:
+        """The arrays it takes."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The integers it takes after them."""
+
+
+class LaunchPlan(Protocol):
+    """The launches of a call, see `codegen.cuda.LaunchPlan`."""
+
+    @property
+    def wide(self) -> bool:
+        """Which source."""
+
+    @property
+    def launches(self) -> Sequence[Launch]:
+        """In order."""
+
+    @property
+    def left_bytes(self) -> tuple[int, ...]:
+        """Sizes of the arrays between launches."""
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Elements of each array of the call."""
+
+
+class Program(Protocol):
+    """A kernel as CUDA, see `codegen.cuda.CudaProgram`."""
+
+    def source(self, wide: bool = False) -> str:
+        """CUDA C."""
+
+    def plan(self, sizes: Sequence[int]) -> LaunchPlan:
+        """The launches for these sizes."""
+
+
+class GpuKernel:
+    """A fused kernel for the GPU that is current when it is called.
+
+    `_lock` guards `_modules`. Code is compiled when it is first bound; cupy keeps it on disk.
+
+    Args:
+        cupy: The module.
+        program: What it does.
+    """
+
+    def __init__(self, cupy: Any, program: Program) -> None:
+        self._cupy = cupy
+        self._program = program
+        self._lock = threading.Lock()
+        self._modules: dict[bool, Any] = {}
+
+    def bind(self, sizes: Sequence[int]) -> Callable[..., bool]:
+        """A function of the input arrays, then the output arrays, as `loops.CompiledKernel.bind`.
+
+        It puts its launches on the current stream and returns True; or does nothing and returns
+        False where an array is not one of cupy, not contiguous, or has not the number of elements
+        that it is to have. That the dtypes are right is the promise of whoever calls.
+
+        Args:
+            sizes: Of the iteration space.
+        """
+        plan = self._program.plan(sizes)
+        module = self._module(plan.wide)
+        launches = [
+            (
+                module.get_function(launch.name),
+                launch.grid,
+                launch.block,
+                launch.arrays,
+                tuple(np.int64(number) for number in launch.numbers),
+            )
+            for launch in plan.launches
+        ]
+        array_type, empty = self._cupy.ndarray, self._cupy.empty
+        counts, left_bytes = plan.counts, plan.left_bytes
+
+        def run(*arrays: Any) -> bool:
+            if len(arrays) != len(counts):
+                return False
+            for array, count in zip(arrays, counts, strict=True):
+                if type(array) is not array_type or array.size != count:
+                    return False
+                if not array.flags.c_contiguous:
+                    return False
+            if left_bytes:
+                arrays = (*arrays, *[empty(size, np.uint8) for size in left_bytes])
+            for function, grid, block, taken, numbers in launches:
+                function(grid, block, (*[arrays[number] for number in taken], *numbers))
+            return True
+
+        return run
+
+    def _module(self, wide: bool) -> Any:
+        with self._lock:
+            module = self._modules.get(wide)
+            if module is None:
+                code = self._program.source(wide)
+                module = self._cupy.RawModule(code=code, options=OPTIONS)
+                self._modules[wide] = module
+            return module

@@ -1,0 +1,260 @@
+"""A stand-in for cupy on numpy, so that what is decided around a GPU can be tested without one.
+
+Copies from the host and kernels wait in the queue of their stream until somebody waits for it, so
+work in a wrong order, or a buffer written too early, gives wrong numbers. Numpy's own functions on
+its arrays run at once: wait for the stream first. Only what `sparkflow_runtime.device` uses is
+here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+Work = Callable[[], None]
+Launcher = Callable[[str, str, tuple[int, ...], tuple[int, ...], tuple[Any, ...]], None]
+"""Runs a kernel: source, name, grid, block, arguments."""
+
+
+class FakeArray(np.ndarray[Any, Any]):
+    """An array of the GPU; `data.ptr` is its address."""
+
+    @property
+    def data(self) -> _Pointer:  # type: ignore[override]  # cupy's
+        """The memory."""
+        return _Pointer(self)
+
+
+class _Pointer:
+    def __init__(self, array: FakeArray) -> None:
+        self._array = array
+        self.ptr = array.ctypes.data
+
+    def copy_from_host_async(self, source: int, size: int, stream: _Stream) -> None:
+        target, kept = self.ptr, self._array
+
+        def copy() -> None:
+            assert kept.nbytes >= size
+            ctypes.memmove(target, source, size)
+
+        stream.put(copy)
+
+
+class CaptureError(RuntimeError):
+    """Something was asked for that cannot be recorded."""
+
+
+class _Stream:
+    def __init__(self, cuda: FakeCupy, number: int) -> None:
+        self.ptr = number
+        self._cuda = cuda
+        self._queue: deque[Work] = deque()
+        self._recorded: list[Work] | None = None
+
+    def put(self, work: Work) -> None:
+        (self._queue if self._recorded is None else self._recorded).append(work)
+
+    def __enter__(self) -> _Stream:
+        self._cuda.streams.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._cuda.streams.pop() is self
+
+    def synchronize(self) -> None:
+        if self._recorded is not None:
+            raise CaptureError("operation not permitted when stream is capturing")
+        while self._queue:
+            self._queue.popleft()()
+
+    def wait_event(self, event: _Event) -> None:
+        self.put(event.synchronize)
+
+    def begin_capture(self) -> None:
+        assert self._recorded is None
+        self._recorded = []
+
+    def end_capture(self) -> _Graph:
+        assert self._recorded is not None
+        recorded, self._recorded = self._recorded, None
+        return _Graph(self._cuda, recorded)
+
+
+class _Graph:
+    def __init__(self, cuda: FakeCupy, recorded: list[Work]) -> None:
+        self._cuda = cuda
+        self._recorded = recorded
+
+    def launch(self, stream: _Stream) -> None:
+        self._cuda.graph_launches += 1
+        for work in self._recorded:
+            stream.put(work)
+
+
+class _Event:
+    def __init__(self, disable_timing: bool = False) -> None:
+        self.done = True
+        self._stream: _Stream | None = None
+        self._mark = object()
+
+    def record(self, stream: _Stream) -> None:
+        self.done, self._stream = False, stream
+        mark = self._mark = object()
+
+        def reach() -> None:
+            if self._mark is mark:
+                self.done = True
+
+        stream.put(reach)
+
+    def synchronize(self) -> None:
+        while not self.done and self._stream is not None and self._stream._queue:
+            self._stream._queue.popleft()()
+
+
+class _Pool:
+    """Counts; the memory itself is numpy's."""
+
+    def __init__(self) -> None:
+        self.limit = 0
+        self.used = 0
+        self.reserved = 0
+
+    def malloc(self, size: int) -> int:
+        if self.limit and self.used + size > self.limit:
+            raise MemoryError(f"Out of memory allocating {size} bytes")
+        self.used += size
+        self.reserved = max(self.reserved, self.used)
+        return size
+
+    def set_limit(self, size: int) -> None:
+        self.limit = size
+
+    def used_bytes(self) -> int:
+        return self.used
+
+    def total_bytes(self) -> int:
+        return self.reserved
+
+    def free_all_blocks(self) -> None:
+        self.reserved = self.used
+
+
+class _Hook:
+    name = ""
+
+    def __enter__(self) -> _Hook:
+        _hooks.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert _hooks.pop() is self
+
+
+_hooks: list[Any] = []
+
+
+class FakeCupy:
+    """What `import cupy` would give.
+
+    Args:
+        launch: Runs the kernels of `RawModule`.
+
+    Attributes:
+        cuda: As `cupy.cuda`.
+        streams: The current streams, innermost last.
+        graph_launches: How many graphs were launched.
+        allocations: The pools that arrays came from, in order.
+        pinned: Sizes of the pinned memory handed out.
+        devices: The GPUs entered, in order.
+    """
+
+    ndarray = FakeArray
+    uint8 = np.uint8
+
+    def __init__(self, launch: Launcher | None = None) -> None:
+        self._launch = launch
+        self.streams: list[_Stream] = [_Stream(self, 0)]
+        self.graph_launches = 0
+        self.allocations: list[_Pool] = []
+        self.pinned: list[int] = []
+        self.devices: list[int] = []
+        self._numbers = iter(range(1, 1 << 30))
+        self._pools = [_Pool()]
+        self.cuda = SimpleNamespace(
+            Stream=self._stream,
+            Event=_Event,
+            Device=self._device,
+            MemoryPool=_Pool,
+            MemoryHook=_Hook,
+            using_allocator=self._using_allocator,
+            alloc_pinned_memory=self._alloc_pinned_memory,
+            get_current_stream=lambda: self.streams[-1],
+        )
+
+    def empty(self, shape: Any, dtype: Any) -> FakeArray:
+        """A new array of the current pool."""
+        made = np.empty(shape, dtype).view(FakeArray)
+        made.view(np.ndarray).reshape(-1).view(np.uint8)[...] = 0xAB  # what was there before
+        pool = self._pools[-1]
+        pool.malloc(made.nbytes)
+        self.allocations.append(pool)
+        for hook in _hooks:
+            hook.malloc_postprocess(device_id=0, size=made.nbytes, mem_size=made.nbytes)
+        return made
+
+    def release(self, pool: _Pool, size: int) -> None:
+        """What happens when cupy's last reference to an array goes."""
+        pool.used -= size
+        for hook in _hooks:
+            hook.free_postprocess(device_id=0, mem_size=size)
+
+    def asnumpy(self, array: Any) -> Any:
+        """A copy on the host, after the work of the current stream."""
+        self.streams[-1].synchronize()
+        return np.array(array)
+
+    def asarray(self, host: Any) -> FakeArray:
+        """The host array itself, taken for one of the GPU."""
+        return np.asarray(host).view(FakeArray)
+
+    def RawModule(self, *, code: str, options: tuple[str, ...]) -> Any:
+        """Compiled code; what its functions do is up to `launch`."""
+        launch = self._launch
+        assert launch is not None
+
+        def get_function(name: str) -> Callable[..., None]:
+            def run(grid: Any, block: Any, arguments: tuple[Any, ...]) -> None:
+                self.streams[-1].put(lambda: launch(code, name, grid, block, arguments))
+
+            return run
+
+        return SimpleNamespace(get_function=get_function, options=options)
+
+    def _stream(self, non_blocking: bool = False) -> _Stream:
+        assert non_blocking
+        return _Stream(self, next(self._numbers))
+
+    def _device(self, index: int) -> Any:
+        @contextlib.contextmanager
+        def entered() -> Iterator[None]:
+            self.devices.append(index)
+            yield
+
+        return entered()
+
+    @contextlib.contextmanager
+    def _using_allocator(self, malloc: Any) -> Iterator[None]:
+        self._pools.append(malloc.__self__)
+        yield
+        self._pools.pop()
+
+    def _alloc_pinned_memory(self, size: int) -> bytearray:
+        self.pinned.append(size)
+        return bytearray(size)

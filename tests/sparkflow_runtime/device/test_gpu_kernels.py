@@ -1,0 +1,119 @@
+"""Fused kernels on the stand-in for cupy, which runs their CUDA C on the CPU."""
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.cuda import CudaProgram
+from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
+from sparkflow_runtime.device.gpu_kernels import GpuKernel
+from sparkflow_runtime.testing import cuda_emulator
+from sparkflow_runtime.testing.cuda_emulator import CudaEmulator
+from sparkflow_runtime.testing.fake_cupy import FakeArray, FakeCupy
+
+pytestmark = pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="g++ is not installed")
+
+F32 = dtypes.float32
+BOTH = (True, True)
+CENTRED = Kernel(
+    2,
+    (Operand(F32, BOTH), Operand(F32, (True, False))),
+    (
+        Instruction("subtract", (0, 1), F32),
+        Instruction("multiply", (2, 2), F32),
+        Instruction("reduce_sum", (3,), F32, BOTH),
+        Instruction("reduce_sum", (3,), F32, (True, False)),
+    ),
+    (2, 4, 5),
+)
+SIZES = (70, 40)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cuda")
+
+
+@pytest.fixture
+def cupy(folder):
+    program = CudaProgram(CENTRED)
+    emulator = CudaEmulator(program, folder)
+
+    def launch(source, name, grid, block, arguments):
+        numbers = [each if isinstance(each, np.int64) else each.data.ptr for each in arguments]
+        emulator.run_function(source == program.source(True), name, grid, block, numbers)
+
+    made = FakeCupy(launch)
+    with made.cuda.Stream(non_blocking=True):
+        yield made
+
+
+def arrays(cupy):
+    rng = np.random.default_rng(0)
+    x = cupy.asarray(rng.normal(size=SIZES).astype(np.float32))
+    mean = cupy.asarray(rng.normal(size=SIZES[0]).astype(np.float32))
+    return x, mean, *(cupy.empty(shape, np.float32) for shape in (SIZES, (), SIZES[1:]))
+
+
+def test_launches_are_work_of_the_current_stream(cupy):
+    run = GpuKernel(cupy, CudaProgram(CENTRED)).bind(SIZES)
+    x, mean, centred, total, columns = arrays(cupy)
+    assert run(x, mean, centred, total, columns) is True
+    assert not np.array_equal(centred, x - mean[:, None])  # on its way
+    cupy.cuda.get_current_stream().synchronize()
+    expected = x - mean[:, None]
+    np.testing.assert_array_equal(centred, expected)
+    np.testing.assert_allclose(total, (expected**2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(columns, (expected**2).sum(0), rtol=1e-5)
+
+
+def test_runs_may_follow_each_other_without_waiting(cupy):
+    """What launches leave for each other is no other run's."""
+    run = GpuKernel(cupy, CudaProgram(CENTRED)).bind(SIZES)
+    first, second = arrays(cupy), arrays(cupy)
+    second[0][...] *= 3
+    assert run(*first)
+    assert run(*second)
+    cupy.cuda.get_current_stream().synchronize()
+    for x, mean, _, total, _ in (first, second):
+        np.testing.assert_allclose(total, ((x - mean[:, None]) ** 2).sum(), rtol=1e-5)
+
+
+def test_arrays_that_do_not_fit_are_refused_and_left_alone(cupy):
+    run = GpuKernel(cupy, CudaProgram(CENTRED)).bind(SIZES)
+    x, mean, *outputs = arrays(cupy)
+    stream = cupy.cuda.get_current_stream()
+    refused = [
+        (np.asarray(x), mean, *outputs),
+        (x[:, ::-1], mean, *outputs),
+        (x[:-1], mean, *outputs),
+        (x, mean, *outputs[:-1]),
+    ]
+    for each in refused:
+        assert run(*each) is False
+    assert not stream._queue
+
+
+def test_a_program_is_compiled_once_and_without_fast_maths(cupy):
+    compiled = []
+    raw_module = cupy.RawModule
+
+    def counting(*, code, options):
+        compiled.append(options)
+        return raw_module(code=code, options=options)
+
+    cupy.RawModule = counting
+    kernel = GpuKernel(cupy, CudaProgram(CENTRED))
+    assert compiled == []
+    for _ in range(3):
+        kernel.bind(SIZES)
+    assert compiled == [("--std=c++17",)]
+    kernel.bind((1 << 20, 1 << 20))  # positions of 64 bits
+    assert len(compiled) == 2
+
+
+def test_an_empty_kernel_launches_nothing(cupy):
+    kernel = Kernel(1, (Operand(F32, (True,)),), (Instruction("exp", (0,), F32),), (1,))
+    run = GpuKernel(cupy, CudaProgram(kernel)).bind((0,))
+    assert run(np.empty(0).view(FakeArray), np.empty(0).view(FakeArray))
+    assert not cupy.cuda.get_current_stream()._queue

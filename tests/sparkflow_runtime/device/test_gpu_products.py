@@ -1,0 +1,106 @@
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.device.gpu_products import GpuProducts, Precision, precision, set_precision
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.testing.fake_cupy import FakeCupy
+
+
+class Cublas:
+    """cuBLAS' gemmEx on memory of the host: matrices lie column after column."""
+
+    def __init__(self):
+        self.compute_types = []
+
+    def gemmEx(self, handle, ta, tb, m, n, k, alpha, a, atype, lda, b, btype, ldb, beta, c, *rest):
+        ctype, ldc, compute, _ = rest
+        assert handle == "handle"
+        assert atype == btype == ctype
+        kind = {0: np.float32, 1: np.float64}[ctype]
+        scalar = {0: ctypes.c_float, 1: ctypes.c_double}[ctype]
+        self.compute_types.append(compute)
+
+        def matrix(address, rows, columns, leading):
+            assert leading >= max(rows, 1)
+            memory = (scalar * (leading * columns)).from_address(address)
+            return np.frombuffer(memory, kind).reshape(columns, leading).T[:rows]
+
+        left = matrix(a, k, m, lda).T if ta else matrix(a, m, k, lda)
+        right = matrix(b, n, k, ldb).T if tb else matrix(b, k, n, ldb)
+        factor, kept = (scalar.from_address(each).value for each in (alpha, beta))
+        result = matrix(c, m, n, ldc)
+        result[...] = factor * (left @ right) + (kept * result if kept else 0)
+
+
+def products(wanted=Precision.TF32):
+    cupy, cublas = FakeCupy(), Cublas()
+    cupy.cuda.device = SimpleNamespace(get_cublas_handle=lambda: "handle")
+    return cupy, cublas, GpuProducts(cupy, wanted, cublas)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("sizes", [(3, 4, 5), (1, 7, 2), (6, 1, 1)])
+def test_products_of_rows_first_matrices(sizes, transpose_a, transpose_b, dtype):
+    rows, inner, columns = sizes
+    rng = np.random.default_rng(0)
+    cupy, _, gpu = products()
+    a = cupy.asarray(rng.normal(size=(inner, rows) if transpose_a else (rows, inner)).astype(dtype))
+    b_shape = (columns, inner) if transpose_b else (inner, columns)
+    b = cupy.asarray(rng.normal(size=b_shape).astype(dtype))
+    out = cupy.asarray(np.full((rows, columns), np.nan, dtype))
+    gpu.multiply(a, b, out, transpose_a, transpose_b)
+    expected = (a.T if transpose_a else a) @ (b.T if transpose_b else b)
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "single"),
+    [(Precision.FLOAT32, 68), (Precision.TF32, 77), (Precision.BFLOAT16, 75)],
+)
+def test_the_precision_is_that_of_float32_only(wanted, single):
+    cupy, cublas, gpu = products(wanted)
+    for dtype in (np.float32, np.float64):
+        a = cupy.asarray(np.ones((2, 2), dtype))
+        gpu.multiply(a, a, cupy.empty((2, 2), dtype))
+    assert cublas.compute_types == [single, 70]
+
+
+def test_products_of_nothing():
+    cupy, cublas, gpu = products()
+    out = cupy.asarray(np.ones((2, 3)))
+    gpu.multiply(cupy.empty((2, 0), float), cupy.empty((0, 3), float), out)
+    np.testing.assert_array_equal(out, np.zeros((2, 3)))
+    gpu.multiply(cupy.empty((0, 2), float), cupy.empty((2, 3), float), cupy.empty((0, 3), float))
+    assert cublas.compute_types == []
+
+
+def test_shapes_that_do_not_fit():
+    cupy, _, gpu = products()
+    a, b, out = (cupy.empty(shape, float) for shape in ((2, 3), (2, 3), (2, 2)))
+    gpu.multiply(a, b, out, False, True)
+    with pytest.raises(InvalidArgumentError, match=r"\(2, 3\) and \(2, 3\)"):
+        gpu.multiply(a, b, out)
+
+
+def test_the_policy_is_set_for_cupys_own_products():
+    calls = []
+    routines = SimpleNamespace(
+        COMPUTE_TYPE_FP32="fp32",
+        COMPUTE_TYPE_TF32="tf32",
+        COMPUTE_TYPE_BF16="bf16",
+        set_compute_type=lambda dtype, kind: calls.append((dtype, kind)),
+    )
+    for each in Precision:
+        set_precision(each, routines)
+    assert calls == [(np.float32, "fp32"), (np.float32, "tf32"), (np.float32, "bf16")]
+
+
+def test_precisions_have_names():
+    assert precision("tf32") is Precision.TF32
+    with pytest.raises(InvalidArgumentError, match=r"'half'; choose one of 'float32', 'tf32'"):
+        precision("half")
