@@ -49,6 +49,8 @@ class _Arguments:
     Attributes:
         variables: How many variables come first.
         grad, indices: Places among the inputs; `indices` is None for dense updates.
+        scalars: Places of the scalars.
+        has_power: Whether one of them is the power of FTRL.
     """
 
     def __init__(self, signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> None:
@@ -61,6 +63,7 @@ class _Arguments:
             i for i in range(self.variables, len(names)) if i not in (self.grad, self.indices)
         ]
         self._power = places.get("lr_power")
+        self.has_power = self._power is not None
         self._op_type = signature.op_type
         self._args = tuple(
             (name, arg.dtype or dtype, i not in self.scalars)
@@ -94,34 +97,40 @@ class _Dense:
 
     def __init__(self, arguments: _Arguments) -> None:
         self._arguments = arguments
-        self._count = arguments.variables
-        self._bound: dict[Any, Any] = {}
+        self._count, self._grad = arguments.variables, arguments.grad
+        self._has_power = arguments.has_power
+        self._bound: dict[Any, Callable[..., bool]] = {}
 
     def __call__(self, arrays: Sequence[Array], inputs: Sequence[Any]) -> bool:
-        arguments = self._arguments
-        shape = arrays[0].shape
+        shape = inputs[self._grad].shape
         for array in arrays:
             if array.shape != shape:
                 return False
-        if inputs[arguments.grad].shape != shape:
-            return False
-        key = (shape, True) if arguments.needs_root_only(inputs) else shape
-        bound = self._bound.get(key) or self._bind(key, arrays[0])
-        run, changed = bound
-        outputs = arrays if changed is None else [arrays[i] for i in changed]
-        others = inputs[self._count :]
-        if run(*arrays, *others, *outputs):
-            return True
-        return bool(run(*arrays, *map(np.ascontiguousarray, others), *outputs))
+        key: Any = shape
+        if self._has_power:
+            key = (shape, self._arguments.needs_root_only(inputs))
+        run = self._bound.get(key) or self._bind(key, arrays[0].size)
+        return run(arrays, inputs[self._count :])
 
-    def _bind(self, key: Any, first: Array) -> tuple[Callable[..., bool], Any]:
-        made = self._arguments.kernel(is_root=key != first.shape)
+    def _bind(self, key: Any, size: int) -> Callable[..., bool]:
+        made = self._arguments.kernel(is_root=self._has_power and key[1])
+        kernel = loops.compile_kernel(made.kernel).bind((size,), threads.count())
+        count = self._count
+
+        def run_all(arrays: Sequence[Array], others: Sequence[Any]) -> bool:
+            return kernel(*arrays, *others, *arrays) or kernel(
+                *arrays, *map(np.ascontiguousarray, others), *arrays
+            )
+
+        def run_some(arrays: Sequence[Array], others: Sequence[Any]) -> bool:
+            outputs = [arrays[i] for i in made.changed]
+            return kernel(*arrays, *map(np.ascontiguousarray, others), *outputs)
+
         if len(self._bound) >= _MOST_SHAPES:
             self._bound.clear()
-        run = loops.compile_kernel(made.kernel).bind((first.size,), threads.count())
-        is_all = made.changed == tuple(range(self._count))
-        bound = self._bound[key] = (run, None if is_all else made.changed)
-        return bound
+        run = run_all if len(made.changed) == count else run_some
+        self._bound[key] = run
+        return run
 
 
 class _Rows:

@@ -111,7 +111,10 @@ class DenseUpdate(Op):
 
         def run(*inputs: Any) -> Variable:
             variables: tuple[Variable, ...] = inputs[:count]
-            with locks.of(variables):
+            held = locks.of(variables)
+            for lock in held:
+                lock.acquire()
+            try:
                 arrays = [variable.read() for variable in variables]
                 if native is not None and native(arrays, inputs):
                     return variables[0]
@@ -119,7 +122,10 @@ class DenseUpdate(Op):
                 for slot, array in zip(variables[1:], arrays[1:], strict=True):
                     require_same_shape(slot, array, "its variable", arrays[0])
                 self._update(xp, apply, variables[0], arrays, inputs)
-            return variables[0]
+                return variables[0]
+            finally:
+                for lock in held:
+                    lock.release()
 
         return run
 
