@@ -91,9 +91,7 @@ class _Emitter:
             self.results.sort()
         parameters = "".join(f", {name}" for _, name in self.parameters)
         results = "".join(f"{name}, " for _, name in self.results)
-        source = "\n".join(
-            [f"def run(step{parameters}):", *self.lines, f"    return ({results})"]
-        )
+        source = "\n".join([f"def run(step{parameters}):", *self.lines, f"    return ({results})"])
         names: dict[str, Any] = {}
         # The source consists of register names made here and of nothing that came with the graph.
         exec(compile(source, FILE, "exec"), names)  # noqa: S102
@@ -271,6 +269,7 @@ class _Emitter:
     def _other_name(self, number: int, unit: Unit, endpoint: Endpoint, source: Endpoint) -> None:
         """Another name for a tensor, of other dimensions of size 1."""
         shape = self.known[endpoint].full_shape
+        assert shape is not None
         register = self._register(source)
         if self.storage.is_in_block(source):
             name = self.registers[endpoint] = self._name("w")
@@ -301,8 +300,7 @@ def _retrying(dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Callable[..
 
     def retry(*arrays: Any) -> None:
         inputs = [
-            np.ascontiguousarray(array, dtype)
-            for array, dtype in zip(arrays, dtypes, strict=False)
+            np.ascontiguousarray(array, dtype) for array, dtype in zip(arrays, dtypes, strict=False)
         ]
         if not kernel(*inputs, *arrays[len(inputs) :]):
             shapes = [np.shape(array) for array in arrays]

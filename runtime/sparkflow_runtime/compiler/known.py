@@ -102,6 +102,8 @@ def _shapes(
     static, kinds = [each.shape for each in inputs], [each.dtype for each in inputs]
     try:
         found = op.infer(Inference(static, kinds, node.attrs, constant, variable))
+    except NotImplementedError:
+        return None
     except (OpError, ValueError, TypeError, IndexError, ArithmeticError):
         return None  # the node raises it when it runs
     return found if len(found) == count else None
@@ -137,8 +139,7 @@ def _computed(
         return None
     several = tuple(result) if isinstance(result, tuple | list) else (result,)
     arrays = tuple(
-        np.array(value, dtype.as_numpy_dtype)
-        for value, dtype in zip(several, outputs, strict=True)
+        np.array(value, dtype.as_numpy_dtype) for value, dtype in zip(several, outputs, strict=True)
     )
     return arrays if sum(array.nbytes for array in arrays) <= MAX_VALUE_BYTES else None
 
@@ -154,4 +155,4 @@ def _is_small(op: Op, node: Node, inputs: Sequence[Known]) -> bool:
 def _any_of_shape(known: Known) -> Any:
     """An array of a known shape that takes no memory."""
     dtype = known.dtype.as_numpy_dtype
-    return np.broadcast_to(np.zeros((), dtype), known.shape)
+    return np.broadcast_to(np.zeros((), dtype), known.full_shape or ())

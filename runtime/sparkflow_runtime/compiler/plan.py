@@ -93,7 +93,7 @@ def _live(nodes: Sequence[Node], known: Mapping[Endpoint, Known]) -> list[Node]:
 def _finish(
     nodes: Sequence[Node], known: Mapping[Endpoint, Known], clusters: Sequence[Cluster]
 ) -> tuple[list[FusedKernel], dict[str, int]]:
-    """The kernels, and the nodes that run by themselves as well with the position they run after."""
+    """The kernels, and the nodes that run by themselves as well, with whom they run after."""
     again: dict[str, int] = {}
     inside = {node.name for cluster in clusters for node in cluster.nodes}
     by_name = {node.name: node for node in nodes}
@@ -127,7 +127,8 @@ def _ordered(
             placed.append((again[node.name], _AFTER, number, Unit(node)))
         elif node.name not in inside:
             placed.append((number, _AT_PLACE, number, Unit(node)))
-    for kernel in kernels:
-        placed.append((kernel.position, _AT_PLACE, 0, Unit(kernel.nodes[-1], kernel)))
+    placed += [
+        (kernel.position, _AT_PLACE, 0, Unit(kernel.nodes[-1], kernel)) for kernel in kernels
+    ]
     placed.sort(key=lambda each: each[:3])
     return [unit for *_, unit in placed]

@@ -28,7 +28,7 @@ class SlotArray:
     shape: tuple[int, ...]
     dtype: Any
 
-    def view(self, block: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def view(self, block: np.ndarray[Any, Any]) -> Any:
         """The array in a block."""
         size = int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
         return block[self.offset : self.offset + size].view(self.dtype).reshape(self.shape)

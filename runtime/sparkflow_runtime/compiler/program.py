@@ -12,12 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType, TracebackType
+from types import CodeType, MappingProxyType, TracebackType
 from typing import Any, Final
 
 import numpy as np
 
+from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.reads import reads_to_copy
+from sparkflow_runtime.compiler.specialise import Specialisations, make_plan
+from sparkflow_runtime.compiler.storage import Kernels
 from sparkflow_runtime.errors import (
     InternalError,
     InvalidArgumentError,
@@ -46,6 +49,7 @@ class Program:
         results: The step's result index of each returned value, in order.
         lines: The node at each line of the generated source.
         needs_step: Whether any kernel takes the running step.
+        specialisations: Faster functions for the shapes of arguments seen so far.
     """
 
     function: Callable[..., tuple[Any, ...]]
@@ -53,6 +57,7 @@ class Program:
     results: tuple[int, ...]
     lines: tuple[Node | None, ...]
     needs_step: bool
+    specialisations: Specialisations | None = None
 
     def run(self, step: StepContext | None, args: Sequence[Any]) -> tuple[Any, ...]:
         """Runs every node once, without numpy's warnings.
@@ -72,10 +77,14 @@ class Program:
 
     def call(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
         """The same with numpy's warnings as they are; see `run`."""
+        planned = None if self.specialisations is None else self.specialisations.find(args)
         try:
-            return self.function(step, *args)
+            return self.function(step, *args) if planned is None else planned(step, *args)
         except Exception as error:
-            node = self._node_of(error.__traceback__)
+            code, lines = self.function.__code__, self.lines
+            if planned is not None:
+                code, lines = planned.code, planned.lines
+            node = _node_of(error.__traceback__, code, lines)
             if node is None or (isinstance(error, OpError) and error.located):
                 raise
             made = located(error, node)
@@ -83,13 +92,16 @@ class Program:
                 raise
             raise made from error
 
-    def _node_of(self, traceback: TracebackType | None) -> Node | None:
-        found = None
-        while traceback is not None:
-            if traceback.tb_frame.f_code is self.function.__code__:
-                found = self.lines[traceback.tb_lineno]
-            traceback = traceback.tb_next
-        return found
+
+def _node_of(
+    traceback: TracebackType | None, code: CodeType, lines: Sequence[Node | None]
+) -> Node | None:
+    found = None
+    while traceback is not None:
+        if traceback.tb_frame.f_code is code:
+            found = lines[traceback.tb_lineno]
+        traceback = traceback.tb_next
+    return found
 
 
 _NOT_BROADCAST = re.compile(r"operands could not be broadcast together with shapes (\(.*\)) *$")
@@ -213,6 +225,7 @@ class _Compiler:
         self.results: list[tuple[int, str]] = []
         self.last_use: dict[Endpoint, int] = {}
         self.copied_reads = reads_to_copy(nodes)
+        self.kernels: dict[str, Callable[..., Any]] = {}
 
     def compile(self) -> Program:
         for index, node in enumerate(self.nodes):
@@ -231,6 +244,7 @@ class _Compiler:
         kernel = bind_kernel(op, node, self.context)
         if self.context.observe is not None:
             kernel = self.context.observe(node, kernel)
+        self.kernels[node.name] = kernel
         outputs = self._define_outputs(index, node, op)
         if node.op == "Const":
             self.bound[outputs[0]] = kernel()
@@ -327,7 +341,25 @@ class _Compiler:
             tuple(index for index, _ in self.results),
             (*self.line_nodes, None),
             any(_needs_step(node, self.context) for node in self.nodes),
+            self._specialisations(),
         )
+
+    def _specialisations(self) -> Specialisations | None:
+        context = self.context
+        if context.xp is not np or context.observe is not None:
+            return None
+
+        def bind_out(node: Node) -> Callable[..., Any] | None:
+            return registry.lookup(node.op).bind_out(node, context)
+
+        kernels = Kernels(lambda node: self.kernels[node.name], bind_out)
+        order = [index for index, _ in self.parameters]
+
+        def plan(shapes: Sequence[Any]) -> Planned:
+            by_index = dict(zip(order, shapes, strict=True))
+            return make_plan(self.nodes, by_index, kernels, self.is_function)
+
+        return Specialisations(plan)
 
 
 def _only(values: Any) -> Any:

@@ -123,7 +123,7 @@ class _Assigner:
     def _find_result(self, endpoint: Endpoint) -> None:
         if self.is_function:
             self.kept |= self.roots.get(endpoint, _NOTHING)
-        elif self.roots.get(endpoint) == {endpoint} and self.known[endpoint].full_shape:
+        elif self.roots.get(endpoint) == frozenset({endpoint}) and self.known[endpoint].full_shape:
             self.results.add(endpoint)  # it can be given away without a copy
 
     def _place(self, number: int, first: Endpoint, endpoints: Sequence[Endpoint]) -> None:
@@ -200,8 +200,7 @@ class _Assigner:
         if fused is None or not fused.kernel.in_place:
             return None
         output = next(i for i, each in enumerate(fused.outputs) if endpoint in each.endpoints)
-        taken = [each for each in self._takeovers(number)]
-        return taken[output]
+        return self._takeovers(number)[output]
 
     def _takeovers(self, number: int) -> list[Endpoint | None]:
         """Per output of a fused kernel the input it overwrites."""

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import INDEX, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.fusion import Fused, Fusion
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
 from sparkflow_runtime.ops.static import (
@@ -134,6 +136,16 @@ class BroadcastTo(Op):
         dims = checked_dims(vector(shape, "shape"), "shape")
         _check_broadcast(value.shape, dims)
         return xp.broadcast_to(value, dims)
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The value itself, which the kernel repeats."""
+        shape = fusion.output_shapes[0]
+        dims = fusion.align(shape, [0])
+        return [Fused(fusion.input(0, dims), shape, dims)]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: dy summed over the dimensions that were repeated."""

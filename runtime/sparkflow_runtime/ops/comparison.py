@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise_table import BinaryOp, UnaryOp, enter
+from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -159,6 +161,16 @@ class Select(Op):
             _check_condition(condition.shape, t.shape, t.shape)
         return xp.where(condition, t, e)
 
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """A choice; that of rows is not fused."""
+        if len(fusion.shapes[0]) not in (0, len(fusion.shapes[1])):
+            raise NotFusableError("the condition chooses rows")
+        return _fused_choice(fusion)
+
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor
     ) -> tuple[None, Tensor, Tensor]:
@@ -174,6 +186,13 @@ def _check_condition(condition: Shape, chosen: Shape, expected: Shape) -> None:
             message=f"The condition of Select must be a scalar, a vector along the first axis of t "
             f"or of the shape of t; got {shapes.text(condition)} for t {shapes.text(chosen)}"
         )
+
+
+def _fused_choice(fusion: Fusion) -> Sequence[Fused]:
+    shape = fusion.output_shapes[0]
+    dims = fusion.align(shape, range(3))
+    condition, t, e = (fusion.input(number, dims) for number in range(3))
+    return [Fused(fusion.builder.call("where", condition, t, e), shape, dims)]
 
 
 @register
@@ -193,6 +212,14 @@ class SelectV2(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """`where`, bare."""
         return context.xp.where  # type: ignore[no-any-return]  # an array module's function
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """A choice."""
+        return _fused_choice(fusion)
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor

@@ -14,6 +14,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import FLOATING, INDEX, PLAIN, REAL, int32, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.fusion import Fused, Fusion, same_value
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -137,6 +138,10 @@ class _PassThrough(Op):
     def compute(self, xp: Any, value: Array) -> Array:
         """The input itself."""
         return value
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The value itself."""
+        return [same_value(fusion)]
 
 
 @register

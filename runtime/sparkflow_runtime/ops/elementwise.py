@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import binary, unary
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
@@ -60,6 +62,20 @@ class AddN(Op):
         """The same for every input."""
         return [dy] * len(op.inputs)
 
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """One addition after the other."""
+        shape = fusion.output_shapes[0]
+        count = len(fusion.shapes)
+        dims = fusion.align(shape, range(count))
+        total = fusion.input(0, dims)
+        for number in range(1, count):
+            total = fusion.builder.call("add", total, fusion.input(number, dims))
+        return [Fused(total, shape, dims)]
+
 
 @register
 class AccumulateNV2(AddN):
@@ -96,6 +112,15 @@ class Cast(Op):
         if source.is_complex and not target.is_complex:
             return lambda x: x.real.astype(kind)
         return lambda x: x.astype(kind)
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Between dtypes that kernels have."""
+        return node.attrs["SrcT"] in DTYPES and node.attrs["DstT"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """One instruction."""
+        x = fusion.whole(0)
+        return [fusion.like(x, fusion.builder.cast(x.value, fusion.attrs["DstT"]))]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
         """Cast back; none through integers."""

@@ -64,7 +64,8 @@ class ElementwiseOp(Op):
 
     def is_fusable(self, node: NodeView) -> bool:
         """Whether the expression is one that kernels can compute, for this dtype."""
-        return _is_fusable(type(self), node.attrs.get("T"))
+        op: Any = type(self)
+        return _is_fusable(op, node.attrs.get("T"))
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """The expression."""

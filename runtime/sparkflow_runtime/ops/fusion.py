@@ -169,9 +169,7 @@ class Fusion:
             elif tensor.shape[position] > 1:
                 raise NotFusableError("the tensor is the same along a dimension that is reduced")
         if keep_dims:
-            dims: Dims = tuple(
-                None if i in positions else dim for i, dim in enumerate(tensor.dims)
-            )
+            dims: Dims = tuple(None if i in positions else dim for i, dim in enumerate(tensor.dims))
             shape = tuple(1 if i in positions else size for i, size in enumerate(tensor.shape))
         else:
             kept = [i for i in range(len(tensor.dims)) if i not in positions]
@@ -224,6 +222,22 @@ def fit(
 def squeezed(shape: Sequence[int]) -> tuple[int, ...]:
     """The iteration space of a shape."""
     return tuple(size for size in shape if size != 1)
+
+
+def same_value(fusion: Fusion) -> Fused:
+    """The first input under another name, with dimensions of size 1 added or left out.
+
+    Raises:
+        NotFusableError: The other dimensions change, or the kernel does not compute the input.
+    """
+    given, shape = fusion.inside[0], fusion.output_shapes[0]
+    if given is None:
+        raise NotFusableError("nothing is computed")
+    if squeezed(given.shape) != squeezed(shape):
+        raise NotFusableError("the elements are in other dimensions")
+    dims = iter([dim for size, dim in zip(given.shape, given.dims, strict=True) if size != 1])
+    lying = tuple(None if size == 1 else next(dims) for size in shape)
+    return Fused(given.value, shape, lying, given.is_final)
 
 
 def axes_of(indices: Any, rank: int) -> tuple[int, ...]:

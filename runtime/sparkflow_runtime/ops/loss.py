@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import FLOATING, INDEX, int64
+from sparkflow_runtime.codegen.kernel import DTYPES
+from sparkflow_runtime.dtypes import FLOATING, INDEX, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.fusion import Check, Fused, Fusion, NotFusableError
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
+from sparkflow_runtime.ops.softmax import softmax_of_rows
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.shapes import Shape
 
@@ -65,6 +68,7 @@ class SoftmaxCrossEntropyWithLogits(Op):
     inputs = "features: T, labels: T"
     outputs = "loss: T, backprop: T"
     attrs = {"T": type_attr(FLOATING)}
+    fuse_over = 0
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(batch,) and (batch, classes)."""
@@ -89,6 +93,22 @@ class SoftmaxCrossEntropyWithLogits(Op):
         loss = -xp.einsum("ij,ij->i", log_softmax, labels.astype(log_softmax.dtype, copy=False))
         backprop = softmax - labels
         return loss.astype(labels.dtype, copy=False), backprop.astype(labels.dtype, copy=False)
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """Reductions of every row; the loss as sum(labels · (log sum - shifted))."""
+        features = fusion.whole(0)
+        if fusion.shapes[1] != features.shape:
+            raise NotFusableError("features and labels are broadcast")
+        call = fusion.builder.call
+        rows = softmax_of_rows(fusion, features)
+        labels = fusion.input(1, features.dims)
+        costs = call("negative", call("multiply", labels, rows.log_softmax.value))
+        loss = fusion.reduce("reduce_sum", fusion.like(features, costs), [1], keep_dims=False)
+        return [loss, fusion.like(features, call("subtract", rows.softmax.value, labels))]
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, dloss: Tensor | None, dbackprop: Tensor | None
@@ -121,6 +141,7 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
     inputs = "features: T, labels: Tlabels"
     outputs = "loss: T, backprop: T"
     attrs = {"T": type_attr(FLOATING), "Tlabels": type_attr(INDEX, int64)}
+    fuse_over = 0
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(batch,) and (batch, classes)."""
@@ -146,6 +167,40 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
         loss = -log_softmax[where]
         backprop[where] -= 1
         return loss.astype(features.dtype, copy=False), backprop.astype(features.dtype, copy=False)
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """Reductions of every row, in which the label's element is the one with its number."""
+        features = fusion.whole(0)
+        builder, call = fusion.builder, fusion.builder.call
+        rows = softmax_of_rows(fusion, features)
+        column = features.dims[1]
+        assert column is not None  # or there is no softmax of rows
+        classes = features.shape[1]
+        labels = builder.cast(fusion.input(1, features.dims[:1]), int64)
+        chosen = call("equal", builder.index(column), labels)
+        zero = builder.constant(0.0, fusion.dtypes[0])
+        picked = fusion.like(features, call("where", chosen, rows.shifted.value, zero))
+        of_label = fusion.reduce("reduce_sum", picked, [1], keep_dims=False)
+        if of_label.is_final:
+            raise NotFusableError("the reduction is complete at the end only")
+        loss = fusion.like(of_label, call("subtract", rows.log_sum.value, of_label.value))
+        hot = builder.cast(chosen, fusion.dtypes[0])
+        backprop = fusion.like(features, call("subtract", rows.softmax.value, hot))
+        wrong = call(
+            "logical_or",
+            call("less", labels, builder.constant(0, int64)),
+            call("greater_equal", labels, builder.constant(classes, int64)),
+        )
+        wrong_rows = Fused(builder.cast(wrong, int32), features.shape[:1], features.dims[:1])
+        any_wrong = fusion.reduce("reduce_max", wrong_rows, [0], keep_dims=False)
+        fusion.checks.append(
+            Check(any_wrong.value, (1,), lambda given: _check_labels(given, classes))
+        )
+        return [loss, backprop]
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, dloss: Tensor | None, dbackprop: Tensor | None

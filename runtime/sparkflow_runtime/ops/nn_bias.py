@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import NUMERIC
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.fusion import Fused, Fusion
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import string_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed, shape_tensor
@@ -59,6 +61,17 @@ class BiasAdd(Op):
             return value + bias
         return value + bias.reshape(-1, *(1,) * (value.ndim - 2))
 
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """A sum along the channels."""
+        value = fusion.whole(0)
+        axis = _channel_axis(len(value.shape), fusion.attrs["data_format"])
+        bias = fusion.input(1, (value.dims[axis],))
+        return [fusion.like(value, fusion.builder.call("add", value.value, bias))]
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """For the value dy, for the bias dy summed over all but channels."""
         return dy, g.BiasAddGrad(dy, data_format=op.get_attr("data_format"))
@@ -78,6 +91,7 @@ class BiasAddGrad(Op):
     inputs = "out_backprop: T"
     outputs = "output: T"
     attrs = {"T": type_attr(NUMERIC), "data_format": _DATA_FORMAT}
+    fuse_over = 0
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(channels,)."""
@@ -99,6 +113,17 @@ class BiasAddGrad(Op):
             return np.ones(rows.shape[0], dy.dtype) @ rows
         rest = tuple(i for i in range(dy.ndim) if i != axis)
         return dy.sum(axis=rest, dtype=dy.dtype)
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """A sum."""
+        value = fusion.whole(0)
+        axis = _channel_axis(len(value.shape), fusion.attrs["data_format"])
+        rest = [position for position in range(len(value.shape)) if position != axis]
+        return [fusion.reduce("reduce_sum", value, rest, keep_dims=False)]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """The gradient of each channel, at all its places."""

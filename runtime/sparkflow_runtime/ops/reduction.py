@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, int32
 from sparkflow_runtime.ops import scan
 from sparkflow_runtime.ops.axes import axes_reader, reduced_mask, reduced_shape, restore_axes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise_table import conjugated
+from sparkflow_runtime.ops.fusion import Fused, Fusion, axes_of
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -33,12 +35,15 @@ class ReductionOp(Op):
     Attributes:
         reduce: `(xp, x, axes, keep_dims)`, with at least one axis where the next is true.
         copies_without_axes: Whether reducing no axis leaves the values as they are.
+        fused: The reduction of kernels that is the same; "" where there is none.
     """
 
     inputs = "input: T, reduction_indices: Tidx"
     outputs = "output: T"
+    fuse_over = 0
     reduce: ClassVar[Callable[[Any, Any, tuple[int, ...], bool], Any]]
     copies_without_axes: ClassVar[bool] = True
+    fused: ClassVar[str] = ""
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape less the axes, where they are constant."""
@@ -55,6 +60,16 @@ class ReductionOp(Op):
             return x.copy() if copies and not axes else reduce(xp, x, axes, keep_dims)
 
         return run
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Where kernels have such a reduction of this dtype."""
+        return bool(self.fused) and node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """A reduction over constant axes."""
+        x = fusion.whole(0)
+        axes = axes_of(fusion.constants[1], len(x.shape))
+        return [fusion.reduce(self.fused, x, axes, fusion.attrs["keep_dims"])]
 
 
 def _attrs(allowed: frozenset[Any]) -> dict[str, Attr]:
@@ -131,6 +146,7 @@ class Sum(ReductionOp):
 
     attrs = _attrs(NUMERIC)
     reduce = _sum
+    fused = "reduce_sum"
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The same for every element summed."""
@@ -143,6 +159,21 @@ class Mean(ReductionOp):
 
     attrs = _attrs(NUMERIC)
     reduce = _mean
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of floating-point numbers."""
+        return node.attrs["T"] in DTYPES and node.attrs["T"].is_floating
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The sum of every element's share, so that what it gives can be complete at the end."""
+        x = fusion.whole(0)
+        axes = axes_of(fusion.constants[1], len(x.shape))
+        share = 1.0 / prod(x.shape[axis] for axis in axes)
+        scaled = fusion.builder.call(
+            "multiply", x.value, fusion.builder.constant(share, fusion.dtypes[0])
+        )
+        keep_dims = fusion.attrs["keep_dims"]
+        return [fusion.reduce("reduce_sum", fusion.like(x, scaled), axes, keep_dims)]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """An equal share for every element."""
@@ -177,6 +208,7 @@ class Max(_Extreme):
     """The largest element; of nothing -inf, or the least integer."""
 
     reduce = _max
+    fused = "reduce_max"
 
 
 @register
@@ -184,6 +216,7 @@ class Min(_Extreme):
     """The smallest element; of nothing inf, or the greatest integer."""
 
     reduce = _min
+    fused = "reduce_min"
 
 
 @register
@@ -267,6 +300,7 @@ class L2Loss(Op):
     inputs = "t: T"
     outputs = "output: T"
     attrs = {"T": type_attr(FLOATING)}
+    fuse_over = 0
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """A scalar."""
@@ -278,6 +312,18 @@ class L2Loss(Op):
         if t.dtype.itemsize == 2:
             flat = flat.astype(np.float32)
         return (xp.dot(flat, flat) * flat.dtype.type(0.5)).astype(t.dtype)
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The sum of halves of squares."""
+        t = fusion.whole(0)
+        half = fusion.builder.constant(0.5, fusion.dtypes[0])
+        square = fusion.builder.call("multiply", t.value, t.value)
+        halves = fusion.like(t, fusion.builder.call("multiply", square, half))
+        return [fusion.reduce("reduce_sum", halves, range(len(t.shape)), keep_dims=False)]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """The input times dy."""

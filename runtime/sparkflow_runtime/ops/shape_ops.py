@@ -13,6 +13,7 @@ from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, DType, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.fusion import Fused, Fusion, same_value
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, list_attr, type_attr
@@ -141,6 +142,10 @@ class Reshape(Op):
         """
         return tensor.reshape(_resolved(tensor.shape, vector(shape, "shape")))
 
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The value itself, where only dimensions of size 1 come or go."""
+        return [same_value(fusion)]
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient in the shape of the input."""
         return reshape_like(g, dy, op.inputs[0]), None
@@ -233,6 +238,10 @@ class ExpandDims(Op):
         _check_insertion(axis, value.ndim)
         return xp.expand_dims(value, axis)
 
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The value itself, where only dimensions of size 1 come or go."""
+        return [same_value(fusion)]
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient in the shape of the input."""
         return reshape_like(g, dy, op.inputs[0]), None
@@ -279,6 +288,10 @@ class Squeeze(Op):
             InvalidArgumentError: A named dimension is not of size 1 or does not exist.
         """
         return xp.squeeze(value, tuple(_squeezed_axes(value.shape, squeeze_dims)))
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The value itself, where only dimensions of size 1 come or go."""
+        return [same_value(fusion)]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """The gradient in the shape of the input."""

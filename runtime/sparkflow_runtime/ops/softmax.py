@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import FLOATING
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
 from sparkflow_runtime.shapes import Shape
@@ -34,6 +37,49 @@ def _shifted(xp: Any, logits: Array) -> Array:
     return logits - logits.max(axis=-1, keepdims=True)
 
 
+@dataclass(frozen=True, slots=True)
+class SoftmaxOfRows:
+    """In a kernel: the softmax of every row, its logarithm, and what both are made of.
+
+    Attributes:
+        shifted: The logits less the largest of the row.
+        log_sum: The logarithm of the sum of the row's exponentials of these.
+        softmax, log_softmax: The results.
+    """
+
+    shifted: Fused
+    log_sum: Fused
+    softmax: Fused
+    log_softmax: Fused
+
+
+def softmax_of_rows(fusion: Fusion, logits: Fused) -> SoftmaxOfRows:
+    """Softmax along the last axis as instructions.
+
+    Raises:
+        NotFusableError: The kernel cannot read reductions over the last axis.
+    """
+    call = fusion.builder.call
+    last = [len(logits.shape) - 1]
+    if logits.dims[-1] is None:
+        raise NotFusableError("rows of one element")
+    largest = fusion.reduce("reduce_max", logits, last, keep_dims=True)
+    if largest.is_final:
+        raise NotFusableError("the reduction is complete at the end only")
+    shifted = call("subtract", logits.value, largest.value)
+    exponentials = call("exp", shifted)
+    total = fusion.reduce("reduce_sum", fusion.like(logits, exponentials), last, keep_dims=True)
+    if total.is_final:
+        raise NotFusableError("the reduction is complete at the end only")
+    log_sum = fusion.like(total, call("log", total.value))
+    return SoftmaxOfRows(
+        fusion.like(logits, shifted),
+        log_sum,
+        fusion.like(logits, call("divide", exponentials, total.value)),
+        fusion.like(logits, call("subtract", shifted, log_sum.value)),
+    )
+
+
 @register
 class Softmax(Op):
     """`exp(logits) / sum(exp(logits))` along the last axis."""
@@ -53,6 +99,15 @@ class Softmax(Op):
         powers = xp.exp(_shifted(xp, logits))
         powers /= powers.sum(axis=-1, keepdims=True)
         return powers.astype(logits.dtype, copy=False)
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """Two reductions of every row."""
+        rows = softmax_of_rows(fusion, fusion.whole(0))
+        return [rows.softmax]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """The Jacobian applied: (dy - sum(dy * y)) * y."""
@@ -80,6 +135,15 @@ class LogSoftmax(Op):
         shifted = _shifted(xp, logits)
         result = shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
         return result.astype(logits.dtype, copy=False)
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Of dtypes that kernels have."""
+        return node.attrs["T"] in DTYPES
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """Two reductions of every row."""
+        rows = softmax_of_rows(fusion, fusion.whole(0))
+        return [rows.log_softmax]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """The Jacobian applied: dy - sum(dy) * softmax."""

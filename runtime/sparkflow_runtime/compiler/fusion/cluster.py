@@ -10,6 +10,7 @@ from sparkflow_runtime.codegen.builder import KernelBuilder, Value
 from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.reads import VIEWS
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.fusion import Check, Dims, Fused, Fusion, NotFusableError, squeezed
@@ -124,6 +125,9 @@ class Cluster:
                     raise NotFusableError("what is checked is computed in the kernel")
                 if fused.value.dtype is not known.dtype or fused.shape != known.full_shape:
                     raise NotFusableError("the kernel would compute another dtype or shape")
+        except InvalidArgumentError as error:  # kernels have no such function of this dtype
+            self._reduced = reduced
+            raise NotFusableError(str(error)) from error
         except NotFusableError:
             self._reduced = reduced
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sparkflow_runtime.codegen.kernel import Kernel
+from sparkflow_runtime.codegen.kernel import Instruction, Kernel
 from sparkflow_runtime.compiler.fusion.cluster import Cluster, NodeCheck
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.fusion import Fused
@@ -119,7 +119,7 @@ def _without_unused(kernel: Kernel) -> tuple[Kernel, Sequence[int]]:
             needed.update(kernel.instructions[number].arguments)
     kept = [number for number in range(count) if number in needed]
     renamed = {number: place for place, number in enumerate(kept)}
-    instructions = []
+    instructions: list[Instruction] = []
     for number, instruction in enumerate(kernel.instructions):
         if count + number not in needed:
             continue

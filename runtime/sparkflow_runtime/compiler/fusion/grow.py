@@ -2,7 +2,7 @@
 
 Nodes are taken in execution order. Each joins the kernel of a producer where it can: the kernel
 then runs at the node's place if nobody needs it earlier, or the node runs at the kernel's place if
-its other inputs are there by then. A node whose producers have several kernels brings them together.
+its other inputs are there by then. A node whose producers have several kernels joins these, too.
 What is moved must not pass an update of a variable that it reads.
 """
 
@@ -44,7 +44,8 @@ class _Grower:
         self.consumers: dict[str, list[int]] = {node.name: [] for node in nodes}
         for number, node in enumerate(nodes):
             for endpoint in node.inputs:
-                self.consumers[endpoint.node].append(number)
+                if endpoint.node in self.consumers:  # others are known values
+                    self.consumers[endpoint.node].append(number)
         self.variables, self.updates = _variables(nodes)
 
     def grow(self, left_alone: Collection[str]) -> list[Cluster]:
@@ -129,9 +130,7 @@ class _Grower:
 
     def _merge(self, other: Cluster, into: Cluster, clusters: list[Cluster]) -> bool:
         """Takes the nodes of one cluster into another that runs later and reads it."""
-        if other.position > into.position or not (
-            other.space == into.space or other.space == ()
-        ):
+        if other.position > into.position or not (other.space == into.space or other.space == ()):
             return False
         if not self._can_wait(other, into.position, into):
             return False
@@ -152,7 +151,7 @@ class _Grower:
 
     def _runs_at(self, name: str) -> int:
         cluster = self.cluster_of.get(name)
-        return self.index[name] if cluster is None else cluster.position
+        return self.index.get(name, -1) if cluster is None else cluster.position
 
     def _passes_update(self, node: Node, first: int, second: int) -> bool:
         """Whether a variable that the node reads is updated between two positions."""
