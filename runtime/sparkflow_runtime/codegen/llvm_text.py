@@ -1,0 +1,249 @@
+"""Writing functions in LLVM's assembly language: names, loops, branches, addresses, vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)"
+"""Of what `native.body` takes."""
+
+Value = str | int
+"""A register's name or a whole number."""
+
+
+class Code:
+    """The text of the function `body`, line after line.
+
+    Variables live on the stack in the text; LLVM's optimiser turns them into registers.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._variables: list[str] = []
+        self._declared: dict[str, None] = {}
+        self._count = 0
+
+    def let(self, expression: str) -> str:
+        """A new register with the value of an expression."""
+        name = self._new("v")
+        self._lines.append(f"  %{name} = {expression}")
+        return f"%{name}"
+
+    def do(self, statement: str) -> None:
+        """A statement without a value."""
+        self._lines.append(f"  {statement}")
+
+    def add(self, a: Value, b: Value) -> Value:
+        """`a + b`, int64."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        return a if b == 0 else b if a == 0 else self.let(f"add nsw i64 {a}, {b}")
+
+    def subtract(self, a: Value, b: Value) -> Value:
+        """`a - b`, int64."""
+        return a if b == 0 else self.let(f"sub nsw i64 {a}, {b}")
+
+    def multiply(self, a: Value, b: Value) -> Value:
+        """`a · b`, int64."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if 0 in (a, b):
+            return 0
+        return a if b == 1 else b if a == 1 else self.let(f"mul nsw i64 {a}, {b}")
+
+    def compare(self, relation: str, a: Value, b: Value) -> str:
+        """A truth value: `a` relation `b`, int64; relations as in `icmp`."""
+        return self.let(f"icmp {relation} i64 {a}, {b}")
+
+    def select(self, condition: str, a: Value, b: Value) -> str:
+        """`a` where the condition holds, else `b`, int64."""
+        return self.let(f"select i1 {condition}, i64 {a}, i64 {b}")
+
+    def smaller(self, a: Value, b: Value) -> str:
+        """The minimum, int64."""
+        return self.select(self.compare("slt", a, b), a, b)
+
+    def larger(self, a: Value, b: Value) -> str:
+        """The maximum, int64."""
+        return self.select(self.compare("sgt", a, b), a, b)
+
+    def at(self, kind: str, base: str, index: Value) -> str:
+        """The address of element `index` of an array of `kind`."""
+        return base if index == 0 else self.let(f"getelementptr {kind}, ptr {base}, i64 {index}")
+
+    def load(self, kind: str, address: str, align: int = 8) -> str:
+        """What lies at an address."""
+        return self.let(f"load {kind}, ptr {address}, align {align}")
+
+    def store(self, kind: str, value: Value, address: str, align: int = 8) -> None:
+        """Writes a value to an address."""
+        self.do(f"store {kind} {value}, ptr {address}, align {align}")
+
+    def sizes(self, count: int) -> list[str]:
+        """The first numbers in `%sizes`."""
+        return [self.load("i64", self.at("i64", "%sizes", i)) for i in range(count)]
+
+    def arrays(self, count: int) -> list[str]:
+        """The addresses of the call's first arrays."""
+        return [self.load("ptr", self.at("ptr", "%arrays", i)) for i in range(count)]
+
+    def variable(self, kind: str, value: Value | None = None) -> str:
+        """The address of a new variable, set here if a value is given."""
+        name = f"%{self._new('a')}"
+        self._variables.append(f"  {name} = alloca {kind}")
+        if value is not None:
+            self.do(f"store {kind} {value}, ptr {name}")
+        return name
+
+    def get(self, variable: str, kind: str = "i64") -> str:
+        """The value of a variable."""
+        return self.let(f"load {kind}, ptr {variable}")
+
+    def set(self, variable: str, value: Value, kind: str = "i64") -> None:
+        """Gives a variable a value."""
+        self.do(f"store {kind} {value}, ptr {variable}")
+
+    @contextmanager
+    def loop(self, start: Value, stop: Value, step: Value = 1) -> Iterator[str]:
+        """Repeats what is written inside, which is given the number: `range(start, stop, step)`."""
+        counter = self.variable("i64", start)
+        name = self._new("loop")
+        self.do(f"br label %{name}_head")
+        self._lines.append(f"{name}_head:")
+        now = self.get(counter)
+        self.do(f"br i1 {self.compare('slt', now, stop)}, label %{name}_body, label %{name}_end")
+        self._lines.append(f"{name}_body:")
+        yield now
+        self.set(counter, self.add(now, step))
+        self.do(f"br label %{name}_head")
+        self._lines.append(f"{name}_end:")
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Does what is written inside where the condition holds."""
+        name = self._new("when")
+        self.do(f"br i1 {condition}, label %{name}_then, label %{name}_end")
+        self._lines.append(f"{name}_then:")
+        yield
+        self.do(f"br label %{name}_end")
+        self._lines.append(f"{name}_end:")
+
+    def call(self, result: str, function: str, *arguments: tuple[str, Value]) -> str:
+        """The result of a function that the module declares; `arguments` are kinds and values."""
+        self._declare(result, function, arguments)
+        return self.let(f"call {result} @{function}({_given(arguments)})")
+
+    def invoke(self, function: str, *arguments: tuple[str, Value]) -> None:
+        """Calls a function without a result."""
+        self._declare("void", function, arguments)
+        self.do(f"call void @{function}({_given(arguments)})")
+
+    def copy(self, target: str, source: str, size_bytes: Value) -> None:
+        """Copies memory."""
+        self.invoke(
+            "llvm.memcpy.p0.p0.i64",
+            ("ptr", target),
+            ("ptr", source),
+            ("i64", size_bytes),
+            ("i1", "false"),
+        )
+
+    def clear(self, target: str, size_bytes: Value) -> None:
+        """Sets memory to zero."""
+        self.invoke(
+            "llvm.memset.p0.i64", ("ptr", target), ("i8", 0), ("i64", size_bytes), ("i1", "false")
+        )
+
+    def module(self, signature: str = SIGNATURE) -> str:
+        """The whole module; `signature` is that of a function without a result."""
+        lines = [signature + " {", "entry:", *self._variables, *self._lines, "  ret void", "}"]
+        return "\n".join([*lines, *self._declared, ""])
+
+    def _new(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def _declare(self, result: str, function: str, arguments: Sequence[tuple[str, Value]]) -> None:
+        kinds = ", ".join(kind for kind, _ in arguments)
+        self._declared[f"declare {result} @{function}({kinds})"] = None
+
+
+class Vectors:
+    """Reading and writing vectors of one kind in a function that is being written.
+
+    Args:
+        code: The function.
+        element: `float` or `double`.
+        lanes: Elements per vector.
+    """
+
+    def __init__(self, code: Code, element: str, lanes: int) -> None:
+        self.code = code
+        self.element = element
+        self.lanes = lanes
+        self.size_bytes = {"float": 4, "double": 8}[element]
+        self.kind = f"<{lanes} x {element}>"
+        self.suffix = f"v{lanes}{'f32' if element == 'float' else 'f64'}"
+        self.truth = f"<{lanes} x i1>"
+
+    def load(self, base: str, index: Value, mask: str | None = None) -> str:
+        """The elements of an array from `index` on; 0 outside of the mask."""
+        address = self.code.at(self.element, base, index)
+        if mask is None:
+            return self.code.load(self.kind, address, self.size_bytes)
+        return self.code.call(
+            self.kind,
+            f"llvm.masked.load.{self.suffix}.p0",
+            ("ptr", address),
+            ("i32", self.size_bytes),
+            (self.truth, mask),
+            (self.kind, "zeroinitializer"),
+        )
+
+    def store(self, value: str, base: str, index: Value, mask: str | None = None) -> None:
+        """Writes the elements within the mask."""
+        address = self.code.at(self.element, base, index)
+        if mask is None:
+            self.code.store(self.kind, value, address, self.size_bytes)
+            return
+        self.code.invoke(
+            f"llvm.masked.store.{self.suffix}.p0",
+            (self.kind, value),
+            ("ptr", address),
+            ("i32", self.size_bytes),
+            (self.truth, mask),
+        )
+
+    def splat(self, scalar: str) -> str:
+        """A vector of equal elements."""
+        first = self.code.let(f"insertelement {self.kind} poison, {self.element} {scalar}, i64 0")
+        return self.code.let(
+            f"shufflevector {self.kind} {first}, {self.kind} poison, "
+            f"<{self.lanes} x i32> zeroinitializer"
+        )
+
+    def broadcast(self, base: str, index: Value) -> str:
+        """One element of an array in every lane."""
+        address = self.code.at(self.element, base, index)
+        return self.splat(self.code.load(self.element, address, self.size_bytes))
+
+    def multiply_add(self, a: str, b: str, c: str) -> str:
+        """`a · b + c`, rounded once where the processor can."""
+        v = self.kind
+        return self.code.call(v, f"llvm.fmuladd.{self.suffix}", (v, a), (v, b), (v, c))
+
+    def first(self, count: Value) -> str:
+        """The mask of the first `count` lanes."""
+        kind = f"<{self.lanes} x i64>"
+        start = self.code.let(f"insertelement {kind} poison, i64 {count}, i64 0")
+        counts = self.code.let(
+            f"shufflevector {kind} {start}, {kind} poison, <{self.lanes} x i32> zeroinitializer"
+        )
+        numbers = ", ".join(f"i64 {i}" for i in range(self.lanes))
+        return self.code.let(f"icmp slt {kind} <{numbers}>, {counts}")
+
+
+def _given(arguments: Sequence[tuple[str, Value]]) -> str:
+    return ", ".join(f"{kind} {value}" for kind, value in arguments)
