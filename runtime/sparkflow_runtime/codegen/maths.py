@@ -18,7 +18,7 @@ from llvmlite import ir
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen import maths_exponential, maths_logarithm
-from sparkflow_runtime.codegen.maths_lanes import BIT, Lanes, Number, constant, element, like
+from sparkflow_runtime.codegen.maths_lanes import BIT, Lanes, constant, element, like
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 
@@ -125,26 +125,6 @@ def _sign(lanes: Lanes, x: Any) -> Any:
     return builder.select(builder.fcmp_ordered("!=", x, zero), one, other)
 
 
-def _chooser(sign: str) -> Callable[..., Any]:
-    """Maximum or minimum; two instructions of x86 less where one of the two is a constant."""
-
-    def choose(lanes: Lanes, a: Any, b: Any) -> Any:
-        builder = lanes.builder
-        if _is_known_number(b):
-            a, b = b, a
-        chosen = builder.select(builder.fcmp_ordered(sign, a, b), a, b)  # b if one is NaN
-        if _is_known_number(a):
-            return chosen
-        return builder.select(builder.fcmp_unordered("uno", a, a), a, chosen)
-
-    return choose
-
-
-def _is_known_number(value: Any) -> bool:
-    """Whether this is a constant and not NaN."""
-    return isinstance(value, Number) and value.text != constant(value.type, math.nan).text
-
-
 def _is_infinite(lanes: Lanes, x: Any) -> Any:
     size = lanes.call("fabs", x)
     return lanes.builder.fcmp_ordered("==", size, lanes.number(math.inf))
@@ -209,8 +189,8 @@ _OF_FLOATS: Final[dict[str, Callable[..., Any]]] = {
     "negative": lambda lanes, x: lanes.builder.fneg(x),
     "absolute": _intrinsic("fabs"),
     "sign": _sign,
-    "maximum": _chooser(">"),
-    "minimum": _chooser("<"),
+    "maximum": lambda lanes, a, b: lanes.larger(a, b),
+    "minimum": lambda lanes, a, b: lanes.smaller(a, b),
     "exp": maths_exponential.exp,
     "expm1": maths_exponential.expm1,
     "log": maths_logarithm.log,

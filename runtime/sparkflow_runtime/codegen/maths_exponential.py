@@ -101,14 +101,17 @@ def _constants(lanes: Lanes) -> _Constants:
 
 def exp(lanes: Lanes, x: Any) -> Any:
     """The exponential function; denormal results are rounded once, as they should be."""
-    least, most = _constants(lanes).exp_range
-    return _exp_in_range(lanes, lanes.at_least(lanes.at_most(x, most), least))
+    builder = lanes.builder
+    inside = _between(lanes, x, *_constants(lanes).exp_range)
+    shifted, n = _nearest(lanes, inside, 2 * lanes.format.bias)
+    first, second = _two_powers(lanes, shifted)
+    return builder.fmul(builder.fmul(_exp_of_rest(lanes, inside, n), first), second)
 
 
 def expm1(lanes: Lanes, x: Any) -> Any:
     """`exp(x) - 1`; near 0 as exact as elsewhere, -0.0 at -0.0."""
     builder, known = lanes.builder, _constants(lanes)
-    inside = lanes.at_least(lanes.at_most(x, known.exp_range[1]), known.expm1_least)
+    inside = _between(lanes, x, known.expm1_least, known.exp_range[1])
     shifted, n = _nearest(lanes, inside, 2 * lanes.format.bias)
     r, rounded_off = _rest(lanes, inside, n)
     tail = lanes.polynomial(r, (0.5, *known.exp))
@@ -125,7 +128,7 @@ def sigmoid(lanes: Lanes, x: Any) -> Any:
     """`1 / (1 + exp(-x))`; as exact where it is small."""
     builder = lanes.builder
     negative = builder.fneg(lanes.call("fabs", x))
-    inside = lanes.at_least(negative, _constants(lanes).exp_range[0])
+    inside = lanes.larger(negative, lanes.number(_constants(lanes).exp_range[0]))
     shifted, n = _nearest(lanes, inside, 2 * lanes.format.bias)
     first, second = _two_powers(lanes, shifted)
     e = builder.fmul(builder.fmul(_careful_exp_of_rest(lanes, inside, n), first), second)
@@ -143,7 +146,7 @@ def tanh(lanes: Lanes, x: Any) -> Any:
     square = builder.fmul(x, x)
     slope = builder.fmul(square, lanes.polynomial(square, known.tanh))
     near = lanes.multiply_add(x, slope, x)
-    bounded = lanes.at_most(size, known.tanh_most)
+    bounded = lanes.smaller(size, lanes.number(known.tanh_most))
     e = _exp_normal(lanes, builder.fadd(bounded, bounded))
     one = lanes.number(1.0)
     far = builder.fsub(one, builder.fdiv(lanes.number(2.0), builder.fadd(e, one)))
@@ -157,18 +160,15 @@ def erf(lanes: Lanes, x: Any) -> Any:
     size = lanes.call("fabs", x)
     square = builder.fmul(x, x)
     near = lanes.multiply_add(x, lanes.polynomial(square, known.erf), x)
-    power = lanes.polynomial(lanes.at_most(size, known.erf_most), known.log_erfc)
+    power = lanes.polynomial(lanes.smaller(size, lanes.number(known.erf_most)), known.log_erfc)
     far = builder.fsub(lanes.number(1.0), _exp_normal(lanes, power))
     result = builder.select(lanes.is_less(size, _ERF_NEAR), near, far)
     return lanes.call("copysign", result, x)
 
 
-def _exp_in_range(lanes: Lanes, x: Any) -> Any:
-    """`exp` inside of `exp_range`."""
-    shifted, n = _nearest(lanes, x, 2 * lanes.format.bias)
-    first, second = _two_powers(lanes, shifted)
-    builder = lanes.builder
-    return builder.fmul(builder.fmul(_exp_of_rest(lanes, x, n), first), second)
+def _between(lanes: Lanes, x: Any, least: float, most: float) -> Any:
+    """The nearest to x in a range; NaN stays."""
+    return lanes.larger(lanes.smaller(x, lanes.number(most)), lanes.number(least))
 
 
 def _exp_normal(lanes: Lanes, x: Any) -> Any:

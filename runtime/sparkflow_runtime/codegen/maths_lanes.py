@@ -136,7 +136,7 @@ class Lanes:
         """The numbers that have these bits."""
         return self.builder.bitcast(bits, self.kind)
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any, flags: tuple[str, ...] = ()) -> Any:
         """An intrinsic function of values of this type, e.g. `fabs`."""
         module = self.builder.module
         count = self.kind.count if isinstance(self.kind, ir.VectorType) else 0
@@ -145,7 +145,7 @@ class Lanes:
         if function is None:
             signature = ir.FunctionType(self.kind, [self.kind] * len(arguments))
             function = ir.Function(module, signature, name=full)
-        return self.builder.call(function, arguments)
+        return self.builder.call(function, arguments, fastmath=flags)
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
         """`a * b + c`, rounded once where the processor has an instruction for it."""
@@ -158,15 +158,13 @@ class Lanes:
             result = self.multiply_add(result, x, self.number(coefficient))
         return result
 
-    def at_most(self, x: Any, bound: float) -> Any:
-        """The smaller of x and a constant; NaN stays."""
-        limit = self.number(bound)
-        return self.builder.select(self.builder.fcmp_ordered("<", limit, x), limit, x)
+    def larger(self, x: Any, y: Any) -> Any:
+        """The larger, NaN if one of them is. Of 0 and -0 either: telling takes x86 two more."""
+        return self.call("maximum", x, y, flags=("nsz",))
 
-    def at_least(self, x: Any, bound: float) -> Any:
-        """The larger of x and a constant; NaN stays."""
-        limit = self.number(bound)
-        return self.builder.select(self.builder.fcmp_ordered(">", limit, x), limit, x)
+    def smaller(self, x: Any, y: Any) -> Any:
+        """The smaller, likewise."""
+        return self.call("minimum", x, y, flags=("nsz",))
 
     def is_less(self, x: Any, bound: float) -> Any:
         """Whether x is below a constant; not where it is NaN."""

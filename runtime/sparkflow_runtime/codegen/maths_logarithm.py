@@ -79,7 +79,7 @@ def log1p(lanes: Lanes, x: Any) -> Any:
     k = builder.fsub(exponent, lanes.number(form.shifter + form.bias))
     above = builder.fsub(total, one)
     lost = builder.fadd(builder.fsub(one, builder.fsub(total, above)), builder.fsub(x, above))
-    bits = _from_sqrt_half(lanes, lanes.at_most(total, _NOTHING_LOST))
+    bits = _from_sqrt_half(lanes, lanes.smaller(total, lanes.number(_NOTHING_LOST)))
     power = builder.and_(bits, lanes.integer(~form.fraction_mask))
     inverse = lanes.from_bits(builder.sub(lanes.integer(2 * form.one), power))  # 2^-k
     rest = builder.fmul(lost, inverse)
