@@ -31,7 +31,7 @@ class _WidenedNode:
 
 def bind_kernel(op: Op, node: NodeView, context: KernelContext) -> Callable[..., Any]:
     """The function that runs this node, as `Op.bind`, for every dtype."""
-    if not _is_widened(op, node):
+    if not is_widened(op, node):
         return op.bind(node, context)
     attrs = {
         name: dtypes.float32 if value is dtypes.bfloat16 else value
@@ -54,7 +54,8 @@ def bind_kernel(op: Op, node: NodeView, context: KernelContext) -> Callable[...,
     return run
 
 
-def _is_widened(op: Op, node: NodeView) -> bool:
+def is_widened(op: Op, node: NodeView) -> bool:
+    """Whether the node's kernel is bound as that of float32, between conversions."""
     return (
         op.widens_bfloat16
         and not op.stateful

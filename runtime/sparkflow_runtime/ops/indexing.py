@@ -5,7 +5,8 @@ Taking and adding slices at given indices is in `gather`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ from sparkflow_runtime.dtypes import (
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import row_kernels
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
 from sparkflow_runtime.ops.static import (
@@ -82,8 +84,38 @@ class OneHot(Op):
         count = scalar(depth, "depth")
         _check_depth(count)
         position = _one_hot_axis(axis, indices.ndim)
-        hot = xp.expand_dims(indices, -1) == xp.arange(count)
-        return xp.moveaxis(xp.where(hot, on_value, off_value), -1, position)
+        if xp is not np:  # where it would take waiting for the device to look at the indices
+            hot = xp.expand_dims(indices, -1) == xp.arange(count)
+            return xp.moveaxis(xp.where(hot, on_value, off_value), -1, position)
+        shape = (*indices.shape[:position], count, *indices.shape[position:])
+        result = np.empty(shape, on_value.dtype)
+        _fill_one_hot(indices, on_value, off_value, position, result)
+        return result
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """As `compute`."""
+        axis = node.attrs["axis"]
+
+        def run(
+            indices: Array, depth: Array, on_value: Array, off_value: Array, out: Array
+        ) -> None:
+            position = _one_hot_axis(axis, indices.ndim)
+            _fill_one_hot(indices, on_value, off_value, position, out)
+
+        return run
+
+
+def _fill_one_hot(indices: Array, on_value: Array, off_value: Array, axis: int, out: Array) -> None:
+    """Writes the off value everywhere, then the on value at the indices that are inside."""
+    out[...] = off_value
+    before, count, after = prod(out.shape[:axis]), out.shape[axis], prod(out.shape[axis + 1 :])
+    parts, cells = indices.reshape(before, after), out.reshape(before, count, after)
+    inside = (parts >= 0) & (parts < count)
+    if inside.all():
+        cells[np.arange(before)[:, None], parts, np.arange(after)] = on_value
+    else:
+        where = np.nonzero(inside)
+        cells[where[0], parts[where], where[1]] = on_value
 
 
 def _check_depth(depth: int) -> None:

@@ -5,7 +5,7 @@ Along a new dimension: `stacking`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,9 @@ from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, int8, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.filling import copying
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
 from sparkflow_runtime.ops.static import (
@@ -57,6 +59,21 @@ class _Concatenation(Op):
         axis = scalar(axis_input, "axis")
         _concatenated([value.shape for value in rest], axis)
         return xp.concatenate(rest, axis)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Numpy's own, which finds wrong shapes itself; `compute` then says what is wrong."""
+        axis_index = self.axis_index
+
+        def run(*arrays: Array) -> None:
+            *inputs, out = arrays
+            axis = inputs.pop(axis_index)
+            try:
+                np.concatenate(inputs, int(axis), out)
+            except (TypeError, ValueError):
+                self.compute(np, *arrays[:-1])
+                raise
+
+        return run
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Each input gets its part of dy."""
@@ -213,6 +230,10 @@ class Split(Op):
         size = _equal_part(value.shape[axis], num_split)
         return _cut(value, axis, [size] * num_split)
 
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Copies the parts."""
+        return copying(self.bind(node, context), inputs=2)
+
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor
     ) -> tuple[Tensor | None, ...]:
@@ -266,6 +287,10 @@ class SplitV(Op):
                 message=f"size_splits has {len(sizes)} elements, but num_split is {num_split}"
             )
         return _cut(value, axis, _part_sizes(sizes, value.shape[axis]))
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Copies the parts."""
+        return copying(self.bind(node, context), inputs=3)
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor

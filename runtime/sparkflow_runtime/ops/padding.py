@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, PLAIN, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.filling import remembering
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import string_attr, type_attr
 from sparkflow_runtime.ops.static import STRINGS_ON_HOST, bracketed, shape_tensor
@@ -47,12 +49,12 @@ def _checked(paddings: Array) -> Widths:
     return widths
 
 
-def _widths(value: Array, paddings: Array) -> Widths:
+def _widths(shape: Sequence[int], paddings: Array) -> Widths:
     """The paddings of a kernel's inputs."""
-    if paddings.shape != (value.ndim, 2):
+    if paddings.shape != (len(shape), 2):
         raise InvalidArgumentError(
-            message=f"paddings must be a matrix of shape [{value.ndim},2] for a tensor of rank "
-            f"{value.ndim}, but has shape {bracketed(paddings.shape)}"
+            message=f"paddings must be a matrix of shape [{len(shape)},2] for a tensor of rank "
+            f"{len(shape)}, but has shape {bracketed(paddings.shape)}"
         )
     return _checked(paddings)
 
@@ -73,12 +75,28 @@ def pad_constant(xp: Any, value: Array, widths: Widths, constant: Any) -> Array:
         dim + before + after for dim, (before, after) in zip(value.shape, widths, strict=True)
     )
     result = xp.empty(shape, value.dtype)
-    result[...] = constant
-    inside = tuple(
-        slice(before, before + dim) for dim, (before, _) in zip(value.shape, widths, strict=True)
-    )
-    result[inside] = value
+    fill_padded(value, widths, constant, result)
     return result
+
+
+def fill_padded(value: Array, widths: Widths, constant: Any, out: Array) -> None:
+    """The same into an array of the padded shape; writes every element once."""
+    inside = _inside(value.shape, widths)
+    for axis, (before, after) in enumerate(widths):
+        lead = inside[:axis]
+        if before:
+            out[(*lead, slice(0, before))] = constant
+        if after:
+            out[(*lead, slice(before + value.shape[axis], None))] = constant
+    out[inside] = value
+
+
+def _inside(shape: Sequence[int], widths: Widths) -> tuple[Any, ...]:
+    """The index of what the border surrounds."""
+    return (
+        *(slice(before, before + dim) for dim, (before, _) in zip(shape, widths, strict=True)),
+        ...,
+    )
 
 
 def _inner_part(g: GraphBuilder, op: OperationView, dy: Tensor) -> Tensor:
@@ -107,7 +125,16 @@ class Pad(Op):
         Raises:
             InvalidArgumentError: Not one pair per dimension, or a negative padding.
         """
-        return pad_constant(xp, value, _widths(value, paddings), 0)
+        return pad_constant(xp, value, _widths(value.shape, paddings), 0)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """As `compute`."""
+        widths_of = remembering(_widths)
+
+        def run(value: Array, paddings: Array, out: Array) -> None:
+            fill_padded(value, widths_of(value.shape, paddings), 0, out)
+
+        return run
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: dy without the border."""
@@ -134,7 +161,16 @@ class PadV2(Op):
         Raises:
             InvalidArgumentError: Not one pair per dimension, or a negative padding.
         """
-        return pad_constant(xp, value, _widths(value, paddings), constant_values)
+        return pad_constant(xp, value, _widths(value.shape, paddings), constant_values)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """As `compute`."""
+        widths_of = remembering(_widths)
+
+        def run(value: Array, paddings: Array, constant_values: Array, out: Array) -> None:
+            fill_padded(value, widths_of(value.shape, paddings), constant_values, out)
+
+        return run
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: dy without the border; none for the constant, as in TensorFlow."""
@@ -154,6 +190,27 @@ def _check_mirror(shape: Sequence[Dim], widths: Widths, mode: str) -> None:
                 message=f"paddings must be {relation} the dimension size: "
                 f"{pair[0]} and {pair[1]} for size {dim} of dimension {axis}"
             )
+
+
+def _fill_mirrored(value: Array, widths: Widths, mode: str, out: Array) -> None:
+    """Puts the tensor inside, then its mirror image around, one dimension after the other."""
+    _check_mirror(value.shape, widths, mode)
+    edge = 1 if mode == "REFLECT" else 0
+    inside = _inside(value.shape, widths)
+    out[inside] = value
+    for axis, ((before, after), size) in enumerate(zip(widths, value.shape, strict=True)):
+        end = before + size
+        low, high = before + edge, end - edge
+        backwards = (*(slice(None),) * axis, slice(None, None, -1))
+        out[_band(inside, axis, 0, before)] = out[_band(inside, axis, low, low + before)][backwards]
+        out[_band(inside, axis, end, end + after)] = out[_band(inside, axis, high - after, high)][
+            backwards
+        ]
+
+
+def _band(inside: tuple[Any, ...], axis: int, first: int, last: int) -> tuple[Any, ...]:
+    """The index of a range of one dimension, with all of those before and the inside of others."""
+    return (*(slice(None),) * axis, slice(first, last), *inside[axis + 1 :])
 
 
 @register
@@ -179,16 +236,22 @@ class MirrorPad(Op):
         Raises:
             InvalidArgumentError: Paddings that do not fit, or wider than what can be mirrored.
         """
-        widths = _widths(value, paddings)
-        _check_mirror(value.shape, widths, mode)
-        edge = 1 if mode == "REFLECT" else 0
-        for axis, (before, after) in enumerate(widths):
-            if before or after:
-                lead, size = (slice(None),) * axis, value.shape[axis]
-                low = xp.flip(value[(*lead, slice(edge, edge + before))], axis)
-                high = xp.flip(value[(*lead, slice(size - edge - after, size - edge))], axis)
-                value = xp.concatenate((low, value, high), axis)
-        return value
+        widths = _widths(value.shape, paddings)
+        result = xp.empty(
+            tuple(dim + sum(pair) for dim, pair in zip(value.shape, widths, strict=True)),
+            value.dtype,
+        )
+        _fill_mirrored(value, widths, mode, result)
+        return result
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """As `compute`."""
+        widths_of, mode = remembering(_widths), node.attrs["mode"]
+
+        def run(value: Array, paddings: Array, out: Array) -> None:
+            _fill_mirrored(value, widths_of(value.shape, paddings), mode, out)
+
+        return run
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: dy with its border folded back."""
@@ -221,7 +284,7 @@ class MirrorPadGrad(Op):
         Raises:
             InvalidArgumentError: Paddings that do not fit, or wider than what can be mirrored.
         """
-        widths = _widths(value, paddings)
+        widths = _widths(value.shape, paddings)
         inner = [dim - sum(pair) for dim, pair in zip(value.shape, widths, strict=True)]
         _check_mirror(inner, widths, mode)
         edge = 1 if mode == "REFLECT" else 0

@@ -9,7 +9,7 @@ the same graph gives the same numbers on both. They are not the numbers TensorFl
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,11 +64,8 @@ class RandomOp(Op):
     draw: ClassVar[Callable[..., HostArray]]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
-        """The kernel, with the stream that the session's other compiled steps use too."""
-        seeds = node.attrs["seed"], node.attrs["seed2"]
-        stream = context.session.get_or_create(
-            "", node.name, RandomStream, lambda: RandomStream(*seeds)
-        )
+        """Draws and puts the numbers on the device."""
+        stream = self._stream(node, context)
         xp, draw, attrs = context.xp, self.draw, node.attrs
 
         def kernel(*inputs: Array) -> Array:
@@ -78,6 +75,32 @@ class RandomOp(Op):
             return xp.asarray(result)
 
         return kernel
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """Draws right into the array, from the same stream, where numpy can."""
+        draw_into = self.filler(node.attrs)
+        if draw_into is None:
+            return None
+        stream = self._stream(node, context)
+
+        def fill(*arrays: Array) -> None:
+            with stream.lock:
+                draw_into(stream.generator, arrays[-1])
+
+        return fill
+
+    def filler(
+        self, attrs: Mapping[str, Any]
+    ) -> Callable[[np.random.Generator, HostArray], Any] | None:
+        """What fills an array with the numbers that `draw` would give; None where nothing does."""
+        return None
+
+    def _stream(self, node: NodeView, context: KernelContext) -> RandomStream:
+        """The stream that the session's other compiled steps use too."""
+        seeds = node.attrs["seed"], node.attrs["seed2"]
+        return context.session.get_or_create(
+            "", node.name, RandomStream, lambda: RandomStream(*seeds)
+        )
 
 
 class _OfShape(RandomOp):
@@ -110,6 +133,15 @@ class RandomUniform(_OfShape):
         """The numbers."""
         return uniform(generator, attrs["dtype"], dims_of(shape))
 
+    def filler(
+        self, attrs: Mapping[str, Any]
+    ) -> Callable[[np.random.Generator, HostArray], Any] | None:
+        """Numpy's own, but for narrow types."""
+        kind = attrs["dtype"].as_numpy_dtype
+        if kind in _STEPS:
+            return None
+        return lambda generator, out: generator.random(dtype=kind, out=out)
+
 
 def uniform(generator: np.random.Generator, dtype: DType, dims: tuple[int, ...]) -> HostArray:
     """Numbers in [0, 1), all equally likely."""
@@ -139,6 +171,15 @@ class RandomStandardNormal(_OfShape):
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
         """The numbers."""
         return standard_normal(generator, attrs["dtype"], dims_of(shape))
+
+    def filler(
+        self, attrs: Mapping[str, Any]
+    ) -> Callable[[np.random.Generator, HostArray], Any] | None:
+        """Numpy's own, but for narrow types."""
+        kind = attrs["dtype"].as_numpy_dtype
+        if kind in _STEPS:
+            return None
+        return lambda generator, out: generator.standard_normal(dtype=kind, out=out)
 
 
 @register

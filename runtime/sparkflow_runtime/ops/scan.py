@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,8 @@ from sparkflow_runtime.dtypes import (
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise_table import conjugated
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed, constant_scalar, scalar
@@ -182,12 +183,23 @@ class _ArgOp(Op):
         Raises:
             InvalidArgumentError: The axis does not exist, or has no element.
         """
+        position = self._axis(value, dimension)
+        return getattr(xp, self.function)(value, axis=position).astype(output_type.numpy)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """Numpy's own, whose positions are int64."""
+        if node.attrs["output_type"] is not int64:
+            return None
+        function = getattr(np, self.function)
+        return lambda value, dimension, out: function(value, self._axis(value, dimension), out)
+
+    def _axis(self, value: Array, dimension: Array) -> int:
         position = _checked_axis(self.op_type, scalar(dimension, "dimension"), value.shape)
         if not value.shape[position]:
             raise InvalidArgumentError(
                 message=f"Reduction axis {position} is empty in shape {bracketed(value.shape)}"
             )
-        return getattr(xp, self.function)(value, axis=position).astype(output_type.numpy)
+        return position
 
 
 @register

@@ -5,14 +5,16 @@ The rules of a strided slice are in `strided`, padding is in `padding`, taking b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, int16, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.filling import copying, remembering
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
 from sparkflow_runtime.ops.static import (
@@ -55,20 +57,17 @@ class Slice(Op):
         _check_slice_rank(len(shape), len(size))
         return [tuple(None if dim == -1 else dim for dim in size)]
 
-    def compute(self, xp: Any, value: Array, begin: Array, size: Array) -> Array:
-        """A view.
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
+        """A view; constant bounds are read in the first step only.
 
-        Raises:
-            InvalidArgumentError: The part reaches beyond the tensor; the text names the dimension.
+        The kernel raises InvalidArgumentError where the part reaches beyond the tensor.
         """
-        starts = vector(begin, "begin")
-        sizes = _slice_sizes(value.shape, starts, vector(size, "size"))
-        index = tuple(
-            slice(start, start + length)
-            for start, length in zip(starts, sizes, strict=True)
-            if length is not None
-        )
-        return value[(*index, ...)]
+        index_of = remembering(_slice_index)
+        return lambda value, begin, size: value[index_of(value.shape, begin, size)]
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Copies the part."""
+        return copying(self.bind(node, context), inputs=3)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: dy surrounded by zeros."""
@@ -77,6 +76,17 @@ class Slice(Op):
         part = shape_tensor(g, op.outputs[0], begin.dtype)
         after = g.Sub(g.Sub(whole, part), begin)
         return g.Pad(dy, g.Pack([begin, after], axis=1)), None, None
+
+
+def _slice_index(shape: Sequence[int], begin: Array, size: Array) -> tuple[Any, ...]:
+    starts = vector(begin, "begin")
+    sizes = _slice_sizes(shape, starts, vector(size, "size"))
+    index = tuple(
+        slice(start, start + length)
+        for start, length in zip(starts, sizes, strict=True)
+        if length is not None
+    )
+    return (*index, ...)
 
 
 def _check_slice_rank(rank: int, length: int) -> None:
@@ -152,29 +162,18 @@ class StridedSlice(Op):
             return [None]
         return [static_shape(node.shapes[0], begin, end, strides, lengths.pop(), masks)]
 
-    def compute(
-        self,
-        xp: Any,
-        value: Array,
-        begin: Array,
-        end: Array,
-        strides: Array,
-        *,
-        begin_mask: int,
-        end_mask: int,
-        ellipsis_mask: int,
-        new_axis_mask: int,
-        shrink_axis_mask: int,
-    ) -> Array:
-        """A view.
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
+        """A view; constant bounds are read in the first step only.
 
-        Raises:
-            InvalidArgumentError: A plain number outside its dimension, a stride of 0, too many
-                dimensions asked for.
+        The kernel raises InvalidArgumentError for a plain number outside its dimension, a stride of
+        0, or too many dimensions asked for.
         """
-        masks = Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-        spec = StridedSpec.of(begin, end, strides, masks)
-        return value[spec.index(value.shape)]
+        index_of = remembering(_strided_index(Masks.of(node.attrs)))
+        return lambda value, begin, end, strides: value[index_of(value.shape, begin, end, strides)]
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Copies the part."""
+        return copying(self.bind(node, context), inputs=4)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: dy at the places that were taken, zero elsewhere."""
@@ -201,42 +200,52 @@ class StridedSliceGrad(Op):
         """The shape given."""
         return [constant_shape(node, 0, "shape")]
 
-    def compute(
-        self,
-        xp: Any,
-        shape: Array,
-        begin: Array,
-        end: Array,
-        strides: Array,
-        dy: Array,
-        *,
-        begin_mask: int,
-        end_mask: int,
-        ellipsis_mask: int,
-        new_axis_mask: int,
-        shrink_axis_mask: int,
-    ) -> Array:
-        """The padded gradient.
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
+        """The padded gradient; see `bind_out`."""
+        xp = context.xp
+        fill = self.bind_out(node, context)
 
-        Raises:
-            InvalidArgumentError: `dy` does not have the shape of the slice.
+        def run(shape: Array, begin: Array, end: Array, strides: Array, dy: Array) -> Array:
+            result = xp.empty(checked_dims(vector(shape, "shape"), "shape"), dy.dtype)
+            fill(shape, begin, end, strides, dy, result)
+            return result
+
+        return run
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Zeros, and the gradient where it belongs.
+
+        The kernel raises InvalidArgumentError where `dy` does not have the shape of the slice.
         """
-        masks = Masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-        result = xp.zeros(checked_dims(vector(shape, "shape"), "shape"), dy.dtype)
-        index = StridedSpec.of(begin, end, strides, masks).index(result.shape)
-        expected = result[index].shape
-        if dy.shape != expected:
-            raise InvalidArgumentError(
-                message=f"shape of dy was {bracketed(dy.shape)} instead of {bracketed(expected)}"
-            )
-        result[index] = dy
-        return result
+        index_of = remembering(_strided_index(Masks.of(node.attrs)))
+
+        def run(
+            shape: Array, begin: Array, end: Array, strides: Array, dy: Array, out: Array
+        ) -> None:
+            index = index_of(out.shape, begin, end, strides)
+            expected = out[index].shape
+            if dy.shape != expected:
+                raise InvalidArgumentError(
+                    message=f"shape of dy was {bracketed(dy.shape)} "
+                    f"instead of {bracketed(expected)}"
+                )
+            out.fill(0)
+            out[index] = dy
+
+        return run
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The same slice of the gradient."""
         _, begin, end, strides, _ = op.inputs
         masks = {name: op.get_attr(name) for name in _MASKS}
         return None, None, None, None, g.StridedSlice(dy, begin, end, strides, **masks)
+
+
+def _strided_index(masks: Masks) -> Callable[..., tuple[Any, ...]]:
+    def read(shape: Sequence[int], begin: Array, end: Array, strides: Array) -> tuple[Any, ...]:
+        return StridedSpec.of(begin, end, strides, masks).index(shape)
+
+    return read
 
 
 @register
@@ -265,6 +274,10 @@ class ReverseV2(Op):
         backwards = slice(None, None, -1)
         index = tuple(backwards if i in axes else slice(None) for i in range(tensor.ndim))
         return tensor[(*index, ...)]
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Copies the elements."""
+        return copying(self.bind(node, context), inputs=2)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The reversed gradient."""

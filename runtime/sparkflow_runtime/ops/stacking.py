@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.filling import copying
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
 from sparkflow_runtime.ops.static import (
@@ -46,14 +48,32 @@ class Pack(Op):
         Raises:
             InvalidArgumentError: The shapes differ.
         """
-        for index, value in enumerate(values):
-            if value.shape != values[0].shape:
-                raise InvalidArgumentError(message=_pack_text(values[0].shape, value.shape, index))
+        _check_same_shape(values)
         return xp.stack(values, _checked_stack_axis(axis, values[0].ndim + 1))
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Copies one input after the other."""
+        axis = node.attrs["axis"]
+
+        def run(*arrays: Array) -> None:
+            *values, out = arrays
+            _check_same_shape(values)
+            before = (slice(None),) * _checked_stack_axis(axis, out.ndim)
+            for index, value in enumerate(values):
+                out[(*before, index)] = value
+
+        return run
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """Each input gets its slice of dy."""
         return tuple(g.Unpack(dy, num=op.get_attr("N"), axis=op.get_attr("axis")))
+
+
+def _check_same_shape(values: Sequence[Array]) -> None:
+    first = values[0].shape
+    for index, value in enumerate(values):
+        if value.shape != first:
+            raise InvalidArgumentError(message=_pack_text(first, value.shape, index))
 
 
 def _pack_text(first: Shape, other: Shape, index: int) -> str:
@@ -94,6 +114,10 @@ class Unpack(Op):
         """
         before = (slice(None),) * _checked_unstack(value.shape, axis, num)
         return tuple(value[(*before, i, ...)] for i in range(num))
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Copies the slices."""
+        return copying(self.bind(node, context), inputs=1)
 
     def gradient(self, g: GraphBuilder, op: OperationView, *grads: Tensor) -> tuple[Tensor, ...]:
         """The slices' gradients stacked."""

@@ -25,6 +25,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.op import Inference
 from sparkflow_runtime.shapes import Shape, is_fully_defined, text
 from sparkflow_runtime.testing.eager import EagerBuilder, EagerSlices, EagerTensor
@@ -221,6 +222,47 @@ def check_non_contiguous(case: OpCase, builder: Callable[[], EagerBuilder] = Eag
             for value in case.arrays(dtype)
         ]
         _compare_outputs(case, arrays, _run(builder(), case, arrays, KNOWN))
+
+
+def check_filling(case: OpCase, dtype: DType | None) -> bool:
+    """Compares what a kernel of `bind_out` writes with what the kernel of `bind` returns, exactly.
+
+    Inputs come as they are, strided, and in Fortran's order; arrays come full of nan or -1, so that
+    an element that is not written shows.
+
+    Returns:
+        Whether the op has such a kernel for this dtype.
+    """
+    op = registry.lookup(case.op)
+    for rearrange in (np.asarray, strided, fortran_ordered):
+        arrays = [
+            [rearrange(each) for each in value] if isinstance(value, list) else rearrange(value)
+            for value in case.arrays(dtype)
+        ]
+        g = EagerBuilder()
+        operation = g.run(
+            op, _unflatten(case, _tensors(g, case, _flatten(arrays), UNKNOWN)), case.attrs
+        )
+        kernel = bind_filling_kernel(op, operation, g.context)
+        if kernel is None:
+            return False
+        results = [host(tensor) for tensor in operation.outputs]
+        if any(result.dtype == object for result in results):
+            return False
+        filled = [_poisoned(result) for result in results]
+        with np.errstate(all="ignore"):
+            kernel(*(tensor.read() for tensor in operation.inputs), *filled)
+        for index, (found, expected) in enumerate(zip(filled, results, strict=True)):
+            np.testing.assert_array_equal(
+                found, expected, err_msg=f"{case.op}, output {index}, {found.dtype}"
+            )
+    return True
+
+
+def _poisoned(like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    poisoned = np.empty(like.shape, like.dtype)
+    poisoned.reshape(-1).view(np.uint8)[...] = 1 if like.dtype == bool else 0xFF
+    return poisoned
 
 
 def check_gradient(case: OpCase, builder: Callable[[], EagerBuilder] = EagerBuilder) -> None:

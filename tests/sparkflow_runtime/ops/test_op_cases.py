@@ -38,6 +38,12 @@ def test_strides_do_not_matter(case):
     op_cases.check_non_contiguous(case)
 
 
+@pytest.mark.parametrize("case", by_id(CASES))
+def test_filling_arrays_is_the_same_as_making_them(case):
+    for dtype in case.run_dtypes():
+        op_cases.check_filling(case, dtype)
+
+
 @pytest.mark.parametrize("case", by_id([c for c in CASES if c.gradient]))
 def test_gradient_is_that_of_central_differences(case):
     op_cases.check_gradient(case)
