@@ -15,7 +15,7 @@ from sparkflow_runtime.codegen.kernel import Kernel
 from sparkflow_runtime.codegen.sparse_rows import Header, fields, loads, prelude, share
 from sparkflow_runtime.dtypes import DType, float32, float64, int32, int64
 
-_SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)"
+SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)"
 _TYPES: Final = {float32: "float", float64: "double"}
 _COLUMNS: Final = 16
 """Parts of rows begin at multiples of so many elements, for the sake of vectors."""
@@ -75,10 +75,10 @@ def update(rule: Rule, index: DType, dtype: DType) -> str:
   call void @fetch_to_write(ptr %later_{name}, i64 %row_bytes)"""
         for name in tables
     )
-    return _joined(
+    return joined(
         rule.text,
         f"""{prelude(index)}{_add(dtype)}
-{_SIGNATURE} {{
+{SIGNATURE} {{
 start:{loads(names)}{fields(Header.ROW, Header.PARTS, Header.DISTINCT)}
   {share("DISTINCT")}
   %row_bytes = mul i64 %ROW, {item}
@@ -140,10 +140,10 @@ def scatter(rule: Rule, index: DType, dtype: DType, source: DType | None = None)
     find_update = f"""
   {number[source]}
   %update = call ptr @row(ptr %updates, i64 %s, i64 %row_bytes)"""
-    return _joined(
+    return joined(
         rule.text,
         f"""{prelude(index)}
-{_SIGNATURE} {{
+{SIGNATURE} {{
 start:{loads(names)}
   {fields(Header.COUNT, Header.BOUND, Header.ROW, Header.PARTS, Header.BAD)}
   {share("ROW")}
@@ -257,7 +257,7 @@ end:
 """
 
 
-def _joined(rule: str, loop: str) -> str:
+def joined(rule: str, loop: str) -> str:
     """One module of both, the rule's `body` now called `rule`; nothing is declared twice."""
     renamed = rule.replace('define void @"body"(', "define internal void @rule(")
     lines = f"{renamed}\n{loop}".splitlines()

@@ -35,15 +35,22 @@ def bind(signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> Run | 
     Returns:
         It, to be called with the variables locked; None where there is none.
     """
+    found = arguments(signature, dtype, attrs)
+    if found is None:
+        return None
+    return _Dense(found) if found.indices is None else _Rows(found)
+
+
+def arguments(signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> Arguments | None:
+    """What is known of a node that machine code can do; None where it cannot. See `bind`."""
     if dtype not in update_kernels.DTYPES or not native.available():
         return None
     if update_kernels.rule(signature.op_type) is None:
         return None
-    arguments = _Arguments(signature, dtype, attrs)
-    return _Dense(arguments) if arguments.indices is None else _Rows(arguments)
+    return Arguments(signature, dtype, attrs)
 
 
-class _Arguments:
+class Arguments:
     """Which input of an update is what.
 
     Attributes:
@@ -95,7 +102,7 @@ class _Arguments:
 class _Dense:
     """Dense updates, bound once per shape."""
 
-    def __init__(self, arguments: _Arguments) -> None:
+    def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
         self._count, self._grad = arguments.variables, arguments.grad
         self._has_power = arguments.has_power
@@ -136,7 +143,7 @@ class _Dense:
 class _Rows:
     """Updates of rows."""
 
-    def __init__(self, arguments: _Arguments) -> None:
+    def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
         self._rules: dict[bool, Rule] = {}
 

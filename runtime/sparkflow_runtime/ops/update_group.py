@@ -1,0 +1,109 @@
+"""Updates of many variables by one rule with the same scalars, in one call of machine code.
+
+A call of one update's kernel costs some microseconds before it does anything, which is more than
+the update of a small variable. A compiler may put nodes of one op type, with the same attributes
+and the same scalars, into one group.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen import native, rule_groups, threads
+from sparkflow_runtime.ops import native_update
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.native_update import Arguments
+from sparkflow_runtime.ops.op import Array, NodeView
+from sparkflow_runtime.ops.registry import lookup
+from sparkflow_runtime.ops.update import LockOrder
+
+_SHARED_ELEMENTS: Final = 1 << 18
+"""Groups of fewer elements are updated by one thread."""
+_SHORT_ELEMENTS: Final = 1 << 15
+"""Groups of more let other Python threads run meanwhile."""
+
+Sets = Sequence[Sequence[Any]]
+
+
+def bind(nodes: Sequence[NodeView], context: KernelContext) -> Callable[[Sets], None] | None:
+    """One kernel for several nodes.
+
+    Args:
+        nodes: Of one op type, `ApplyX` or `ResourceApplyX`, with equal attributes.
+        context: Where they run.
+
+    Returns:
+        A function of the inputs of each node, in their order. The scalars must be the same for all
+        nodes: those of the first one count. It has the effect of the nodes' kernels called in turn,
+        but the variables of all are locked together, and raises what they raise. None where there
+        is no such kernel.
+    """
+    op = lookup(nodes[0].op.removeprefix("Resource"))
+    if context.xp is not np:
+        return None
+    arguments = native_update.arguments(op.signature, nodes[0].attrs["T"], nodes[0].attrs)
+    if arguments is None or arguments.indices is not None:
+        return None
+    return _Group(arguments, [op.bind(node, context) for node in nodes])
+
+
+class _Group:
+    """The kernel of a group, bound to the shapes that it saw last."""
+
+    def __init__(self, arguments: Arguments, kernels: Sequence[Callable[..., Any]]) -> None:
+        self._arguments = arguments
+        self._kernels = kernels
+        self._locks = LockOrder()
+        self._shapes: list[Any] = []
+        self._is_root = False
+        self._run: Callable[..., bool] | None = None
+
+    def __call__(self, sets: Sets) -> None:
+        if not self._together(sets):
+            for kernel, inputs in zip(self._kernels, sets, strict=True):
+                kernel(*inputs)
+
+    def _together(self, sets: Sets) -> bool:
+        count, grad = self._arguments.variables, self._arguments.grad
+        variables = tuple(itertools.chain.from_iterable([each[:count] for each in sets]))
+        scalars = [np.asarray(sets[0][i]) for i in self._arguments.scalars]
+        held = self._locks.of(variables)
+        for lock in held:
+            lock.acquire()
+        try:
+            arrays: list[Array] = []
+            for inputs in sets:
+                arrays += [variable.array for variable in inputs[:count]]
+                arrays.append(inputs[grad])
+            shapes = [getattr(array, "shape", None) for array in arrays]
+            is_root = self._arguments.needs_root_only(sets[0])
+            if self._run is None or shapes != self._shapes or is_root != self._is_root:
+                self._run = self._bound(shapes, is_root)
+                self._shapes, self._is_root = shapes, is_root
+            return self._run is not None and self._run(*scalars, *arrays)
+        finally:
+            for lock in held:
+                lock.release()
+
+    def _bound(self, shapes: list[Any], is_root: bool) -> Callable[..., bool] | None:
+        """The kernel for arrays of these shapes, a set after the other; None where they differ."""
+        width = self._arguments.variables + 1
+        sets = [shapes[i : i + width] for i in range(0, len(shapes), width)]
+        if any(len(set(each)) > 1 or None in each for each in sets):
+            return None
+        sizes = [math.prod(each[0]) for each in sets]
+        counts = [1] * len(self._arguments.scalars)
+        counts += [size for size in sizes for _ in range(width)]
+        total = sum(sizes)
+        return native.body(rule_groups.group(self._arguments.rule(is_root))).bind(
+            sizes,
+            counts,
+            len(sets),
+            threads.count() if total >= _SHARED_ELEMENTS else 1,
+            releases_gil=total > _SHORT_ELEMENTS,
+        )
