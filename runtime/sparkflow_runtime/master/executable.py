@@ -25,6 +25,7 @@ from sparkflow_runtime.passes.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.passes.raise_control_flow import raise_control_flow
+from sparkflow_runtime.passes.sparse_updates import sparse_updates
 from sparkflow_runtime.worker.step import LoopUpdate
 
 
@@ -46,7 +47,8 @@ def optimise(
     """Runs the master's passes on a graph; the result is what the workers run.
 
     They are: prune, raise control flow, check, read variables late, clean (drop what is unread,
-    simplify, fold, merge, reduce control edges), place, partition.
+    simplify, fold, merge, reduce control edges), place, hand raw gradients to sparse updates,
+    partition.
 
     Args:
         graph: The session's graph.
@@ -62,7 +64,7 @@ def optimise(
     types = infer_types(raised)
     needed = clean(late_reads(raised), request.targets, types)
     functions = ready_functions(needed, lambda name: made[name] if name in made else load(name))
-    placed = place(needed, placement, graph, bodies(needed, functions))
+    placed = sparse_updates(place(needed, placement, graph, bodies(needed, functions)))
     partitions = partition(placed)
     if functions:
         for part in partitions:

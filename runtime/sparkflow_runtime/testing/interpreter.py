@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
@@ -45,7 +46,7 @@ def interpret(
         expected = op.signature.input_dtypes(node.attrs)
         inputs = [
             values[endpoint].read().copy()
-            if isinstance(values[endpoint], Variable) and not dtype.is_ref
+            if isinstance(values[endpoint], Variable) and dtype is dtype.base is not dtypes.resource
             else values[endpoint]
             for endpoint, dtype in zip(node.inputs, expected, strict=True)
         ]

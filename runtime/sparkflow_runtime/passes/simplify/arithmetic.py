@@ -181,7 +181,8 @@ def _added(g: Rewriting, node: Node) -> Result:
     """A sum of one is that one; a sum of two of one shape is an addition, which is fused."""
     if len(node.inputs) == 1:
         return node.inputs[0]
-    if len(node.inputs) == 2 and g.same_sizes(*node.inputs):
+    same = len(set(node.inputs)) == 1
+    if len(node.inputs) == 2 and (same or g.same_sizes(*node.inputs)):
         return changed(node, "AddV2", node.inputs, T=node.attrs["T"])
     return None
 

@@ -1,0 +1,98 @@
+"""Updates of rows take gradients as they come: their kernels add up rows that come several times.
+
+TensorFlow's optimizers add them up before:
+
+    rows, places = unique(indices)
+    total = unsorted_segment_sum(values, places, shape(rows)[0])
+    sparse_apply_adagrad(var, accum, lr, total, rows)
+
+Ours do it in the kernel too (`ops.training.RowUpdate`), in one sort with the update. So the update
+is given `values` and `indices`, where
+
+- it is one of those ops, by reference or by handle, and `total` and `rows` are its gradient and
+  indices;
+- `total` has as many rows as `rows`, and no other reader: otherwise it is computed anyway;
+- neither waits for anything besides its inputs;
+- all of them are on one device: on the way to another one, sums are the smaller message.
+
+The kernel refuses the same indices and shapes that these ops refuse. Rows are added up in the order
+in which they come, here as there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sparkflow_runtime.ir.graph import Graph, predecessors
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.training import RowUpdate
+from sparkflow_runtime.passes.purity import without_dead
+
+_RESOURCE: Final = "Resource"
+
+
+def sparse_updates(graph: Graph) -> Graph:
+    """The graph with rows added up by the updates; the same object where there are none.
+
+    Args:
+        graph: Placed.
+    """
+    updates = {node.name: op for node in graph if (op := _row_update(node)) is not None}
+    if not updates:
+        return graph
+    consumers = graph.consumers()
+    changed: dict[str, Node] = {}
+    for name, op in updates.items():
+        node = graph[name]
+        assert op.indices_at is not None
+        total = graph[node.inputs[op.grad_at].node]
+        rows = node.inputs[op.indices_at]
+        if not _adds_up(graph, node, total, rows) or consumers[total.name] != [node]:
+            continue
+        inputs = list(node.inputs)
+        inputs[op.grad_at] = total.inputs[0]
+        inputs[op.indices_at] = graph[rows.node].inputs[0]
+        changed[name] = Node(
+            node.name, node.op, tuple(inputs), node.control_inputs, node.device, node.attrs
+        )
+    if not changed:
+        return graph
+    once_read = {name for node in graph for name in predecessors(node)}
+    nodes = Graph(changed.get(node.name, node) for node in graph).sorted()
+    return Graph(without_dead(nodes, once_read, ()))
+
+
+def _row_update(node: Node) -> RowUpdate | None:
+    """The op whose kernel the node runs, where it is an update of rows."""
+    name = node.op.removeprefix(_RESOURCE)
+    if not name.startswith("Sparse") or not registry.contains(name):
+        return None
+    op = registry.lookup(name)
+    return op if isinstance(op, RowUpdate) else None
+
+
+def _adds_up(graph: Graph, update: Node, total: Node, rows: Endpoint) -> bool:
+    """Whether `total` is the sum of rows with equal indices, and `rows` the distinct ones."""
+    unique = graph[rows.node]
+    if total.op != "UnsortedSegmentSum" or unique.op != "Unique" or rows.slot != 0:
+        return False
+    if total.inputs[1] != Endpoint(unique.name, 1) or not _counts(graph, total.inputs[2], rows):
+        return False
+    if total.control_inputs or unique.control_inputs:
+        return False
+    return total.device == unique.device == update.device
+
+
+def _counts(graph: Graph, count: Endpoint, rows: Endpoint) -> bool:
+    """Whether a tensor is the number of `rows`, a vector."""
+    node = graph[count.node]
+    if node.op == "Size":
+        return node.inputs[0] == rows
+    if node.op != "StridedSlice":
+        return False
+    shape = graph[node.inputs[0].node]
+    if shape.op != "Shape" or shape.inputs[0] != rows:
+        return False
+    # A vector has one size, so whatever part of its shape is a scalar is that.
+    return bool(node.attrs["shrink_axis_mask"] == 1 and not node.attrs["new_axis_mask"])
