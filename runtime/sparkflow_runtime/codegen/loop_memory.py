@@ -155,6 +155,14 @@ class Memory:
             builder.store(value, buffer, align=dtype.size)
             self._copy(builder, pointer, buffer, dtype, cut.count)
 
+    def clear(self, builder: Any, pointer: Any, array: Array, count: Any) -> None:
+        """Sets so many elements of an array to 0."""
+        signature = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, ir.IntType(1)])
+        function = self._intrinsic("llvm.memset.p0.i64", signature)
+        size = builder.mul(count, number(array.dtype.size))
+        no = ir.Constant(ir.IntType(1), 0)
+        builder.call(function, [pointer, ir.Constant(I8, 0), size, no])
+
     def variable(self, kind: Any) -> Any:
         """A place on the stack, which LLVM turns into registers where it can."""
         with_entry = ir.IRBuilder(self._entry)

@@ -6,17 +6,18 @@ What does not vary along the last dimension is computed as a number outside of t
 
 Numbers for the body (`sizes`): the size of each dimension, the number of parts, where a counter is,
 then for each area (`Schedule.areas`) where it is and how far those of two parts are apart, and then
-these areas and the counter themselves. Places are in bytes from the first number.
+these areas and the counter themselves. Places are in bytes from the first number. A body for one
+part reads neither the number of parts nor the counter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from llvmlite import ir
 
+from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen import maths
 from sparkflow_runtime.codegen.kernel import Instruction
 from sparkflow_runtime.codegen.loop_accumulators import BLOCK, Accumulator, combine, identity
@@ -32,7 +33,7 @@ from sparkflow_runtime.codegen.loop_memory import (
     vector,
 )
 from sparkflow_runtime.codegen.maths import SCALARS, constant
-from sparkflow_runtime.codegen.schedule import IDENTITY, Pass, Reduction, Schedule
+from sparkflow_runtime.codegen.schedule import IDENTITY, Pass, Reduction, Schedule, Target
 
 _MOST_REGISTERS: Final = 4
 """A vector of the innermost loop has at most so many registers."""
@@ -41,29 +42,21 @@ Vectors = Callable[[Any, Any, int, Cut | None, list[Any]], list[Any]]
 """Emits one step: builder, index, width, what is cut short, carried vectors; gives these anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What matters of the processor.
+def generate(schedule: Schedule, target: Target, is_divided: bool = False) -> str:
+    """The text of a module that defines `body`.
 
-    Attributes:
-        vector_bytes: The size of a vector register.
-        registers: How many there are.
-        has_masks: Whether it loads and stores parts of vectors of 4 and 8 bytes.
+    Args:
+        schedule: What is computed.
+        target: For which processor.
+        is_divided: Whether the body is called with parts of the outermost loop.
     """
-
-    vector_bytes: int
-    registers: int
-    has_masks: bool
-
-
-def generate(schedule: Schedule, target: Target) -> str:
-    """The text of a module that defines `body`."""
-    return _Nest(schedule, target).text()
+    return _Nest(schedule, target, is_divided).text()
 
 
 class _Nest:
-    def __init__(self, schedule: Schedule, target: Target) -> None:
+    def __init__(self, schedule: Schedule, target: Target, is_divided: bool) -> None:
         self.schedule = schedule
+        self.is_divided = is_divided
         self.kernel = schedule.kernel
         self.rank = schedule.kernel.rank
         self.target = target
@@ -114,10 +107,9 @@ class _Nest:
             for i, value in enumerate(kernel.outputs)
         ]
         self.areas: dict[int, tuple[Any, Any]] = {}
-        for value in self.schedule.areas:
+        for value in self.schedule.areas(self.is_divided):
             self.areas[value] = (self._at(sizes, read(place)), read(place + 1))
             place += 2
-        self.is_alone = builder.icmp_signed("<=", self.parts, number(1))
         self.kept = {value: self.outputs[home] for value, home in self.schedule.homes.items()}
         for value in self.schedule.buffered:
             axes = tuple(
@@ -131,8 +123,8 @@ class _Nest:
             if each.in_memory:
                 home = self.outputs[kernel.outputs.index(each.value)]
                 base = home.pointer(builder, 0)
-                if each.is_shared:
-                    base = builder.select(self.is_alone, base, self._own_area(each.value))
+                if each.is_shared and self.is_divided:
+                    base = self._own_area(each.value)
                 self.sums[each.value] = Array(base, home.dtype, home.axes, self.sizes)
         start = self.function.append_basic_block("start")
         builder.branch(start)
@@ -157,7 +149,7 @@ class _Nest:
         here = [each for each in self.schedule.reductions if self._is_in(each, level, number)]
         for each in here:
             if each.in_memory and each.first == level:
-                self._fill(each)
+                self._fill(each, self.sums[each.value])
             if each.in_register and each.start == level:
                 self.accumulators[each.value].clear(self.builder)
         if self.rank and level < self.rank:
@@ -234,9 +226,8 @@ class _Nest:
         self, builder: Any, instruction: Instruction, arguments: list[Any], width: int, index: Any
     ) -> Any:
         """The result of an instruction that is no reduction, of numbers (width 0) or vectors."""
-        kind = vector(SCALARS[instruction.dtype], width)
         if instruction.function == "constant":
-            return constant(kind, instruction.value)
+            return _constant(instruction, width)
         if instruction.function == "index":
             if not width:
                 return self.indices[instruction.over.index(True)]
@@ -288,18 +279,21 @@ class _Nest:
             self.scalars[reduction.value] = result
             self._store_scalar(reduction.value, reduction.start)
 
-    def _fill(self, reduction: Reduction) -> None:
-        array = self.sums[reduction.value]
-        instruction = reduction.instruction
+    def _fill(self, reduction: Reduction, array: Array) -> None:
+        """Sets the sums inside of so many loops to the identity."""
+        instruction, memory = reduction.instruction, self.memory
         start = identity(instruction.function, instruction.dtype)
+        count = array.count(self.builder, reduction.first)
+        if not start:
+            memory.clear(self.builder, array.pointer(self.builder, reduction.first), array, count)
+            return
 
         def fill(builder: Any, index: Any, width: int, cut: Cut | None, _: list[Any]) -> list[Any]:
-            value = constant(ir.VectorType(SCALARS[array.dtype], width), start)
+            value = constant(vector(SCALARS[array.dtype], width), start)
             pointer = array.pointer(builder, reduction.first, index)
-            self.memory.store(builder, array.dtype, value, pointer, cut)
+            memory.store(builder, array.dtype, value, pointer, cut)
             return []
 
-        count = array.count(self.builder, reduction.first)
         self._vectors(number(0), count, self.lanes, [], fill)
 
     def _finish(self) -> None:
@@ -311,26 +305,32 @@ class _Nest:
             for value in kernel.outputs
             if schedule.levels[value] == 0 and not schedule.is_reduction(value)
         ]
-        if not shared and not single:
-            builder.ret_void()
-            return
-        blocks = [
-            self.function.append_basic_block(n) for n in ("count", "combine", "finish", "end")
-        ]
-        count, together, finish, end = blocks
-        builder.cbranch(self.is_alone, finish, count)
-        builder.position_at_end(count)
         totals = [each for each in shared if not each.in_memory]
+        end = None
+        if self.is_divided and (shared or single):
+            finish, end = (self.function.append_basic_block(name) for name in ("finish", "end"))
+            self._wait_for_last(shared, finish, end)
         for each in totals:
             accumulator = self.accumulators[each.value]
-            self.memory.store(
-                builder,
-                accumulator.total_dtype,
-                accumulator.total(builder),
-                self._own_area(each.value),
-            )
+            self.scalars[each.value] = accumulator.rounded(builder, accumulator.total(builder))
+        for value in dict.fromkeys((*single, *(each.value for each in totals))):
+            self._store_scalar(value, 0)
+        if end is not None:
+            builder.branch(end)
+            builder.position_at_end(end)
+        builder.ret_void()
+
+    def _wait_for_last(self, shared: Sequence[Reduction], finish: Any, end: Any) -> None:
+        """Goes on in `finish` only in the part that ends last, with everybody's sums."""
+        builder = self.builder
+        for each in shared:
+            if not each.in_memory:
+                accumulator = self.accumulators[each.value]
+                total, place = accumulator.total(builder), self._own_area(each.value)
+                self.memory.store(builder, accumulator.total_dtype, total, place)
         before = builder.atomic_rmw("add", self.counter, number(1), "acq_rel")
         is_last = builder.icmp_signed("==", builder.add(before, number(1)), self.parts)
+        together = self.function.append_basic_block("combine")
         builder.cbranch(is_last, together, end)
         builder.position_at_end(together)
         builder.store(number(0), self.counter, align=8)
@@ -341,14 +341,6 @@ class _Nest:
                 self._combine_totals(each)
         builder.branch(finish)
         builder.position_at_end(finish)
-        for each in totals:
-            accumulator = self.accumulators[each.value]
-            self.scalars[each.value] = accumulator.rounded(builder, accumulator.total(builder))
-        for value in dict.fromkeys((*single, *(each.value for each in totals))):
-            self._store_scalar(value, 0)
-        builder.branch(end)
-        builder.position_at_end(end)
-        builder.ret_void()
 
     def _combine_totals(self, reduction: Reduction) -> None:
         accumulator = self.accumulators[reduction.value]
@@ -361,19 +353,11 @@ class _Nest:
         self._for_each_part(reduction, add)
 
     def _combine_arrays(self, reduction: Reduction) -> None:
-        instruction = reduction.instruction
         home = self.outputs[self.kernel.outputs.index(reduction.value)]
         base = home.pointer(self.builder, 0)
         target = Array(base, home.dtype, home.axes, self.sizes)
-        start = identity(instruction.function, instruction.dtype)
+        self._fill(reduction, target)
         count = target.count(self.builder, 0)
-
-        def fill(builder: Any, index: Any, width: int, cut: Cut | None, _: list[Any]) -> list[Any]:
-            value = constant(ir.VectorType(SCALARS[home.dtype], width), start)
-            self.memory.store(builder, home.dtype, value, target.pointer(builder, 0, index), cut)
-            return []
-
-        self._vectors(number(0), count, self.lanes, [], fill)
 
         def add(pointer: Any) -> None:
             share = Array(pointer, home.dtype, home.axes, self.sizes)
@@ -508,8 +492,7 @@ class _Nest:
         """A number of the outer loops in every lane, made before the loop of vectors."""
         instruction = self.schedule.instruction(value)
         if instruction is not None and instruction.function == "constant":
-            kind = ir.VectorType(SCALARS[instruction.dtype], width)
-            return constant(kind, instruction.value)
+            return _constant(instruction, width)
         builder = ir.IRBuilder(self.hoist)
         builder.position_before(self.hoist.terminator)
         return _splat(builder, self.scalars[value], width)
@@ -574,6 +557,12 @@ class _Step:
         instruction = reduction.instruction
         neutral = constant(value.type, identity(instruction.function, instruction.dtype))
         return builder.select(cut.mask, value, neutral)
+
+
+def _constant(instruction: Instruction, width: int) -> Any:
+    value = instruction.value
+    kind = vector(SCALARS[instruction.dtype], width)
+    return constant(kind, bool(value) if instruction.dtype is dtypes.bool_ else value)
 
 
 def _splat(builder: Any, value: Any, width: int) -> Any:

@@ -12,14 +12,14 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen import host, native
 from sparkflow_runtime.codegen.kernel import DTYPES, REDUCTIONS, SOURCES, Axes, Instruction, Kernel
-from sparkflow_runtime.codegen.schedule import COSTS, Schedule, simplify
+from sparkflow_runtime.codegen.schedule import COSTS, Schedule, Target, simplify
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 
 MAX_RANK: Final = 4
 _LINE: Final = 64
 """Bytes of a cache line: what different threads write is so far apart."""
-_PART_S: Final = 40e-6
+PART_S: Final = 40e-6
 """A part of a loop is to take so long at least."""
 _GIL_S: Final = 100e-6
 """Kernels that take less keep the interpreter to themselves."""
@@ -75,7 +75,8 @@ class CompiledKernel:
                 dimension and is no reduction over it.
         """
         simple, short = simplify(self.kernel, sizes)
-        schedule, body = _compiled(simple, repr([each.value for each in simple.instructions]))
+        constants = repr([each.value for each in simple.instructions])
+        schedule = _schedule(simple, constants)
         if schedule.leaves_out(short):
             raise UnsupportedKernel(f"an output that has elements where the sizes are {sizes}")
         axes = self.kernel.value_axes
@@ -85,7 +86,8 @@ class CompiledKernel:
         extent = short[0] if short else 1
         parts = 1
         if schedule.is_divisible:
-            parts = max(1, min(threads or 1, extent, int(seconds / _PART_S)))
+            parts = max(1, min(threads or 1, extent, int(seconds / PART_S)))
+        body = _body(simple, constants, parts > 1)
         numbers = _numbers(schedule, short, parts)
         return body.bind(numbers, counts, extent, parts, releases_gil=seconds > _GIL_S)
 
@@ -140,10 +142,14 @@ def _is_emitted(function: str, dtype: DType, arguments: tuple[DType, ...]) -> bo
 
 
 @functools.lru_cache(maxsize=4096)
-def _compiled(kernel: Kernel, constants: str) -> tuple[Schedule, native.Body]:
-    """The constants as text tell 0 from -0."""
-    schedule = Schedule(kernel)
-    return schedule, native.body(_text(schedule), is_tidy=True)
+def _schedule(kernel: Kernel, constants: str) -> Schedule:
+    """The plan of a simplified kernel; its constants as text tell 0 from -0."""
+    return Schedule(kernel)
+
+
+@functools.lru_cache(maxsize=4096)
+def _body(kernel: Kernel, constants: str, is_divided: bool) -> native.Body:
+    return native.body(_text(_schedule(kernel, constants), is_divided), is_tidy=True)
 
 
 def flat_text(kernel: Kernel) -> str:
@@ -152,16 +158,19 @@ def flat_text(kernel: Kernel) -> str:
     The numbers that it is given are the size, 1 and a null pointer.
     """
     _check(kernel)
-    return _text(Schedule(kernel))
+    return _text(Schedule(kernel), is_divided=False)
 
 
-def _text(schedule: Schedule) -> str:
+def _text(schedule: Schedule, is_divided: bool) -> str:
     from sparkflow_runtime.codegen import loop_nest
 
+    return loop_nest.generate(schedule, _target(), is_divided)
+
+
+def _target() -> Target:
     here = host.host()
     many = here.vector_bytes == 64 or not here.triple.startswith("x86_64")
-    target = loop_nest.Target(here.vector_bytes, 32 if many else 16, here.vector_bytes >= 32)
-    return loop_nest.generate(schedule, target)
+    return Target(here.vector_bytes, 32 if many else 16, here.vector_bytes >= 32)
 
 
 def _count(axes: Axes, sizes: Sequence[int]) -> int:
@@ -194,16 +203,15 @@ def _numbers(schedule: Schedule, sizes: Sequence[int], parts: int) -> Any:
         place += -(-size_bytes // _LINE) * _LINE
         return start
 
-    header = len(sizes) + 2 + 2 * len(schedule.areas)
+    values = schedule.areas(parts > 1)
+    header = len(sizes) + 2 + 2 * len(values)
     reserve(header * _WORD)
     counter = reserve(_LINE)
     buffered = set(schedule.buffered)
-    for value in schedule.areas:
+    for value in values:
         axes, dtype = kernel.value_axes[value], kernel.value_dtypes[value]
         if value in buffered:
             axes = tuple(v and d >= schedule.row for d, v in enumerate(axes))
-        elif parts == 1:
-            axes = (False,) * kernel.rank
         distance = -(-max(_count(axes, sizes) * dtype.size, _WORD) // _LINE) * _LINE
         areas += [reserve(distance * parts), distance]
     numbers = np.zeros(place // _WORD + _LINE // _WORD, np.int64)

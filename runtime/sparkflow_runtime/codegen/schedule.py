@@ -30,6 +30,21 @@ _CHEAP: Final = 6.0
 """Values that cost less are computed again in a later pass, others are kept in memory."""
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What matters of the processor.
+
+    Attributes:
+        vector_bytes: The size of a vector register.
+        registers: How many there are.
+        has_masks: Whether it loads and stores parts of vectors of 4 and 8 bytes.
+    """
+
+    vector_bytes: int
+    registers: int
+    has_masks: bool
+
+
 def simplify(kernel: Kernel, sizes: Sequence[int]) -> tuple[Kernel, tuple[int, ...]]:
     """The same loops with fewer dimensions.
 
@@ -199,11 +214,15 @@ class Schedule:
 
     def leaves_out(self, sizes: Sequence[int]) -> bool:
         """Whether there is an output with elements that loops over these sizes never come to."""
-        inside = {each.value: min(each.first, each.start) for each in self.reductions}
+        inside: dict[int, Sequence[int]] = {
+            value: range(level) for value, level in enumerate(self.levels)
+        }
+        for each in self.reductions:
+            inside[each.value] = (*range(min(each.first, each.start)), *each.free)
         for value in self.kernel.outputs:
             axes = self.kernel.value_axes[value]
             is_empty = any(v and not size for v, size in zip(axes, sizes, strict=True))
-            if not is_empty and 0 in sizes[: inside.get(value, self.levels[value])]:
+            if not is_empty and any(not sizes[dimension] for dimension in inside[value]):
                 return True
         return False
 
@@ -304,6 +323,8 @@ class Schedule:
         found: dict[int, int] = {}
         for number in range(self.passes):
             for value in self._work[number].saved:
+                if not all(self.kernel.value_axes[value][self.row :]):
+                    continue  # would be read again after the output is written
                 last = max(p for p in range(self.passes) if value in self._work[p].loaded)
                 for place, output in enumerate(self.kernel.outputs):
                     if (
@@ -323,11 +344,11 @@ class Schedule:
             value for work in self._work for value in work.saved if value not in self.homes
         )
 
-    @cached_property
-    def areas(self) -> tuple[int, ...]:
-        """Values that need memory per part: shared reductions, then what is buffered."""
-        shared = tuple(each.value for each in self.reductions if each.is_shared)
-        return shared + self.buffered
+    def areas(self, is_divided: bool) -> tuple[int, ...]:
+        """Values that need memory per part: what is buffered, and shared sums where they differ."""
+        if not is_divided:
+            return self.buffered
+        return self.buffered + tuple(each.value for each in self.reductions if each.is_shared)
 
     # ------------------------------------------------------------------------------------- vectors
 
