@@ -283,6 +283,11 @@ def filter_gradient(
     return kernel
 
 
+def panel_bytes(depth: int) -> int:
+    """The size of the filters that are read again and again, given the elements per output."""
+    return depth * _tile()[1] * host.host().vector_bytes
+
+
 def _has_kernel(
     dtype: np.dtype[Any], filters: Sequence[int], windows: Sequence[Window], depthwise: bool
 ) -> bool:
@@ -472,6 +477,17 @@ def _fixed(form: Form, fields: Mapping[Field, int]) -> tuple[tuple[Field, int], 
     return tuple((field, fields[field]) for field in chosen)
 
 
+def _tile() -> tuple[int, int]:
+    """Rows and vectors of a tile: its sums, a row of factors and one more fill the registers.
+
+    Fewer rows than registers would allow where there are 32: every row needs an address, too.
+    """
+    here = host.host()
+    if here.vector_bytes == 64:
+        return 8, 2
+    return (6, 4) if here.triple.startswith(("aarch64", "arm64")) else (6, 2)
+
+
 def _form(dtype: np.dtype[Any], depthwise: bool, by_image: bool, rows: int, columns: int) -> Form:
     """The tile that fits into the registers of this processor.
 
@@ -482,13 +498,11 @@ def _form(dtype: np.dtype[Any], depthwise: bool, by_image: bool, rows: int, colu
         rows: How many rows there are in all.
         columns: The same.
     """
-    here = host.host()
-    many = here.vector_bytes == 64 or here.triple.startswith(("aarch64", "arm64"))
-    tile, vectors = (7, 4) if many else (6, 2)
+    tile, vectors = _tile()
     if not by_image and rows < 8 * tile:
         # A few rows more or less per tile, so that the last one is not half empty.
         tile = min(range(tile, tile // 2, -1), key=lambda each: -(-rows // each) * each)
-    lanes = here.vector_bytes // dtype.itemsize
+    lanes = host.host().vector_bytes // dtype.itemsize
     panels, rest = divmod(columns, vectors * lanes)
     element = ELEMENTS[dtype.char]
     broadcast = not depthwise

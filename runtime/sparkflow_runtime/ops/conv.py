@@ -13,6 +13,7 @@ from sparkflow_runtime.dtypes import FLOATING, INDEX, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.convolution import convolve, filter_gradient, input_gradient
+from sparkflow_runtime.ops.convolution_native import Geometry
 from sparkflow_runtime.ops.convolution_op import ConvolutionOp
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
@@ -103,14 +104,21 @@ class _Forward(ConvolutionOp):
         return [in_format((batch, *counts, outputs), layout.data_format)]
 
     @staticmethod
-    def run(xp: Any, layout: Layout, images: Array, filters: Array) -> Array:
-        """The convolution, with channels last.
+    def geometry(layout: Layout, images: Array, filters: Array) -> Geometry:
+        """What the inputs describe.
 
         Raises:
             InvalidArgumentError: The depths differ, or a window does not fit.
         """
+        shape = as_channels_last(images, layout.data_format, "input").shape
+        return Geometry(shape, filters.shape, _windows(layout, shape, filters.shape))
+
+    @staticmethod
+    def run(xp: Any, layout: Layout, images: Array, filters: Array) -> Array:
+        """The convolution, with channels last; raises as `geometry` does."""
+        windows = _Forward.geometry(layout, images, filters).windows
         images = as_channels_last(images, layout.data_format, "input")
-        return convolve(xp, images, filters, _windows(layout, images.shape, filters.shape))
+        return convolve(xp, images, filters, windows)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """The two other ops of the family."""
@@ -131,8 +139,8 @@ class _BackpropInput(ConvolutionOp):
         return [(None,) * rank if shape is None else shape]
 
     @staticmethod
-    def run(xp: Any, layout: Layout, input_sizes: Array, filters: Array, dy: Array) -> Array:
-        """The gradient, with channels last.
+    def geometry(layout: Layout, input_sizes: Array, filters: Array, dy: Array) -> Geometry:
+        """What the inputs describe.
 
         Raises:
             InvalidArgumentError: The shapes do not belong to one convolution.
@@ -142,7 +150,14 @@ class _BackpropInput(ConvolutionOp):
         windows = _windows(layout, images, filters.shape)
         dy = as_channels_last(dy, layout.data_format, "out_backprop")
         _check_gradient_shape(dy, windows, images, filters.shape)
-        return input_gradient(xp, dy, filters, windows, images[1:-1])
+        return Geometry(images, filters.shape, windows)
+
+    @staticmethod
+    def run(xp: Any, layout: Layout, input_sizes: Array, filters: Array, dy: Array) -> Array:
+        """The gradient, with channels last; raises as `geometry` does."""
+        geometry = _BackpropInput.geometry(layout, input_sizes, filters, dy)
+        dy = as_channels_last(dy, layout.data_format, "out_backprop")
+        return input_gradient(xp, dy, filters, geometry.windows, geometry.images[1:-1])
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Linear in the filter and in out_backprop."""
@@ -167,8 +182,8 @@ class _BackpropFilter(ConvolutionOp):
         return [(None,) * rank if shape is None else shape]
 
     @staticmethod
-    def run(xp: Any, layout: Layout, images: Array, filter_sizes: Array, dy: Array) -> Array:
-        """The gradient.
+    def geometry(layout: Layout, images: Array, filter_sizes: Array, dy: Array) -> Geometry:
+        """What the inputs describe.
 
         Raises:
             InvalidArgumentError: The shapes do not belong to one convolution.
@@ -178,6 +193,14 @@ class _BackpropFilter(ConvolutionOp):
         windows = _windows(layout, images.shape, filters)
         dy = as_channels_last(dy, layout.data_format, "out_backprop")
         _check_gradient_shape(dy, windows, images.shape, filters)
+        return Geometry(images.shape, filters, windows)
+
+    @staticmethod
+    def run(xp: Any, layout: Layout, images: Array, filter_sizes: Array, dy: Array) -> Array:
+        """The gradient; raises as `geometry` does."""
+        windows = _BackpropFilter.geometry(layout, images, filter_sizes, dy).windows
+        images = as_channels_last(images, layout.data_format, "input")
+        dy = as_channels_last(dy, layout.data_format, "out_backprop")
         return filter_gradient(xp, images, dy, windows)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:

@@ -6,9 +6,15 @@ The arithmetic is in `convolution`, the ops are in `conv` and `depthwise`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
+import numpy as np
+
+from sparkflow_runtime.codegen import native
+from sparkflow_runtime.dtypes import float32, float64
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.convolution_native import Geometry, NativeConvolution
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, NodeView, Op
 from sparkflow_runtime.ops.windows import Layout, from_channels_last
@@ -20,16 +26,67 @@ class ConvolutionOp(Op):
     Attributes:
         family: The types of the convolution, of its gradient by images, of that by filters.
         run: The kernel: from xp, the layout and the inputs, with channels last.
+        geometry: From the layout and the inputs, which it checks, what they describe.
         of_filter: Whether it gives filters, which have no data format.
+        depthwise: Whether every channel has filters of its own.
     """
 
     outputs = "output: T"
     family: ClassVar[tuple[str, str, str]]
     run: ClassVar[Callable[..., Array]]
+    geometry: ClassVar[Callable[..., Geometry]]
     of_filter = False
+    depthwise = False
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """The kernel with its geometry read from the attributes once."""
+        plain = self._bind_plain(node, context)
+        machine = self._native(node, context)
+        if machine is None:
+            return plain
+
+        def kernel(*inputs: Array) -> Array:
+            chosen = machine.chosen(inputs)
+            if chosen is not None:
+                out = np.empty(chosen.shape, inputs[-1].dtype)
+                if chosen.fill(inputs, out):
+                    return out
+            return plain(*inputs)
+
+        return kernel
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., None] | None:
+        """The same in machine code; None where there is none."""
+        machine = self._native(node, context)
+        if machine is None:
+            return None
+        plain = self._bind_plain(node, context)
+
+        def kernel(*arrays: Array) -> None:
+            *inputs, out = arrays
+            chosen = machine.chosen(inputs)
+            if chosen is None or not chosen.fill(inputs, out):
+                np.copyto(out, plain(*inputs))
+
+        return kernel
+
+    def _native(self, node: NodeView, context: KernelContext) -> NativeConvolution | None:
+        dtype = node.attrs["T"]
+        is_flat = len(node.attrs["data_format"]) == 4
+        if context.xp is not np or dtype not in (float32, float64) or not is_flat:
+            return None
+        if not native.available():
+            return None
+        layout = Layout.of(node.attrs)
+        return NativeConvolution(
+            self.family.index(self.op_type),
+            np.dtype(dtype.as_numpy_dtype),
+            layout.data_format,
+            self.depthwise,
+            partial(self.geometry, layout),
+        )
+
+    def _bind_plain(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         xp, layout, run = context.xp, Layout.of(node.attrs), self.run
         of_filter = self.of_filter
 

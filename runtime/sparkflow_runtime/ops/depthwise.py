@@ -14,6 +14,7 @@ from sparkflow_runtime.dtypes import FLOATING
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.convolution import covering
+from sparkflow_runtime.ops.convolution_native import Geometry
 from sparkflow_runtime.ops.convolution_op import ConvolutionOp
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
@@ -44,6 +45,7 @@ _ATTRS = {
 
 class _Depthwise(ConvolutionOp):
     attrs = _ATTRS
+    depthwise = True
     family = (
         "DepthwiseConv2dNative",
         "DepthwiseConv2dNativeBackpropInput",
@@ -83,10 +85,16 @@ class DepthwiseConv2dNative(_Depthwise):
         return [in_format((batch, *counts, outputs), layout.data_format)]
 
     @staticmethod
+    def geometry(layout: Layout, images: Array, filters: Array) -> Geometry:
+        """What the inputs describe."""
+        shape = as_channels_last(images, layout.data_format, "input").shape
+        return Geometry(shape, filters.shape, _windows(layout, shape, filters.shape))
+
+    @staticmethod
     def run(xp: Any, layout: Layout, images: Array, filters: Array) -> Array:
         """The convolution, with channels last."""
+        windows = DepthwiseConv2dNative.geometry(layout, images, filters).windows
         images = as_channels_last(images, layout.data_format, "input")
-        windows = _windows(layout, images.shape, filters.shape)
         padded = pad_images(xp, images, windows)
         counts = tuple(window.count for window in windows)
         depth, multiplier = filters.shape[2:]
@@ -116,10 +124,18 @@ class DepthwiseConv2dNativeBackpropInput(_Depthwise):
         return [(None,) * 4 if shape is None else shape]
 
     @staticmethod
-    def run(xp: Any, layout: Layout, input_sizes: Array, filters: Array, dy: Array) -> Array:
-        """The gradient, with channels last."""
+    def geometry(layout: Layout, input_sizes: Array, filters: Array, dy: Array) -> Geometry:
+        """What the inputs describe."""
         images = channels_last(vector(input_sizes, "input_sizes"), layout.data_format)
         windows = _windows(layout, images, filters.shape)
+        _outputs(as_channels_last(dy, layout.data_format, "out_backprop"), filters.shape)
+        return Geometry(images, filters.shape, windows)
+
+    @staticmethod
+    def run(xp: Any, layout: Layout, input_sizes: Array, filters: Array, dy: Array) -> Array:
+        """The gradient, with channels last."""
+        geometry = DepthwiseConv2dNativeBackpropInput.geometry(layout, input_sizes, filters, dy)
+        images, windows = geometry.images, geometry.windows
         dy = _outputs(as_channels_last(dy, layout.data_format, "out_backprop"), filters.shape)
         padded = xp.zeros((images[0], *covering(windows, images[1:3]), images[3]), dy.dtype)
         for place, index in offsets(windows):
@@ -149,11 +165,20 @@ class DepthwiseConv2dNativeBackpropFilter(_Depthwise):
         return [(None,) * 4 if shape is None else shape]
 
     @staticmethod
+    def geometry(layout: Layout, images: Array, filter_sizes: Array, dy: Array) -> Geometry:
+        """What the inputs describe."""
+        shape = as_channels_last(images, layout.data_format, "input").shape
+        filters = vector(filter_sizes, "filter_sizes")
+        windows = _windows(layout, shape, filters)
+        _outputs(as_channels_last(dy, layout.data_format, "out_backprop"), filters)
+        return Geometry(shape, filters, windows)
+
+    @staticmethod
     def run(xp: Any, layout: Layout, images: Array, filter_sizes: Array, dy: Array) -> Array:
         """The gradient."""
+        geometry = DepthwiseConv2dNativeBackpropFilter.geometry(layout, images, filter_sizes, dy)
+        filters, windows = geometry.filters, geometry.windows
         images = as_channels_last(images, layout.data_format, "input")
-        filters = vector(filter_sizes, "filter_sizes")
-        windows = _windows(layout, images.shape, filters)
         dy = _outputs(as_channels_last(dy, layout.data_format, "out_backprop"), filters)
         padded = pad_images(xp, images, windows)
         result = xp.zeros(filters, dy.dtype)

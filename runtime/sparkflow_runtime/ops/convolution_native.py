@@ -1,0 +1,186 @@
+"""Machine code for convolution nodes, chosen by the shapes of the inputs, and where not to use it.
+
+A convolution of single pixels is a product of matrices. Others have kernels of their own
+(`codegen.convolution`), but for what numpy's way does better: reductions so deep that not even a
+few columns of the filters stay in the cache, and gradients by images of very few channels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen import convolution
+from sparkflow_runtime.codegen.gemm import bind_gemm
+from sparkflow_runtime.dtypes import as_dtype
+from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.windows import Windows, channels_last, has_channels_last, in_format
+
+FORWARD, BY_IMAGE, BY_FILTER = range(3)
+"""The members of a family: the convolution, its gradient by images, that by filters."""
+REMEMBERED: Final = 16
+"""Shapes per node."""
+FEW_CHANNELS: Final = 2
+"""Up to so many channels, numpy's gradient by images is faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """One convolution.
+
+    Attributes:
+        images: [batch, ..., channels].
+        filters: [..., channels, outputs].
+        windows: Over the spatial dimensions.
+    """
+
+    images: Sequence[int]
+    filters: Sequence[int]
+    windows: Windows
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The kernel for certain shapes.
+
+    Attributes:
+        shape: Of the result, in the node's data format.
+        fill: Computes from the inputs into an array; False where it cannot.
+    """
+
+    shape: tuple[int, ...]
+    fill: Callable[[Sequence[Array], Array], bool]
+
+
+class NativeConvolution:
+    """The kernels of one node.
+
+    Several threads may use it at once.
+
+    Args:
+        member: `FORWARD`, `BY_IMAGE` or `BY_FILTER`.
+        dtype: float32 or float64.
+        data_format: The node's.
+        depthwise: Whether every channel has filters of its own.
+        geometry: Checks the inputs and tells what they describe.
+    """
+
+    def __init__(
+        self,
+        member: int,
+        dtype: np.dtype[Any],
+        data_format: str,
+        depthwise: bool,
+        geometry: Callable[..., Geometry],
+    ) -> None:
+        self._member = member
+        self._dtype = dtype
+        self._data_format = data_format
+        self._depthwise = depthwise
+        self._geometry = geometry
+        self._chosen: dict[Any, Chosen | None] = {}
+
+    def chosen(self, inputs: Sequence[Array]) -> Chosen | None:
+        """The kernel for these inputs; None where numpy's way is taken.
+
+        Raises:
+            InvalidArgumentError: They do not describe a convolution.
+        """
+        key: list[Any] = [each.shape for each in inputs]
+        if self._member != FORWARD:
+            key.append(inputs[self._member - 1].tobytes())  # the sizes of the result
+        known = tuple(key)
+        if known not in self._chosen:
+            if len(self._chosen) >= REMEMBERED:
+                self._chosen.clear()
+            self._chosen[known] = self._choose(self._geometry(*inputs))
+        return self._chosen.get(known)
+
+    def _choose(self, geometry: Geometry) -> Chosen | None:
+        images, filters, windows = geometry.images, geometry.filters, geometry.windows
+        kernel = None
+        if not self._depthwise and _is_pointwise(windows):
+            kernel = self._pointwise(filters)
+        elif not self._is_better_left(filters, images):
+            make = (convolution.forward, convolution.input_gradient, convolution.filter_gradient)
+            kernel = make[self._member](self._dtype, images, filters, windows, self._depthwise)
+        if kernel is None:
+            return None
+        if self._member == BY_FILTER:
+            shape = tuple(filters)
+        else:
+            outputs = filters[-1] * (filters[-2] if self._depthwise else 1)
+            counts = (window.count for window in windows)
+            result = (images[0], *counts, outputs) if self._member == FORWARD else images
+            shape = in_format(result, self._data_format)
+        return Chosen(shape, self._filling(kernel))
+
+    def _is_better_left(self, filters: Sequence[int], images: Sequence[int]) -> bool:
+        if self._depthwise:
+            return False
+        *sizes, channels, outputs = filters
+        if self._member == BY_FILTER:
+            return False
+        if self._member == BY_IMAGE:
+            if channels <= FEW_CHANNELS:
+                return True
+            channels = outputs
+        depth = math.prod(sizes) * channels
+        return convolution.panel_bytes(depth) > convolution.CACHE_BYTES
+
+    def _pointwise(self, filters: Sequence[int]) -> convolution.Kernel:
+        *_, channels, outputs = filters
+        dtype = as_dtype(self._dtype)
+        product = bind_gemm(dtype, self._member == BY_FILTER, self._member == BY_IMAGE)
+        left_columns = outputs if self._member == BY_IMAGE else channels
+        right_columns = outputs
+        out_columns = channels if self._member == BY_IMAGE else outputs
+
+        def kernel(left: Array, right: Array, out: Array) -> bool:
+            left, right = left.reshape(-1, left_columns), right.reshape(-1, right_columns)
+            target = out.reshape(-1, out_columns)
+            if product is None or not product(left, right, target):
+                left = left.T if self._member == BY_FILTER else left
+                right = right.T if self._member == BY_IMAGE else right
+                np.matmul(left, right, out=target)
+            return True
+
+        return kernel
+
+    def _filling(self, kernel: convolution.Kernel) -> Callable[[Sequence[Array], Array], bool]:
+        """The kernel for the node's inputs and data format."""
+        member = self._member
+        first = 2 if member == BY_IMAGE else 0
+        second = 2 if member == BY_FILTER else 1
+        if has_channels_last(self._data_format):
+            take = np.ascontiguousarray
+
+            def fill(inputs: Sequence[Array], out: Array) -> bool:
+                return kernel(take(inputs[first]), take(inputs[second]), out)
+
+            return fill
+        to_last = channels_last(range(4), self._data_format)
+        to_format = in_format(range(4), self._data_format)
+
+        def fill_transposed(inputs: Sequence[Array], out: Array) -> bool:
+            left = np.ascontiguousarray(inputs[first].transpose(to_last))
+            right = inputs[second]
+            if member == BY_FILTER:
+                return kernel(left, np.ascontiguousarray(right.transpose(to_last)), out)
+            result = np.empty(out.transpose(to_last).shape, out.dtype)
+            if not kernel(left, np.ascontiguousarray(right), result):
+                return False
+            out[...] = result.transpose(to_format)
+            return True
+
+        return fill_transposed
+
+
+def _is_pointwise(windows: Windows) -> bool:
+    return all(
+        (each.size, each.stride, each.before, each.after) == (1, 1, 0, 0) for each in windows
+    )
