@@ -75,6 +75,7 @@ class _Emitter:
         self.parameters: list[tuple[int, str]] = []
         self.results: list[tuple[int, str]] = []
         self.last_use: dict[Endpoint, int] = {}
+        self.alone: set[str] = set()
         self.count = 0
 
     def emit(self) -> Planned:
@@ -104,6 +105,8 @@ class _Emitter:
             (*self.line_nodes, None),
             tuple(index for index, _ in self.parameters),
             tuple(index for index, _ in self.results),
+            self.kernels.xp,
+            frozenset(self.alone),
         )
 
     # ------------------------------------------------------------------------------ registers
@@ -139,13 +142,17 @@ class _Emitter:
             value = self.known[endpoint].value
             if value is None:
                 raise InternalError(message=f"{endpoint} is read before it is made")
-            found = self.registers[endpoint] = self._global("c", value)
+            found = self.registers[endpoint] = self._global("c", self.kernels.constant(value))
         return found
 
     def _arguments(self, node: Node, op: Op) -> list[str]:
         arguments = ["step"] if op.takes_step else []
         expected = op.signature.input_dtypes(node.attrs)
         for number, (endpoint, dtype) in enumerate(zip(node.inputs, expected, strict=True)):
+            value = self.known[endpoint].value
+            if value is not None and self.kernels.reads_on_host(node, number):
+                arguments.append(self._global("c", value))
+                continue
             register = self._register(endpoint)
             if self.known[endpoint].dtype.is_ref and not dtype.is_ref:
                 # A function's reads may outlive the updates of later calls and of its caller.
@@ -189,6 +196,7 @@ class _Emitter:
             several = _makes_list(op)
             self.views.append(StaticView(names, self.kernels.bind(node), tuple(arguments), several))
             return
+        self.alone.add(node.op)
         if node.op == "Identity" and self.known[node.inputs[0]].dtype.is_ref:
             self._line(number, unit, f"{self._local(outputs[0])} = {arguments[0]}")
             return
@@ -211,7 +219,9 @@ class _Emitter:
         if endpoint in self.storage.slots:
             return self._slot(endpoint)
         known = self.known[endpoint]
-        make = self._global("e", partial(np.empty, known.full_shape, known.dtype.as_numpy_dtype))
+        make = self._global(
+            "e", partial(self.kernels.xp.empty, known.full_shape, known.dtype.as_numpy_dtype)
+        )
         name = self.registers[endpoint] = self._name("v")
         if endpoint in self.last_use:
             self.locals.add(name)
@@ -248,8 +258,11 @@ class _Emitter:
             self._other_name(number, unit, endpoint, source)
         flags = []
         for check in fused.checks:
+            self.alone.add(check.node.op)
             flag = self._name("f")
-            self.views.append(StaticView((flag,), partial(np.zeros, (), np.int32), (), False))
+            self.views.append(
+                StaticView((flag,), partial(self.kernels.xp.zeros, (), np.int32), (), False)
+            )
             flags.append((flag, check))
             targets.append(flag)
         if fused.kernel.outputs:
@@ -258,7 +271,9 @@ class _Emitter:
             # A kernel with threads has memory of its own: one for each frame.
             run, retry = self._name("k"), self._name("s")
             self.views.append(StaticView((run,), partial(self.bind_fused, fused), (), False))
-            self.views.append(StaticView((retry,), partial(_retrying, dtypes), (run,), False))
+            self.views.append(
+                StaticView((retry,), partial(_retrying, self.kernels.xp, dtypes), (run,), False)
+            )
             text = f"{run}({call}) or {retry}({call})"
             for flag, check in flags:
                 fail = self._global("f", check.check.fail)
@@ -295,12 +310,12 @@ def _reshaped(shape: tuple[int, ...], array: Any) -> Any:
     return np.reshape(array, shape)
 
 
-def _retrying(dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Callable[..., None]:
+def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Callable[..., None]:
     """What runs where a kernel refuses its arguments: itself, on contiguous copies of them."""
 
     def retry(*arrays: Any) -> None:
         inputs = [
-            np.ascontiguousarray(array, dtype) for array, dtype in zip(arrays, dtypes, strict=False)
+            xp.ascontiguousarray(array, dtype) for array, dtype in zip(arrays, dtypes, strict=False)
         ]
         if not kernel(*inputs, *arrays[len(inputs) :]):
             shapes = [np.shape(array) for array in arrays]

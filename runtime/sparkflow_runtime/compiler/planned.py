@@ -62,6 +62,9 @@ class Planned:
         block_bytes: The size of a frame's memory.
         lines: The node at each line.
         args, results: The step's index of each parameter and returned value, in order.
+        xp: The module of the arrays.
+        alone: The types of the nodes that run by themselves in every step, or are asked after it
+            whether they fail.
     """
 
     code: CodeType
@@ -72,6 +75,8 @@ class Planned:
     lines: tuple[Node | None, ...]
     args: tuple[int, ...]
     results: tuple[int, ...]
+    xp: Any = np
+    alone: frozenset[str] = frozenset()
     _frames: list[Callable[..., tuple[Any, ...]]] = field(default_factory=list)
 
     def __call__(self, step: Any, *args: Any) -> tuple[Any, ...]:
@@ -86,9 +91,7 @@ class Planned:
             self._frames.append(frame)
 
     def _new_frame(self) -> Callable[..., tuple[Any, ...]]:
-        raw = np.empty(self.block_bytes + ALIGNMENT_BYTES, np.uint8)
-        start = -raw.ctypes.data % ALIGNMENT_BYTES
-        block = raw[start : start + self.block_bytes]
+        block = self._new_block()
         names = dict(self.bound)
         for slot in self.slots:
             names[slot.register] = slot.view(block)
@@ -97,3 +100,10 @@ class Planned:
             several = made if view.makes_list and isinstance(made, tuple | list) else (made,)
             names.update(zip(view.registers, several, strict=True))
         return FunctionType(self.code, names)
+
+    def _new_block(self) -> Any:
+        if self.xp is not np:
+            return self.xp.empty(self.block_bytes, np.uint8)  # a GPU's memory is aligned
+        raw = np.empty(self.block_bytes + ALIGNMENT_BYTES, np.uint8)
+        start = -raw.ctypes.data % ALIGNMENT_BYTES
+        return raw[start : start + self.block_bytes]

@@ -32,6 +32,9 @@ MAX_PLANS: Final = 16
 """So many plans a partition keeps; the one that was not used for longest makes room."""
 _MAX_SEEN: Final = 1024
 
+CompileKernel = Callable[[Kernel, tuple[int, ...]], Callable[..., bool]]
+"""From a kernel and the sizes of its iteration space to a function of its arrays."""
+
 Signature = tuple[Any, ...]
 """The shapes of the arguments."""
 
@@ -60,7 +63,11 @@ class Statistics:
 
 
 def make_plan(
-    nodes: Sequence[Node], shapes: Mapping[int, Any], kernels: Kernels, is_function: bool
+    nodes: Sequence[Node],
+    shapes: Mapping[int, Any],
+    kernels: Kernels,
+    is_function: bool,
+    compile_kernel: CompileKernel | None = None,
 ) -> Planned:
     """The plan of a partition for arguments of these shapes.
 
@@ -69,28 +76,37 @@ def make_plan(
         shapes: Of the arguments by the index of their `_Arg`; None where it has none.
         kernels: Of the nodes.
         is_function: Whether this is a function of the library, see `program`.
+        compile_kernel: Makes fused kernels, or raises UnsupportedKernel; None for machine code of
+            this processor, where there is a code generator for it.
     """
+    if compile_kernel is None and native.available():
+        compile_kernel = _machine_code
     given = {
         Endpoint(node.name, 0): shapes[node.attrs["index"]]
         for node in nodes
         if node.op == "_Arg" and shapes[node.attrs["index"]] is not None
     }
     known = find_known(nodes, given)
-    units = make_units(nodes, known, _can_generate if native.available() else None)
+
+    def can_generate(kernel: Kernel, sizes: tuple[int, ...]) -> bool:
+        assert compile_kernel is not None
+        try:
+            compile_kernel(kernel, sizes)
+        except UnsupportedKernel:
+            return False
+        return True
+
+    def bind(fused: FusedKernel) -> Callable[..., bool]:
+        assert compile_kernel is not None
+        return compile_kernel(fused.kernel, fused.sizes)
+
+    units = make_units(nodes, known, can_generate if compile_kernel is not None else None)
     storage = assign_storage(units, known, kernels, is_function)
-    return emit(units, known, storage, kernels, _bind, reads_to_copy(nodes), is_function)
+    return emit(units, known, storage, kernels, bind, reads_to_copy(nodes), is_function)
 
 
-def _can_generate(kernel: Kernel, sizes: tuple[int, ...]) -> bool:
-    try:
-        loops.compile_kernel(kernel).bind(sizes)
-    except UnsupportedKernel:
-        return False
-    return True
-
-
-def _bind(fused: FusedKernel) -> Callable[..., bool]:
-    return loops.compile_kernel(fused.kernel).bind(fused.sizes, threads.count())
+def _machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
+    return loops.compile_kernel(kernel).bind(sizes, threads.count())
 
 
 class Specialisations:

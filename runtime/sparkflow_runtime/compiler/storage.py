@@ -49,10 +49,21 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """How a node's kernels are bound: `bind(node)`, and `bind_out(node)` or None."""
+    """How a node's kernels are bound, and the arrays they work on.
+
+    Attributes:
+        bind: The kernel of a node.
+        bind_out: Its kernel that fills given arrays, or None.
+        xp: The module of the arrays.
+        constant: A known value as kernels take it.
+        reads_on_host: Whether a node's input of that number is a host array when it is known.
+    """
 
     bind: Callable[[Node], Callable[..., Any]]
     bind_out: Callable[[Node], Callable[..., Any] | None]
+    xp: Any = np
+    constant: Callable[[Any], Any] = lambda value: value
+    reads_on_host: Callable[[Node, int], bool] = lambda node, number: False
 
 
 def assign_storage(
@@ -160,7 +171,8 @@ class _Assigner:
         unknown = [each for each in node.inputs if self.known[each].value is None]
         if not unknown or not all(self.storage.is_in_block(each) for each in unknown):
             return False
-        arrays = [_array_like(self.known[each]) for each in node.inputs]
+        xp = self.kernels.xp
+        arrays = [_array_like(xp, self.known[each]) for each in node.inputs]
         try:
             with np.errstate(all="ignore"):
                 made = self.kernels.bind(node)(*arrays)
@@ -168,8 +180,12 @@ class _Assigner:
             return False
         several = made if isinstance(made, tuple | list) else (made,)
         return all(
-            isinstance(each, np.ndarray)
-            and any(np.may_share_memory(each, array) for array in arrays)
+            isinstance(each, xp.ndarray)
+            and any(
+                xp.may_share_memory(each, array)
+                for array in arrays
+                if isinstance(array, xp.ndarray)
+            )
             and (each.flags.c_contiguous or Endpoint(node.name, slot) not in self.read_by_kernels)
             for slot, each in enumerate(several)
         )
@@ -251,10 +267,10 @@ def _roots(units: Sequence[Unit]) -> dict[Endpoint, frozenset[Endpoint]]:
     return roots
 
 
-def _array_like(known: Known) -> Any:
+def _array_like(xp: Any, known: Known) -> Any:
     if known.value is not None:
         return known.value
-    return np.empty(known.full_shape or (), known.dtype.as_numpy_dtype)
+    return xp.empty(known.full_shape or (), known.dtype.as_numpy_dtype)
 
 
 def _size_bytes(known: Known) -> int:
