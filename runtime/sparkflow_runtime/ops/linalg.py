@@ -23,6 +23,7 @@ from sparkflow_runtime.ops.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise_table import conjugated
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.matrix_products import Turn, bind_product, bind_product_out
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
@@ -44,14 +45,12 @@ def _inner(op_type: str, node: Inference, x: Dim, y: Dim) -> None:
         )
 
 
-def _product(xp: Any, x: Array, y: Array) -> Array:
-    try:
-        return xp.matmul(x, y)
-    except ValueError as error:
+def _require_two_matrices(a: Array, b: Array) -> None:
+    if a.ndim != 2 or b.ndim != 2:
         raise InvalidArgumentError(
-            message=f"Matrix size-incompatible: In[0]: {bracketed(x.shape)}, "
-            f"In[1]: {bracketed(y.shape)}"
-        ) from error
+            message=f"MatMul takes two matrices, got shapes {bracketed(a.shape)} "
+            f"and {bracketed(b.shape)}"
+        )
 
 
 @register
@@ -78,19 +77,31 @@ class MatMul(Op):
         return [(rows, columns)]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The product with transposes as views, which BLAS takes as flags."""
-        xp = context.xp
-        transpose_a, transpose_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
+        """The product with transposes as flags."""
+        product = bind_product(context.xp, node.attrs["T"], *self._turns(node))
 
         def multiply(a: Array, b: Array) -> Array:
-            if a.ndim != 2 or b.ndim != 2:
-                raise InvalidArgumentError(
-                    message=f"MatMul takes two matrices, got shapes {bracketed(a.shape)} "
-                    f"and {bracketed(b.shape)}"
-                )
-            return _product(xp, a.T if transpose_a else a, b.T if transpose_b else b)
+            _require_two_matrices(a, b)
+            return product(a, b)
 
         return multiply
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The same into a given array."""
+        product = bind_product_out(node.attrs["T"], *self._turns(node))
+
+        def multiply(a: Array, b: Array, out: Array) -> None:
+            _require_two_matrices(a, b)
+            product(a, b, out)
+
+        return multiply
+
+    @staticmethod
+    def _turns(node: NodeView) -> tuple[Turn | None, Turn | None]:
+        return (
+            _transposed if node.attrs["transpose_a"] else None,
+            _transposed if node.attrs["transpose_b"] else None,
+        )
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, Tensor]:
         """For y = a b: da = dy b', db = a' dy; transposed where the input was."""
@@ -140,14 +151,40 @@ class _BatchMatMulOp(Op):
         _inner(self.op_type, node, inner, inner_y)
         return [shapes.concatenate(self._batch(node, x[:-2], y[:-2]), (rows, columns))]
 
-    def compute(self, xp: Any, x: Array, y: Array, *, adj_x: bool, adj_y: bool) -> Array:
-        """The products."""
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The products, with transposes as flags."""
+        product = bind_product(context.xp, node.attrs["T"], *self._turns(node, context))
+
+        def multiply(x: Array, y: Array) -> Array:
+            self._require_stacks(x, y)
+            return product(x, y)
+
+        return multiply
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The same into a given array."""
+        product = bind_product_out(node.attrs["T"], *self._turns(node, context))
+
+        def multiply(x: Array, y: Array, out: Array) -> None:
+            self._require_stacks(x, y)
+            product(x, y, out)
+
+        return multiply
+
+    @staticmethod
+    def _turns(node: NodeView, context: KernelContext) -> tuple[Turn | None, Turn | None]:
+        def turn(x: Array) -> Array:
+            return _adjoint(context.xp, x)
+
+        return turn if node.attrs["adj_x"] else None, turn if node.attrs["adj_y"] else None
+
+    def _require_stacks(self, x: Array, y: Array) -> None:
+        """Passes when the arrays are stacks of matrices that may be multiplied."""
         if x.ndim < 2 or y.ndim < 2:
             raise InvalidArgumentError(
                 message=f"{self.op_type} takes tensors of rank 2 or more, got shapes "
                 f"{bracketed(x.shape)} and {bracketed(y.shape)}"
             )
-        return _product(xp, _adjoint(xp, x) if adj_x else x, _adjoint(xp, y) if adj_y else y)
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, dz: Tensor
@@ -167,6 +204,10 @@ class _BatchMatMulOp(Op):
         return dx, dy
 
 
+def _transposed(x: Array) -> Array:
+    return x.T
+
+
 def _adjoint(xp: Any, x: Array) -> Array:
     x = xp.swapaxes(x, -1, -2)
     return xp.conj(x) if x.dtype.kind == "c" else x
@@ -180,14 +221,14 @@ class BatchMatMul(_BatchMatMulOp):
         """The common dimensions."""
         return shapes.merge(x, y)
 
-    def compute(self, xp: Any, x: Array, y: Array, *, adj_x: bool, adj_y: bool) -> Array:
-        """The products."""
+    def _require_stacks(self, x: Array, y: Array) -> None:
+        """Passes when the stacks have the same shape."""
         if x.shape[:-2] != y.shape[:-2]:
             raise InvalidArgumentError(
                 message=f"BatchMatMul needs equal batch dimensions, got shapes "
                 f"{bracketed(x.shape)} and {bracketed(y.shape)}"
             )
-        return super().compute(xp, x, y, adj_x=adj_x, adj_y=adj_y)
+        super()._require_stacks(x, y)
 
 
 @register

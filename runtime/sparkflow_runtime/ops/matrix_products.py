@@ -1,0 +1,105 @@
+"""Products of matrices for kernels: machine code where there is some, else the array module's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.codegen.gemm import bind_gemm
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.static import bracketed
+
+Turn = Callable[[Array], Array]
+"""What is done with a factor before it is multiplied: the transposed or the adjoint matrix."""
+
+
+def bind_product(
+    xp: Any, dtype: DType, turn_left: Turn | None, turn_right: Turn | None
+) -> Callable[[Array, Array], Array]:
+    """A function of two stacks of matrices that gives their products.
+
+    It raises InvalidArgumentError where sizes do not fit.
+
+    Args:
+        xp: The array module.
+        dtype: Of the factors. Real factors that are turned are not copied.
+        turn_left: None where the left factor is taken as it is.
+        turn_right: The same for the right one.
+    """
+    native = _native(dtype, turn_left, turn_right) if xp is np else None
+    row, column = (-1 if turn_left else -2), (-2 if turn_right else -1)
+
+    def general(left: Array, right: Array) -> Array:
+        first, second = _turned(left, right, turn_left, turn_right)
+        try:
+            return xp.matmul(first, second)
+        except ValueError as error:
+            raise _misfit(first, second) from error
+
+    if native is None:
+        return general
+
+    def multiply(left: Array, right: Array) -> Array:
+        sizes = (left.shape[row], right.shape[column])
+        lead, other = left.shape[:-2], right.shape[:-2]
+        if lead != other:
+            try:
+                lead = np.broadcast_shapes(lead, other)
+            except ValueError as error:
+                raise _misfit(*_turned(left, right, turn_left, turn_right)) from error
+        out = np.empty(lead + sizes, left.dtype)
+        return out if native(left, right, out) else general(left, right)
+
+    return multiply
+
+
+def bind_product_out(
+    dtype: DType, turn_left: Turn | None, turn_right: Turn | None
+) -> Callable[[Array, Array, Array], None]:
+    """The same for numpy arrays, into the third array."""
+    native = _native(dtype, turn_left, turn_right)
+
+    def general(left: Array, right: Array, out: Array) -> None:
+        first, second = _turned(left, right, turn_left, turn_right)
+        try:
+            if first.ndim == second.ndim == 2:
+                np.dot(first, second, out)  # half of what `matmul` takes on small ones
+            else:
+                np.matmul(first, second, out)
+        except ValueError as error:
+            raise _misfit(first, second) from error
+
+    if native is None:
+        return general
+
+    def fill(left: Array, right: Array, out: Array) -> None:
+        if not native(left, right, out):
+            general(left, right, out)
+
+    return fill
+
+
+def _native(
+    dtype: DType, turn_left: Turn | None, turn_right: Turn | None
+) -> Callable[..., bool] | None:
+    return bind_gemm(dtype, turn_left is not None, turn_right is not None)
+
+
+def _turned(
+    left: Array, right: Array, turn_left: Turn | None, turn_right: Turn | None
+) -> tuple[Array, Array]:
+    return (
+        turn_left(left) if turn_left is not None else left,
+        turn_right(right) if turn_right is not None else right,
+    )
+
+
+def _misfit(left: Array, right: Array) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        message=f"Matrix size-incompatible: In[0]: {bracketed(left.shape)}, "
+        f"In[1]: {bracketed(right.shape)}"
+    )
