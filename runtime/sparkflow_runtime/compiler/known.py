@@ -7,7 +7,7 @@ step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.elementwise_table import ElementwiseOp
+from sparkflow_runtime.ops.fusion import is_uniform
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Inference, Op
 from sparkflow_runtime.resources.container import Resources
@@ -26,6 +28,14 @@ from sparkflow_runtime.shapes import Shape
 
 MAX_VALUE_BYTES: Final = 1 << 16
 """A computed value may not be larger: beyond it, computing costs less than the memory."""
+_FILLED: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
+    "Fill": lambda values: values[1],
+    "BroadcastTo": lambda values: values[0],
+    "ZerosLike": lambda values: np.zeros(()),
+    "OnesLike": lambda values: np.ones(()),
+}
+"""The number with which an op fills a tensor, None where the values do not tell it."""
+_RENAMED: Final = frozenset({"Identity", "StopGradient", "Reshape", "ExpandDims", "Squeeze"})
 _OF_SHAPES_ONLY: Final = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 """Ops whose values follow from the shapes of their inputs."""
 
@@ -120,6 +130,9 @@ def _computed(
         return None
     if any(dtype not in dtypes.PLAIN for dtype in outputs):
         return None
+    filled = _filled(op, node, inputs, outputs[0], context)
+    if filled is not None:
+        return (filled,)
     if node.op in _OF_SHAPES_ONLY:
         if any(each.full_shape is None or each.dtype.is_ref for each in inputs):
             return None
@@ -142,6 +155,31 @@ def _computed(
         np.array(value, dtype.as_numpy_dtype) for value, dtype in zip(several, outputs, strict=True)
     )
     return arrays if sum(array.nbytes for array in arrays) <= MAX_VALUE_BYTES else None
+
+
+def _filled(
+    op: Op, node: Node, inputs: Sequence[Known], dtype: DType, context: KernelContext
+) -> Any:
+    """The output where all its elements are one known number: an array that repeats it."""
+    values = [each.value for each in inputs]
+    if node.op in _FILLED:
+        number = _FILLED[node.op](values)
+    elif isinstance(op, ElementwiseOp) and all(v is not None and is_uniform(v) for v in values):
+        try:
+            with np.errstate(all="ignore"):
+                number = bind_kernel(op, node, context)(*(np.array(v.flat[0]) for v in values))
+        except Exception:  # whatever it is, the node raises it again when it runs
+            return None
+    elif node.op in _RENAMED and values[0] is not None and is_uniform(values[0]):
+        number = values[0]
+    else:
+        return None
+    if number is None or not is_uniform(np.asarray(number)):
+        return None
+    found = _shapes(op, node, inputs, 1, {})
+    if found is None or found[0] is None or None in found[0]:
+        return None
+    return np.broadcast_to(np.asarray(number).flat[0].astype(dtype.as_numpy_dtype), found[0])
 
 
 def _is_small(op: Op, node: Node, inputs: Sequence[Known]) -> bool:

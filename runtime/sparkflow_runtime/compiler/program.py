@@ -19,7 +19,8 @@ import numpy as np
 
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.reads import reads_to_copy
-from sparkflow_runtime.compiler.specialise import Specialisations, make_plan
+from sparkflow_runtime.compiler.specialise import Specialisations, Statistics, make_plan
+from sparkflow_runtime.compiler.stages import Stages, split
 from sparkflow_runtime.compiler.storage import Kernels
 from sparkflow_runtime.errors import (
     InternalError,
@@ -28,7 +29,7 @@ from sparkflow_runtime.errors import (
     ResourceExhaustedError,
     UnknownError,
 )
-from sparkflow_runtime.ir.function import Function, called, find
+from sparkflow_runtime.ir.function import ARG, Function, called, find
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
@@ -50,6 +51,7 @@ class Program:
         lines: The node at each line of the generated source.
         needs_step: Whether any kernel takes the running step.
         specialisations: Faster functions for the shapes of arguments seen so far.
+        statistics: Of these, also where they are those of a part of the program.
     """
 
     function: Callable[..., tuple[Any, ...]]
@@ -58,6 +60,7 @@ class Program:
     lines: tuple[Node | None, ...]
     needs_step: bool
     specialisations: Specialisations | None = None
+    statistics: Statistics | None = None
 
     def run(self, step: StepContext | None, args: Sequence[Any]) -> tuple[Any, ...]:
         """Runs every node once, without numpy's warnings.
@@ -98,7 +101,7 @@ def _node_of(
 ) -> Node | None:
     found = None
     while traceback is not None:
-        if traceback.tb_frame.f_code is code:
+        if lines and traceback.tb_frame.f_code is code:
             found = lines[traceback.tb_lineno]
         traceback = traceback.tb_next
     return found
@@ -152,7 +155,37 @@ def compile_partition(
     """
     if functions:
         context = with_functions(context, functions)
+    if context.observe is None and context.xp is np:
+        count = 1 + max((node.attrs["index"] for node in nodes if node.op == ARG), default=-1)
+        stages = split(nodes, count)
+        if stages is not None:
+            return _in_stages(stages, context, count)
     return _Compiler(nodes, context).compile()
+
+
+def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program:
+    """One program of two, the second with what the first gives as further arguments."""
+    entry = _Compiler(stages.entry, context, is_function=True).compile(specialises=False)
+    rest = _Compiler(stages.rest, context).compile()
+    given = sorted({*entry.args, *(index for index in rest.args if index < num_args)})
+    place = {index: number for number, index in enumerate(given)}
+    place |= {num_args + number: len(given) + number for number in range(len(stages.crossing))}
+    take = tuple(place[index] for index in entry.args)
+    order = tuple(place[index] for index in rest.args)
+    enter, run_rest = entry.call, rest.call
+
+    def run(step: StepContext | None, *args: Any) -> tuple[Any, ...]:
+        values = (*args, *enter(step, *[args[index] for index in take]))
+        return run_rest(step, *[values[index] for index in order])
+
+    return Program(
+        run,
+        tuple(given),
+        rest.results,
+        (),
+        entry.needs_step or rest.needs_step,
+        statistics=rest.statistics,
+    )
 
 
 def with_functions(context: KernelContext, functions: Mapping[str, Function]) -> KernelContext:
@@ -227,7 +260,7 @@ class _Compiler:
         self.copied_reads = reads_to_copy(nodes)
         self.kernels: dict[str, Callable[..., Any]] = {}
 
-    def compile(self) -> Program:
+    def compile(self, specialises: bool = True) -> Program:
         for index, node in enumerate(self.nodes):
             for endpoint in node.inputs:
                 self.last_use[endpoint] = index
@@ -236,7 +269,7 @@ class _Compiler:
                 self._emit(index, node)
             except OpError as error:
                 raise error.at(node.describe()) from None
-        return self._assemble()
+        return self._assemble(self._specialisations() if specialises else None)
 
     def _emit(self, index: int, node: Node) -> None:
         op = registry.lookup(node.op)
@@ -323,7 +356,7 @@ class _Compiler:
         self.lines.append(f"    {text}")
         self.line_nodes.append(node)
 
-    def _assemble(self) -> Program:
+    def _assemble(self, specialisations: Specialisations | None) -> Program:
         if self.is_function:  # called by position
             self.parameters.sort()
             self.results.sort()
@@ -341,7 +374,8 @@ class _Compiler:
             tuple(index for index, _ in self.results),
             (*self.line_nodes, None),
             any(_needs_step(node, self.context) for node in self.nodes),
-            self._specialisations(),
+            specialisations,
+            None if specialisations is None else specialisations.statistics,
         )
 
     def _specialisations(self) -> Specialisations | None:

@@ -152,12 +152,11 @@ class _Assigner:
         if (
             not outputs
             or node.op in _TRANSFERS
-            or op.stateful
             or op.takes_step
             or any(each.full_shape is None or each.dtype not in dtypes.PLAIN for each in found)
         ):
             return
-        if node.op in VIEWS and self._is_static_view(node):
+        if node.op in VIEWS and not op.stateful and self._is_static_view(node):
             self.storage.views.update(outputs)
             return
         kernel = self.kernels.bind_out(node)

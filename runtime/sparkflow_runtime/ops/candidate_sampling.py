@@ -106,6 +106,7 @@ class _Sampler(Op):
         "sampled_candidates: int64, true_expected_count: float32, sampled_expected_count: float32"
     )
     stateful = True
+    keeps_inputs = False
     kernels = {"CPU": None}
     gradient = not_differentiable
 

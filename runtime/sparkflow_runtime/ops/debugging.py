@@ -36,6 +36,7 @@ class Assert(Op):
     inputs = "condition: bool, data: T"
     attrs = {"T": list_attr("type", minimum=1), "summarize": int_attr(3)}
     stateful = True
+    keeps_inputs = False
     kernels = _ON_HOST
     gradient = not_differentiable
 
@@ -71,6 +72,7 @@ class Print(Op):
         "summarize": int_attr(3),
     }
     stateful = True
+    keeps_inputs = False
     kernels = _ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -105,6 +107,7 @@ class PrintV2(Op):
     inputs = "input: string"
     attrs = {"output_stream": string_attr("stderr"), "end": string_attr("\n")}
     stateful = True
+    keeps_inputs = False
     kernels = _ON_HOST
     gradient = not_differentiable
 

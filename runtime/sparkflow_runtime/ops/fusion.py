@@ -136,8 +136,8 @@ class Fusion:
                 raise NotFusableError("the input lies along other dimensions")
             return given.value
         constant = self.constants[number]
-        if constant is not None and constant.size == 1:
-            return self.builder.constant(constant.reshape(()).item(), self.dtypes[number])
+        if constant is not None and is_uniform(constant):
+            return self.builder.constant(constant.flat[0].item(), self.dtypes[number])
         if any(size > 1 and dim is None for size, dim in zip(shape, own, strict=True)):
             raise NotFusableError("a dimension of the input lies nowhere")
         return self.load(number, own)
@@ -185,6 +185,11 @@ class Fusion:
     def like(self, tensor: Fused, value: Value, is_final: bool = False) -> Fused:
         """Another value that lies as a tensor does."""
         return Fused(value, tensor.shape, tensor.dims, is_final)
+
+
+def is_uniform(array: Any) -> bool:
+    """Whether an array is one number, repeated without memory of its own."""
+    return bool(array.size) and (array.size == 1 or not any(array.strides))
 
 
 def _size_from_right(shape: Sequence[int], back: int) -> int:

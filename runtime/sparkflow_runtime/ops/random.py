@@ -60,6 +60,7 @@ class RandomOp(Op):
     """An op that draws from its node's stream in `draw`."""
 
     stateful = True
+    keeps_inputs = False
     gradient = not_differentiable
     draw: ClassVar[Callable[..., HostArray]]
 

@@ -41,6 +41,7 @@ _KERNELS = {"CPU": None, "GPU": None}
 
 class _HandleOp(Op):
     stateful = True
+    keeps_inputs = False
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
 

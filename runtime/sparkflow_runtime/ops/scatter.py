@@ -34,6 +34,7 @@ class _Scatter(Op):
         "use_locking": bool_attr(False),
     }
     stateful = True
+    keeps_inputs = False
     kernels: ClassVar = {"CPU": None, "GPU": dtypes.FLOATING | dtypes.INDEX}
     gradient = not_differentiable
     ufunc: ClassVar[str]

@@ -61,6 +61,7 @@ class _ScatterNdRef(Op):
         "bad_indices_policy": _POLICY,
     }
     stateful = True
+    keeps_inputs = False
     kernels: ClassVar[Any] = {"CPU": None, "GPU": dtypes.FLOATING | dtypes.INDEX}
     gradient = not_differentiable
     how: ClassVar[str]

@@ -216,6 +216,7 @@ class Assign(Op):
         "use_locking": bool_attr(True),
     }
     stateful = True
+    keeps_inputs = False
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
 
@@ -259,6 +260,7 @@ class _AssignUpdate(Op):
     outputs = "output_ref: Ref(T)"
     attrs = {"T": type_attr(dtypes.NUMERIC), "use_locking": bool_attr(False)}
     stateful = True
+    keeps_inputs = False
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
     ufunc: ClassVar[str]

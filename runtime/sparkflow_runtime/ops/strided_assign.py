@@ -35,6 +35,7 @@ class StridedSliceAssign(Op):
         "shrink_axis_mask": int_attr(0),
     }
     stateful = True
+    keeps_inputs = False
     kernels = STRINGS_ON_HOST
     gradient = not_differentiable
 

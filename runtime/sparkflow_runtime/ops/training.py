@@ -60,6 +60,7 @@ class DenseUpdate(Op):
 
     outputs = "out: Ref(T)"
     stateful = True
+    keeps_inputs = False
     gradient = not_differentiable
     rule: ClassVar[Callable[..., update_rules.Apply]]
     grad: ClassVar[str] = "grad"

@@ -67,6 +67,7 @@ class SendBundle(Op):
     inputs = "tensors: T"
     attrs = {"T": list_attr("type"), "key": string_attr(), "destination": string_attr()}
     stateful = True
+    keeps_inputs = False
     takes_step = True
 
     def infer(self, node: Inference) -> Sequence[Shape]:

@@ -1,0 +1,232 @@
+"""Plans on a GPU: fused kernels as CUDA, constants on the card, steady plans as CUDA graphs.
+
+The same plans as on a CPU (`specialise`), in memory of the GPU. A partition's program runs on a
+stream of its own (`StreamProgram`). Where no plan is made, the general program runs there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen.cuda import CudaProgram
+from sparkflow_runtime.codegen.kernel import Kernel
+from sparkflow_runtime.compiler.planned import Planned
+from sparkflow_runtime.compiler.program import Program
+from sparkflow_runtime.compiler.specialise import Specialisations, make_plan
+from sparkflow_runtime.compiler.storage import Kernels
+from sparkflow_runtime.device.gpu import Gpu
+from sparkflow_runtime.device.gpu_graph import SteadyPlan
+from sparkflow_runtime.device.gpu_kernels import GpuKernel
+from sparkflow_runtime.device.gpu_stream import GpuStream
+from sparkflow_runtime.device.pinned import PinnedStaging
+from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.resources.variable import Variable
+
+_HANDLES: Final = frozenset({"Variable", "VariableV2", "VarHandleOp"})
+"""Ops that give variables."""
+
+_ON_HOST: Final[Mapping[str, frozenset[int]]] = {
+    name: frozenset(numbers)
+    for name, *numbers in (
+        ("ArgMax", 1),
+        ("ArgMin", 1),
+        ("BroadcastTo", 1),
+        ("ConcatV2", -1),
+        ("Conv2DBackpropFilter", 1),
+        ("Conv2DBackpropInput", 0),
+        ("ExpandDims", 1),
+        ("Fill", 0),
+        ("Max", 1),
+        ("Mean", 1),
+        ("Min", 1),
+        ("Pad", 1),
+        ("PadV2", 1),
+        ("Prod", 1),
+        ("Reshape", 1),
+        ("Slice", 1, 2),
+        ("Split", 0),
+        ("SplitV", 1, 2),
+        ("StridedSlice", 1, 2, 3),
+        ("StridedSliceGrad", 0, 1, 2, 3),
+        ("Sum", 1),
+        ("Tile", 1),
+        ("Transpose", 1),
+    )
+}
+"""Inputs that kernels read as Python's numbers: from the card, each would cost a wait for it."""
+
+RECORDABLE: Final = frozenset(
+    {
+        *_HANDLES,
+        *("BatchMatMul", "BatchMatMulV2", "BiasAdd", "BiasAddGrad", "Identity", "MatMul"),
+        *("Add", "AddN", "AddV2", "Mul", "Neg", "Square", "Sub"),
+        *("ExpandDims", "ReadVariableOp", "Reshape", "Squeeze", "StopGradient", "Transpose"),
+        *("Relu", "ReluGrad", "Sigmoid", "SigmoidGrad", "Tanh", "TanhGrad"),
+        *("AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"),
+        *("ApplyAdam", "ApplyGradientDescent", "ApplyMomentum"),
+        *("ResourceApplyAdam", "ResourceApplyGradientDescent", "ResourceApplyMomentum"),
+        *("_Arg", "_Retval"),
+    }
+)
+"""Ops whose kernels only launch on the card, the same launches in every step.
+
+The kernel of one that is not here may take something from the host to the card in each step, which
+a recording would not. Read a kernel before its op comes in here.
+"""
+
+
+@functools.lru_cache(maxsize=1024)
+def _program(kernel: Kernel, constants: str) -> CudaProgram:
+    """The constants as text tell 0 from -0."""
+    return CudaProgram(kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class CardPlan(Planned):
+    """A plan whose runs are replays once it is steady."""
+
+    steady: SteadyPlan | None = None
+    staging: PinnedStaging | None = None
+    current_stream: Callable[[], Any] | None = None
+
+    def __call__(self, step: Any, *args: Any) -> tuple[Any, ...]:
+        """Runs one step on the current stream: host arrays in, host arrays out."""
+        assert self.steady is not None
+        assert self.staging is not None
+        assert self.current_stream is not None
+        return self.steady.run(self.current_stream(), self.staging, args, step)
+
+
+class CardCompiler:
+    """Makes the plans of a partition, or of a function, for a GPU.
+
+    Args:
+        nodes: In execution order.
+        context: Where kernels are bound; it has a `gpu`.
+        kernels: Of the nodes, by name.
+        is_function: Whether arguments and results stay on the card.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        context: KernelContext,
+        kernels: Mapping[str, Callable[..., Any]],
+        is_function: bool,
+    ) -> None:
+        assert context.gpu is not None
+        self._gpu: Gpu = context.gpu
+        self._nodes = nodes
+        self._bound = kernels
+        self._is_function = is_function
+        self._variables: dict[str, Variable] = {}
+        self._takes_step = any(registry.lookup(node.op).takes_step for node in nodes)
+        self._compiled: dict[int, GpuKernel] = {}
+
+    def plan(self, shapes: Mapping[int, Any]) -> Planned:
+        """The plan for arguments of these shapes, by the index of their `_Arg`."""
+        kernels = Kernels(
+            self._bind,
+            self._bind_out,
+            self._gpu.cupy,
+            self._gpu.cupy.asarray,
+            lambda node, number: _is_on_host(node, number),
+        )
+        planned = make_plan(self._nodes, shapes, kernels, self._is_function, self._compile)
+        if self._is_function:
+            return planned
+        may_record = not self._takes_step and planned.alone <= RECORDABLE
+        steady = SteadyPlan(
+            self._gpu.cupy, planned, lambda: list(self._variables.values()), may_record
+        )
+        parts = {field.name: getattr(planned, field.name) for field in fields(planned)}
+        stream = self._gpu.cupy.cuda.get_current_stream
+        return CardPlan(**parts, steady=steady, staging=self._gpu.staging, current_stream=stream)
+
+    def _bind(self, node: Node) -> Callable[..., Any]:
+        kernel = self._bound[node.name]
+        if node.op == "_Retval":
+            return self._copied
+        if node.op not in _HANDLES:
+            return kernel
+
+        def noted() -> Any:
+            variable = self._variables[node.name] = kernel()
+            return variable
+
+        return noted
+
+    def _bind_out(self, node: Node) -> Callable[..., Any] | None:
+        if node.op != "MatMul":
+            return None
+        multiply = self._gpu.products().multiply
+        transpose_a, transpose_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
+        contiguous = self._gpu.cupy.ascontiguousarray
+
+        def product(a: Any, b: Any, out: Any) -> None:
+            multiply(contiguous(a), contiguous(b), out, transpose_a, transpose_b)
+
+        kinds = (np.float32, np.float64)
+        return product if node.attrs["T"].as_numpy_dtype in kinds else None
+
+    def _copied(self, value: Any) -> Any:
+        """A result as it is now, whatever later updates do to the array."""
+        return value.copy() if isinstance(value, self._gpu.cupy.ndarray) else value
+
+    def _compile(self, kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
+        program = _program(kernel, repr([each.value for each in kernel.instructions]))
+        found = self._compiled.get(id(program))
+        if found is None:
+            found = self._compiled[id(program)] = GpuKernel(self._gpu.cupy, program)
+        return found.bind(sizes)
+
+
+def _is_on_host(node: Node, number: int) -> bool:
+    numbers = _ON_HOST.get(node.op, frozenset())
+    return number in numbers or number - len(node.inputs) in numbers
+
+
+def card_specialisations(
+    nodes: Sequence[Node],
+    context: KernelContext,
+    kernels: Mapping[str, Callable[..., Any]],
+    order: Sequence[int],
+    is_function: bool,
+) -> Specialisations:
+    """The plans of a partition on a GPU, see `CardCompiler`.
+
+    Args:
+        nodes: See there.
+        context: See there.
+        kernels: See there.
+        order: The step's argument index of each parameter.
+        is_function: See there.
+    """
+    compiler = CardCompiler(nodes, context, kernels, is_function)
+    return Specialisations(lambda shapes: compiler.plan(dict(zip(order, shapes, strict=True))))
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProgram(Program):
+    """A program whose runs are work of one stream of a GPU."""
+
+    stream: GpuStream | None = None
+
+    def run(self, step: StepContext | None, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Runs it there, see `Program.run`."""
+        assert self.stream is not None
+        with self.stream.running():
+            return Program.run(self, step, args)
+
+
+def on_stream(program: Program, stream: GpuStream) -> StreamProgram:
+    """The same program on a stream."""
+    parts = {field.name: getattr(program, field.name) for field in fields(program)}
+    return StreamProgram(**parts, stream=stream)

@@ -1,0 +1,153 @@
+"""Splits a partition after the nodes through which data enter it.
+
+What a dataset, a queue or another task gives has a shape that only the step tells. The first stage
+takes it; the second is everything else, and to it these values are arguments like those that are
+fed, so that it can be specialised for their shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.compiler.known import Known, find_known
+from sparkflow_runtime.dtypes import resource
+from sparkflow_runtime.ir.function import ARG, RETVAL, called
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+
+_WITHOUT_EFFECT: Final = frozenset({"Const", "NoOp", "VariableV2", "Variable", ARG})
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """A partition in two parts.
+
+    Attributes:
+        entry: Takes the data: a function whose results are the values of `crossing`.
+        rest: Everything else, with an argument for each of these after those that are fed.
+        crossing: The tensors that `entry` gives to `rest`.
+    """
+
+    entry: list[Node]
+    rest: list[Node]
+    crossing: list[Endpoint]
+
+
+def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
+    """The stages of a partition; None where no data enter it, or nothing is done with them.
+
+    Args:
+        nodes: In execution order.
+        num_args: How many arguments are fed to the step.
+    """
+    if not any(_may_be_source(node) for node in nodes):
+        return None
+    known = find_known(nodes, {})
+    early: set[str] = set()
+    sources: set[str] = set()
+    only_early_so_far = True
+    for node in nodes:
+        if node.op in _WITHOUT_EFFECT:
+            if node.op != ARG and all(name in early for name in node.control_inputs):
+                early.add(node.name)
+            continue
+        waits = (*(endpoint.node for endpoint in node.inputs), *node.control_inputs)
+        ready = all(name in early for name in waits)
+        is_source = _is_source(node, known)
+        # To wait for another task before everything is sent to it could be to wait for ever.
+        in_time = node.op != "_RecvBundle" or only_early_so_far
+        if ready and in_time and (is_source or _makes_handle(node)):
+            early.add(node.name)
+            if is_source:
+                sources.add(node.name)
+        else:
+            only_early_so_far = False
+    if not sources or only_early_so_far:
+        return None
+    return _divide(nodes, known, early, sources, num_args)
+
+
+def _may_be_source(node: Node) -> bool:
+    op = registry.lookup(node.op)
+    return (
+        (op.stateful or op.takes_step)
+        and node.op != ARG
+        and bool(op.signature.outputs)
+        and not any(called(node))
+        and not any(dtype.is_ref for dtype in op.signature.input_dtypes(node.attrs))
+    )
+
+
+def _is_source(node: Node, known: Mapping[Endpoint, Known]) -> bool:
+    """Whether it gives tensors of a shape that nothing but a step tells."""
+    if not _may_be_source(node):
+        return False
+    count = len(registry.lookup(node.op).signature.output_dtypes(node.attrs))
+    return any(
+        not shapes.is_fully_defined(known[Endpoint(node.name, slot)].shape) for slot in range(count)
+    )
+
+
+def _makes_handle(node: Node) -> bool:
+    """Whether it only says where something is."""
+    outputs = registry.lookup(node.op).signature.output_dtypes(node.attrs)
+    return (
+        not node.inputs
+        and bool(outputs)
+        and all(dtype.is_ref or dtype is resource for dtype in outputs)
+    )
+
+
+def _divide(
+    nodes: Sequence[Node],
+    known: Mapping[Endpoint, Known],
+    early: set[str],
+    sources: set[str],
+    num_args: int,
+) -> Stages:
+    needed: set[str] = set(sources)
+    entry: list[Node] = []
+    for node in reversed(nodes):
+        if node.name in needed:
+            entry.append(node)
+            needed.update(endpoint.node for endpoint in node.inputs)
+    entry.reverse()
+    again = {node.name for node in entry if node.op in _WITHOUT_EFFECT}
+    moved = {node.name for node in entry} - again
+    others = [node for node in nodes if node.name not in moved]
+    crossing = list(
+        dict.fromkeys(
+            endpoint for node in others for endpoint in node.inputs if endpoint.node in moved
+        )
+    )
+    arguments = {
+        endpoint: _argument(endpoint, known[endpoint], num_args + number)
+        for number, endpoint in enumerate(crossing)
+    }
+    renamed = {endpoint: Endpoint(node.name, 0) for endpoint, node in arguments.items()}
+    rest = [*arguments.values(), *(_reading(node, renamed) for node in others)]
+    entry += [
+        Node(
+            f"_entry_{number}",
+            RETVAL,
+            (endpoint,),
+            attrs={"T": known[endpoint].dtype, "index": number},
+        )
+        for number, endpoint in enumerate(crossing)
+    ]
+    return Stages(entry, rest, crossing)
+
+
+def _argument(endpoint: Endpoint, known: Known, index: int) -> Node:
+    attrs = {"T": known.dtype, "index": index, "shape": known.shape}
+    return Node(f"_entered_{endpoint.node}_{endpoint.slot}", ARG, attrs=attrs)
+
+
+def _reading(node: Node, renamed: Mapping[Endpoint, Endpoint]) -> Node:
+    if not any(endpoint in renamed for endpoint in node.inputs):
+        return node
+    inputs = tuple(renamed.get(endpoint, endpoint) for endpoint in node.inputs)
+    return Node(node.name, node.op, inputs, node.control_inputs, node.device, node.attrs)
