@@ -266,14 +266,15 @@ class KernelBuilder:
             raise InvalidArgumentError(message=f"{function} of a value of another kernel's builder")
 
     def _as_values(self, function: str, values: Sequence[Value | Number]) -> list[Value]:
-        own = [each for each in values if isinstance(each, Value)]
-        if not own:
+        for each in values:
+            if isinstance(each, Value):
+                self._check_owner(function, each)
+        alike = values[1:] if function == "where" else values  # a condition comes first
+        dtype = next((each.dtype for each in alike if isinstance(each, Value)), None)
+        if dtype is None:
             raise InvalidArgumentError(
                 message=f"{function} of numbers alone has no dtype: make one of them a constant"
             )
-        for each in own:
-            self._check_owner(function, each)
-        dtype = own[-1].dtype  # a condition comes first
         return [each if isinstance(each, Value) else self.constant(each, dtype) for each in values]
 
     def _instruction(self, instruction: Instruction, axes: Axes) -> Value:

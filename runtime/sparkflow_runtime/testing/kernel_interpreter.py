@@ -28,7 +28,7 @@ def run(kernel: Kernel, sizes: Sequence[int], *arrays: Any) -> list[Array]:
         *arrays: One per input, of the dimensions along which it varies.
 
     Returns:
-        One array per output, of the dimensions along which it varies.
+        One new array per output, of the dimensions along which it varies.
 
     Raises:
         ValueError: The number, the shape or the dtype of the arrays is not the kernel's.
@@ -50,7 +50,7 @@ def run(kernel: Kernel, sizes: Sequence[int], *arrays: Any) -> list[Array]:
         axes = kernel.value_axes[number]
         flat = tuple(size for size, varies in zip(sizes, axes, strict=True) if varies)
         full = tuple(size if varies else 1 for size, varies in zip(sizes, axes, strict=True))
-        found.append(np.broadcast_to(values[number], full).reshape(flat))
+        found.append(np.array(np.broadcast_to(values[number], full).reshape(flat)))
     return found
 
 

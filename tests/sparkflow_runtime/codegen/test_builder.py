@@ -167,6 +167,8 @@ def test_what_is_not_there_is_refused():
         builder.call("where", x)
     with refused("numbers alone"):
         builder.call("add", 1, 2)
+    with refused("where of numbers alone"):
+        builder.call("where", x.less(0), 1.0, 0.0)
     with refused("no reduction 'reduce_prod'"):
         builder.reduce("reduce_prod", x, (True, False))
     with refused("2 dimensions takes as many flags, got 1"):

@@ -16,6 +16,7 @@ ir = pytest.importorskip("llvmlite.ir")
 maths = pytest.importorskip("sparkflow_runtime.codegen.maths")
 
 FLOATS, INTEGERS = (float32, float64), (int32, int64)
+pytestmark = pytest.mark.skipif(not native.available(), reason="there is no code generator here")
 POINTER, I64, BYTE = ir.PointerType(), ir.IntType(64), ir.IntType(8)
 ULPS = 1.75  # the most that was seen of all float32 and 65 million float64 is 1.64
 SPECIAL = (
