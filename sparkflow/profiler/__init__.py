@@ -2,6 +2,7 @@
 
 from sparkflow.profiler.model_analyzer import Profiler, profile
 from sparkflow.profiler.options import ProfileOptionBuilder
+from sparkflow.profiler.passes import describe_passes
 from sparkflow.profiler.statistics import (
     Statistics as GraphNodeProto,
     Statistics as MultiGraphNodeProto,
@@ -12,5 +13,6 @@ __all__ = [
     "MultiGraphNodeProto",
     "ProfileOptionBuilder",
     "Profiler",
+    "describe_passes",
     "profile",
 ]

@@ -340,3 +340,4 @@ def _merge_options(options: RunOptions, incoming: RunOptions) -> None:
     if incoming.inter_op_thread_pool > 0:
         options.inter_op_thread_pool = incoming.inter_op_thread_pool
     options.output_partition_graphs |= incoming.output_partition_graphs
+    options.output_pass_graphs |= incoming.output_pass_graphs

@@ -18,7 +18,7 @@ from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
 from sparkflow_runtime.master.running import RunningSteps
-from sparkflow_runtime.passes.clean import clean
+from sparkflow_runtime.passes.clean import Observe, clean, unobserved
 from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
 from sparkflow_runtime.passes.late_reads import late_reads
 from sparkflow_runtime.passes.partition import Partition, partition
@@ -43,6 +43,7 @@ def optimise(
     request: Request,
     placement: Placement,
     load: Callable[[str], Function] = no_function,
+    observe: Observe = unobserved,
 ) -> list[Partition]:
     """Runs the master's passes on a graph; the result is what the workers run.
 
@@ -55,17 +56,29 @@ def optimise(
         request: What is asked for.
         placement: Where nodes may go.
         load: Gives the functions that nodes call.
+        observe: Is shown the graph after `prune` and `place`, and after every pass that changed
+            something; what is cut in the end is not one graph any more.
 
     Raises:
         OpError: See the passes and `infer_types`.
     """
     pruned = prune(graph, request.feeds, request.fetches, request.targets)
+    observe("prune", pruned)
     raised, made = raise_control_flow(pruned)
+    if raised is not pruned:
+        observe("raise_control_flow", raised)
     types = infer_types(raised)
-    needed = clean(late_reads(raised), request.targets, types)
+    late = late_reads(raised)
+    if late is not raised:
+        observe("late_reads", late)
+    needed = clean(late, request.targets, types, observe)
     functions = ready_functions(needed, lambda name: made[name] if name in made else load(name))
-    placed = sparse_updates(place(needed, placement, graph, bodies(needed, functions)))
-    partitions = partition(placed)
+    placed = place(needed, placement, graph, bodies(needed, functions))
+    observe("place", placed)
+    final = sparse_updates(placed)
+    if final is not placed:
+        observe("sparse_updates", final)
+    partitions = partition(final)
     if functions:
         for part in partitions:
             part.functions = reachable(part.nodes, functions.__getitem__)
@@ -88,6 +101,7 @@ class Executable:
 
     Attributes:
         partitions: What was registered, for RunMetadata.
+        show_passes: Runs the master's passes again and shows what they do, for RunMetadata.
         steps: The steps that run.
     """
 
@@ -97,9 +111,11 @@ class Executable:
         request: Request,
         partitions: Sequence[Partition],
         link_of: Callable[[str], WorkerLink],
-        timeout_s: float | None = None,
+        timeout_s: float | None,
+        show_passes: Callable[[Observe], object],
     ) -> None:
         self.partitions = partitions
+        self.show_passes = show_passes
         self._session = session
         self._timeout_s = timeout_s
         self._parts = [_register(session, part, link_of) for part in partitions]

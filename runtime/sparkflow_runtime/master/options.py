@@ -7,6 +7,8 @@ from typing import Any
 
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.function_def import export_program
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.graph_def import export_graph
 from sparkflow_runtime.master.executable import Executable
 from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
@@ -24,7 +26,8 @@ def run_with_options(
     Args:
         executable: What runs.
         args: One host array per feed.
-        options: `timeout_in_ms`, `trace_level` and `output_partition_graphs` count.
+        options: `timeout_in_ms`, `trace_level`, `output_partition_graphs` and `output_pass_graphs`
+            count.
         metadata: Gets what was recorded.
         on_begin: Is given a function that cancels the step.
 
@@ -44,4 +47,10 @@ def run_with_options(
     if options.output_partition_graphs:
         for part in executable.partitions:
             metadata.partition_graphs.append(export_program(part.nodes, part.functions))
+    if options.output_pass_graphs:
+
+        def show(name: str, graph: Graph) -> None:
+            metadata.pass_graphs.add(name=name, graph=export_graph(graph))
+
+        executable.show_passes(show)
     return values

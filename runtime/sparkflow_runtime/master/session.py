@@ -24,6 +24,8 @@ from sparkflow_runtime.master.links import WorkerLink
 from sparkflow_runtime.master.partial import PartialRun
 from sparkflow_runtime.master.placement_log import PlacementLog
 from sparkflow_runtime.master.waiting import await_tasks
+from sparkflow_runtime.passes.clean import Observe, unobserved
+from sparkflow_runtime.passes.partition import Partition
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.worker.step import LoopUpdate
@@ -116,13 +118,26 @@ class MasterSession:
             self._require_open()
             found = self._executables.get(key)
             if found is None:
-                partitions = optimise(graph, request, self._placement, self._load)
+                partitions = self._optimise(graph, request)
                 if self._log is not None:
                     for part in partitions:
                         self._log.tell(part.nodes)
-                found = Executable(self.handle, request, partitions, self._link_of, self._timeout_s)
+                found = Executable(
+                    self.handle,
+                    request,
+                    partitions,
+                    self._link_of,
+                    self._timeout_s,
+                    lambda observe: self._optimise(graph, request, observe),
+                )
                 self._executables[key] = found
             return found
+
+    def _optimise(
+        self, graph: Graph, request: Request, observe: Observe = unobserved
+    ) -> list[Partition]:
+        with self._lock:
+            return optimise(graph, request, self._placement, self._load, observe)
 
     def start_partial_run(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]

@@ -25,11 +25,12 @@ _sym_db = _symbol_database.Default()
 from sparkflow_runtime.protos import cluster_pb2 as sparkflow__runtime_dot_protos_dot_cluster__pb2
 from sparkflow_runtime.protos import cost_graph_pb2 as sparkflow__runtime_dot_protos_dot_cost__graph__pb2
 from sparkflow_runtime.protos import graph_pb2 as sparkflow__runtime_dot_protos_dot_graph__pb2
+from sparkflow_runtime.protos import pass_graph_pb2 as sparkflow__runtime_dot_protos_dot_pass__graph__pb2
 from sparkflow_runtime.protos import rpc_options_pb2 as sparkflow__runtime_dot_protos_dot_rpc__options__pb2
 from sparkflow_runtime.protos import step_stats_pb2 as sparkflow__runtime_dot_protos_dot_step__stats__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%sparkflow_runtime/protos/config.proto\x12\x18sparkflow_runtime.protos\x1a&sparkflow_runtime/protos/cluster.proto\x1a)sparkflow_runtime/protos/cost_graph.proto\x1a$sparkflow_runtime/protos/graph.proto\x1a*sparkflow_runtime/protos/rpc_options.proto\x1a)sparkflow_runtime/protos/step_stats.proto\"\x89\x02\n\nGPUOptions\x12\'\n\x1fper_process_gpu_memory_fraction\x18\x01 \x01(\x01\x12\x16\n\x0e\x61llocator_type\x18\x02 \x01(\t\x12\x1f\n\x17\x64\x65\x66\x65rred_deletion_bytes\x18\x03 \x01(\x03\x12\x14\n\x0c\x61llow_growth\x18\x04 \x01(\x08\x12\x1b\n\x13visible_device_list\x18\x05 \x01(\t\x12\"\n\x1apolling_active_delay_usecs\x18\x06 \x01(\x05\x12$\n\x1cpolling_inactive_delay_msecs\x18\x07 \x01(\x05\x12\x1c\n\x14\x66orce_gpu_compatible\x18\x08 \x01(\x08\"\xb9\x03\n\x10OptimizerOptions\x12+\n#do_common_subexpression_elimination\x18\x01 \x01(\x08\x12\x1b\n\x13\x64o_constant_folding\x18\x02 \x01(\x08\x12\x43\n\topt_level\x18\x03 \x01(\x0e\x32\x30.sparkflow_runtime.protos.OptimizerOptions.Level\x12\x1c\n\x14\x64o_function_inlining\x18\x04 \x01(\x08\x12S\n\x10global_jit_level\x18\x05 \x01(\x0e\x32\x39.sparkflow_runtime.protos.OptimizerOptions.GlobalJitLevel\x12$\n\x1cmax_folded_constant_in_bytes\x18\x06 \x01(\x03\x12\x16\n\x0e\x63pu_global_jit\x18\x07 \x01(\x08\" \n\x05Level\x12\x06\n\x02L1\x10\x00\x12\x0f\n\x02L0\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\"C\n\x0eGlobalJitLevel\x12\x0b\n\x07\x44\x45\x46\x41ULT\x10\x00\x12\x10\n\x03OFF\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\x08\n\x04ON_1\x10\x01\x12\x08\n\x04ON_2\x10\x02\"\x9a\x02\n\x0cGraphOptions\x12\x1e\n\x16\x65nable_recv_scheduling\x18\x02 \x01(\x08\x12\x45\n\x11optimizer_options\x18\x03 \x01(\x0b\x32*.sparkflow_runtime.protos.OptimizerOptions\x12\x18\n\x10\x62uild_cost_model\x18\x04 \x01(\x03\x12\x14\n\x0cinfer_shapes\x18\x05 \x01(\x08\x12\x1a\n\x12place_pruned_graph\x18\x06 \x01(\x08\x12 \n\x18\x65nable_bfloat16_sendrecv\x18\x07 \x01(\x08\x12\x15\n\rtimeline_step\x18\x08 \x01(\x05\x12\x1e\n\x16\x62uild_cost_model_after\x18\t \x01(\x03\"A\n\x15ThreadPoolOptionProto\x12\x13\n\x0bnum_threads\x18\x01 \x01(\x05\x12\x13\n\x0bglobal_name\x18\x02 \x01(\t\"0\n\x0fSessionMetadata\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\"\xc2\t\n\x0b\x43onfigProto\x12L\n\x0c\x64\x65vice_count\x18\x01 \x03(\x0b\x32\x36.sparkflow_runtime.protos.ConfigProto.DeviceCountEntry\x12$\n\x1cintra_op_parallelism_threads\x18\x02 \x01(\x05\x12\x18\n\x10placement_period\x18\x03 \x01(\x05\x12\x16\n\x0e\x64\x65vice_filters\x18\x04 \x03(\t\x12$\n\x1cinter_op_parallelism_threads\x18\x05 \x01(\x05\x12\x39\n\x0bgpu_options\x18\x06 \x01(\x0b\x32$.sparkflow_runtime.protos.GPUOptions\x12\x1c\n\x14\x61llow_soft_placement\x18\x07 \x01(\x08\x12\x1c\n\x14log_device_placement\x18\x08 \x01(\x08\x12\x1f\n\x17use_per_session_threads\x18\t \x01(\x08\x12=\n\rgraph_options\x18\n \x01(\x0b\x32&.sparkflow_runtime.protos.GraphOptions\x12\x1f\n\x17operation_timeout_in_ms\x18\x0b \x01(\x03\x12U\n\x1csession_inter_op_thread_pool\x18\x0c \x03(\x0b\x32/.sparkflow_runtime.protos.ThreadPoolOptionProto\x12\x39\n\x0brpc_options\x18\r \x01(\x0b\x32$.sparkflow_runtime.protos.RPCOptions\x12\x39\n\x0b\x63luster_def\x18\x0e \x01(\x0b\x32$.sparkflow_runtime.protos.ClusterDef\x12\x1d\n\x15isolate_session_state\x18\x0f \x01(\x08\x12H\n\x0c\x65xperimental\x18\x10 \x01(\x0b\x32\x32.sparkflow_runtime.protos.ConfigProto.Experimental\x12(\n share_cluster_devices_in_session\x18\x11 \x01(\x08\x1a\xda\x02\n\x0c\x45xperimental\x12\x1f\n\x17\x63ollective_group_leader\x18\x01 \x01(\t\x12\x15\n\rexecutor_type\x18\x03 \x01(\t\x12\x36\n.share_session_state_in_clusterspec_propagation\x18\x08 \x01(\x08\x12\x1f\n\x17\x64isable_thread_spinning\x18\t \x01(\x08\x12(\n share_cluster_devices_in_session\x18\n \x01(\x08\x12\x43\n\x10session_metadata\x18\x0b \x01(\x0b\x32).sparkflow_runtime.protos.SessionMetadata\x12!\n\x19optimize_for_static_graph\x18\x0c \x01(\x08\x12\'\n\x1f\x64isable_output_partition_graphs\x18\x0e \x01(\x08\x1a\x32\n\x10\x44\x65viceCountEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\xd4\x04\n\nRunOptions\x12\x44\n\x0btrace_level\x18\x01 \x01(\x0e\x32/.sparkflow_runtime.protos.RunOptions.TraceLevel\x12\x15\n\rtimeout_in_ms\x18\x02 \x01(\x03\x12\x1c\n\x14inter_op_thread_pool\x18\x03 \x01(\x05\x12\x1f\n\x17output_partition_graphs\x18\x05 \x01(\x08\x12*\n\"report_tensor_allocations_upon_oom\x18\x07 \x01(\x08\x12G\n\x0c\x65xperimental\x18\x08 \x01(\x0b\x32\x31.sparkflow_runtime.protos.RunOptions.Experimental\x1a\xe0\x01\n\x0c\x45xperimental\x12\x1c\n\x14\x63ollective_graph_key\x18\x01 \x01(\x03\x12\x1c\n\x14use_run_handler_pool\x18\x02 \x01(\x08\x12i\n\x18run_handler_pool_options\x18\x03 \x01(\x0b\x32G.sparkflow_runtime.protos.RunOptions.Experimental.RunHandlerPoolOptions\x1a)\n\x15RunHandlerPoolOptions\x12\x10\n\x08priority\x18\x01 \x01(\x03\"R\n\nTraceLevel\x12\x0c\n\x08NO_TRACE\x10\x00\x12\x12\n\x0eSOFTWARE_TRACE\x10\x01\x12\x12\n\x0eHARDWARE_TRACE\x10\x02\x12\x0e\n\nFULL_TRACE\x10\x03\"\xae\x04\n\x0bRunMetadata\x12\x37\n\nstep_stats\x18\x01 \x01(\x0b\x32#.sparkflow_runtime.protos.StepStats\x12:\n\ncost_graph\x18\x02 \x01(\x0b\x32&.sparkflow_runtime.protos.CostGraphDef\x12<\n\x10partition_graphs\x18\x03 \x03(\x0b\x32\".sparkflow_runtime.protos.GraphDef\x12M\n\x0f\x66unction_graphs\x18\x04 \x03(\x0b\x32\x34.sparkflow_runtime.protos.RunMetadata.FunctionGraphs\x12\x43\n\x10session_metadata\x18\x05 \x01(\x0b\x32).sparkflow_runtime.protos.SessionMetadata\x1a\xd7\x01\n\x0e\x46unctionGraphs\x12<\n\x10partition_graphs\x18\x01 \x03(\x0b\x32\".sparkflow_runtime.protos.GraphDef\x12\x42\n\x16pre_optimization_graph\x18\x02 \x01(\x0b\x32\".sparkflow_runtime.protos.GraphDef\x12\x43\n\x17post_optimization_graph\x18\x03 \x01(\x0b\x32\".sparkflow_runtime.protos.GraphDef\":\n\x10TensorConnection\x12\x13\n\x0b\x66rom_tensor\x18\x01 \x01(\t\x12\x11\n\tto_tensor\x18\x02 \x01(\t\"\xe8\x03\n\x0f\x43\x61llableOptions\x12\x0c\n\x04\x66\x65\x65\x64\x18\x01 \x03(\t\x12\r\n\x05\x66\x65tch\x18\x02 \x03(\t\x12\x0e\n\x06target\x18\x03 \x03(\t\x12\x39\n\x0brun_options\x18\x04 \x01(\x0b\x32$.sparkflow_runtime.protos.RunOptions\x12\x45\n\x11tensor_connection\x18\x05 \x03(\x0b\x32*.sparkflow_runtime.protos.TensorConnection\x12P\n\x0c\x66\x65\x65\x64_devices\x18\x06 \x03(\x0b\x32:.sparkflow_runtime.protos.CallableOptions.FeedDevicesEntry\x12R\n\rfetch_devices\x18\x07 \x03(\x0b\x32;.sparkflow_runtime.protos.CallableOptions.FetchDevicesEntry\x12\x17\n\x0f\x66\x65tch_skip_sync\x18\x08 \x01(\x08\x1a\x32\n\x10\x46\x65\x65\x64\x44\x65vicesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x33\n\x11\x46\x65tchDevicesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%sparkflow_runtime/protos/config.proto\x12\x18sparkflow_runtime.protos\x1a&sparkflow_runtime/protos/cluster.proto\x1a)sparkflow_runtime/protos/cost_graph.proto\x1a$sparkflow_runtime/protos/graph.proto\x1a)sparkflow_runtime/protos/pass_graph.proto\x1a*sparkflow_runtime/protos/rpc_options.proto\x1a)sparkflow_runtime/protos/step_stats.proto\"\x89\x02\n\nGPUOptions\x12\'\n\x1fper_process_gpu_memory_fraction\x18\x01 \x01(\x01\x12\x16\n\x0e\x61llocator_type\x18\x02 \x01(\t\x12\x1f\n\x17\x64\x65\x66\x65rred_deletion_bytes\x18\x03 \x01(\x03\x12\x14\n\x0c\x61llow_growth\x18\x04 \x01(\x08\x12\x1b\n\x13visible_device_list\x18\x05 \x01(\t\x12\"\n\x1apolling_active_delay_usecs\x18\x06 \x01(\x05\x12$\n\x1cpolling_inactive_delay_msecs\x18\x07 \x01(\x05\x12\x1c\n\x14\x66orce_gpu_compatible\x18\x08 \x01(\x08\"\xb9\x03\n\x10OptimizerOptions\x12+\n#do_common_subexpression_elimination\x18\x01 \x01(\x08\x12\x1b\n\x13\x64o_constant_folding\x18\x02 \x01(\x08\x12\x43\n\topt_level\x18\x03 \x01(\x0e\x32\x30.sparkflow_runtime.protos.OptimizerOptions.Level\x12\x1c\n\x14\x64o_function_inlining\x18\x04 \x01(\x08\x12S\n\x10global_jit_level\x18\x05 \x01(\x0e\x32\x39.sparkflow_runtime.protos.OptimizerOptions.GlobalJitLevel\x12$\n\x1cmax_folded_constant_in_bytes\x18\x06 \x01(\x03\x12\x16\n\x0e\x63pu_global_jit\x18\x07 \x01(\x08\" \n\x05Level\x12\x06\n\x02L1\x10\x00\x12\x0f\n\x02L0\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\"C\n\x0eGlobalJitLevel\x12\x0b\n\x07\x44\x45\x46\x41ULT\x10\x00\x12\x10\n\x03OFF\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\x08\n\x04ON_1\x10\x01\x12\x08\n\x04ON_2\x10\x02\"\x9a\x02\n\x0cGraphOptions\x12\x1e\n\x16\x65nable_recv_scheduling\x18\x02 \x01(\x08\x12\x45\n\x11optimizer_options\x18\x03 \x01(\x0b\x32*.sparkflow_runtime.protos.OptimizerOptions\x12\x18\n\x10\x62uild_cost_model\x18\x04 \x01(\x03\x12\x14\n\x0cinfer_shapes\x18\x05 \x01(\x08\x12\x1a\n\x12place_pruned_graph\x18\x06 \x01(\x08\x12 \n\x18\x65nable_bfloat16_sendrecv\x18\x07 \x01(\x08\x12\x15\n\rtimeline_step\x18\x08 \x01(\x05\x12\x1e\n\x16\x62uild_cost_model_after\x18\t \x01(\x03\"A\n\x15ThreadPoolOptionProto\x12\x13\n\x0bnum_threads\x18\x01 \x01(\x05\x12\x13\n\x0bglobal_name\x18\x02 \x01(\t\"0\n\x0fSessionMetadata\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\"\xc2\t\n\x0b\x43onfigProto\x12L\n\x0c\x64\x65vice_count\x18\x01 \x03(\x0b\x32\x36.sparkflow_runtime.protos.ConfigProto.DeviceCountEntry\x12$\n\x1cintra_op_parallelism_threads\x18\x02 \x01(\x05\x12\x18\n\x10placement_period\x18\x03 \x01(\x05\x12\x16\n\x0e\x64\x65vice_filters\x18\x04 \x03(\t\x12$\n\x1cinter_op_parallelism_threads\x18\x05 \x01(\x05\x12\x39\n\x0bgpu_options\x18\x06 \x01(\x0b\x32$.sparkflow_runtime.protos.GPUOptions\x12\x1c\n\x14\x61llow_soft_placement\x18\x07 \x01(\x08\x12\x1c\n\x14log_device_placement\x18\x08 \x01(\x08\x12\x1f\n\x17use_per_session_threads\x18\t \x01(\x08\x12=\n\rgraph_options\x18\n \x01(\x0b\x32&.sparkflow_runtime.protos.GraphOptions\x12\x1f\n\x17operation_timeout_in_ms\x18\x0b \x01(\x03\x12U\n\x1csession_inter_op_thread_pool\x18\x0c \x03(\x0b\x32/.sparkflow_runtime.protos.ThreadPoolOptionProto\x12\x39\n\x0brpc_options\x18\r \x01(\x0b\x32$.sparkflow_runtime.protos.RPCOptions\x12\x39\n\x0b\x63luster_def\x18\x0e \x01(\x0b\x32$.sparkflow_runtime.protos.ClusterDef\x12\x1d\n\x15isolate_session_state\x18\x0f \x01(\x08\x12H\n\x0c\x65xperimental\x18\x10 \x01(\x0b\x32\x32.sparkflow_runtime.protos.ConfigProto.Experimental\x12(\n share_cluster_devices_in_session\x18\x11 \x01(\x08\x1a\xda\x02\n\x0c\x45xperimental\x12\x1f\n\x17\x63ollective_group_leader\x18\x01 \x01(\t\x12\x15\n\rexecutor_type\x18\x03 \x01(\t\x12\x36\n.share_session_state_in_clusterspec_propagation\x18\x08 \x01(\x08\x12\x1f\n\x17\x64isable_thread_spinning\x18\t \x01(\x08\x12(\n share_cluster_devices_in_session\x18\n \x01(\x08\x12\x43\n\x10session_metadata\x18\x0b \x01(\x0b\x32).sparkflow_runtime.protos.SessionMetadata\x12!\n\x19optimize_for_static_graph\x18\x0c \x01(\x08\x12\'\n\x1f\x64isable_output_partition_graphs\x18\x0e \x01(\x08\x1a\x32\n\x10\x44\x65viceCountEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\xf1\x04\n\nRunOptions\x12\x44\n\x0btrace_level\x18\x01 \x01(\x0e\x32/.sparkflow_runtime.protos.RunOptions.TraceLevel\x12\x15\n\rtimeout_in_ms\x18\x02 \x01(\x03\x12\x1c\n\x14inter_op_thread_pool\x18\x03 \x01(\x05\x12\x1f\n\x17output_partition_graphs\x18\x05 \x01(\x08\x12*\n\"report_tensor_allocations_upon_oom\x18\x07 \x01(\x08\x12G\n\x0c\x65xperimental\x18\x08 \x01(\x0b\x32\x31.sparkflow_runtime.protos.RunOptions.Experimental\x12\x1b\n\x12output_pass_graphs\x18\xe8\x07 \x01(\x08\x1a\xe0\x01\n\x0c\x45xperimental\x12\x1c\n\x14\x63ollective_graph_key\x18\x01 \x01(\x03\x12\x1c\n\x14use_run_handler_pool\x18\x02 \x01(\x08\x12i\n\x18run_handler_pool_options\x18\x03 \x01(\x0b\x32G.sparkflow_runtime.protos.RunOptions.Experimental.RunHandlerPoolOptions\x1a)\n\x15RunHandlerPoolOptions\x12\x10\n\x08priority\x18\x01 \x01(\x03\"R\n\nTraceLevel\x12\x0c\n\x08NO_TRACE\x10\x00\x12\x12\n\x0eSOFTWARE_TRACE\x10\x01\x12\x12\n\x0eHARDWARE_TRACE\x10\x02\x12\x0e\n\nFULL_TRACE\x10\x03\"\xe9\x04\n\x0bRunMetadata\x12\x37\n\nstep_stats\x18\x01 \x01(\x0b\x32#.sparkflow_runtime.protos.StepStats\x12:\n\ncost_graph\x18\x02 \x01(\x0b\x32&.sparkflow_runtime.protos.CostGraphDef\x12<\n\x10partition_graphs\x18\x03 \x03(\x0b\x32\".sparkflow_runtime.protos.GraphDef\x12M\n\x0f\x66unction_graphs\x18\x04 \x03(\x0b\x32\x34.sparkflow_runtime.protos.RunMetadata.FunctionGraphs\x12\x43\n\x10session_metadata\x18\x05 \x01(\x0b\x32).sparkflow_runtime.protos.SessionMetadata\x12\x39\n\x0bpass_graphs\x18\xe8\x07 \x03(\x0b\x32#.sparkflow_runtime.protos.PassGraph\x1a\xd7\x01\n\x0e\x46unctionGraphs\x12<\n\x10partition_graphs\x18\x01 \x03(\x0b\x32\".sparkflow_runtime.protos.GraphDef\x12\x42\n\x16pre_optimization_graph\x18\x02 \x01(\x0b\x32\".sparkflow_runtime.protos.GraphDef\x12\x43\n\x17post_optimization_graph\x18\x03 \x01(\x0b\x32\".sparkflow_runtime.protos.GraphDef\":\n\x10TensorConnection\x12\x13\n\x0b\x66rom_tensor\x18\x01 \x01(\t\x12\x11\n\tto_tensor\x18\x02 \x01(\t\"\xe8\x03\n\x0f\x43\x61llableOptions\x12\x0c\n\x04\x66\x65\x65\x64\x18\x01 \x03(\t\x12\r\n\x05\x66\x65tch\x18\x02 \x03(\t\x12\x0e\n\x06target\x18\x03 \x03(\t\x12\x39\n\x0brun_options\x18\x04 \x01(\x0b\x32$.sparkflow_runtime.protos.RunOptions\x12\x45\n\x11tensor_connection\x18\x05 \x03(\x0b\x32*.sparkflow_runtime.protos.TensorConnection\x12P\n\x0c\x66\x65\x65\x64_devices\x18\x06 \x03(\x0b\x32:.sparkflow_runtime.protos.CallableOptions.FeedDevicesEntry\x12R\n\rfetch_devices\x18\x07 \x03(\x0b\x32;.sparkflow_runtime.protos.CallableOptions.FetchDevicesEntry\x12\x17\n\x0f\x66\x65tch_skip_sync\x18\x08 \x01(\x08\x1a\x32\n\x10\x46\x65\x65\x64\x44\x65vicesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x33\n\x11\x46\x65tchDevicesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,44 +43,44 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CALLABLEOPTIONS_FEEDDEVICESENTRY']._serialized_options = b'8\001'
   _globals['_CALLABLEOPTIONS_FETCHDEVICESENTRY']._loaded_options = None
   _globals['_CALLABLEOPTIONS_FETCHDEVICESENTRY']._serialized_options = b'8\001'
-  _globals['_GPUOPTIONS']._serialized_start=276
-  _globals['_GPUOPTIONS']._serialized_end=541
-  _globals['_OPTIMIZEROPTIONS']._serialized_start=544
-  _globals['_OPTIMIZEROPTIONS']._serialized_end=985
-  _globals['_OPTIMIZEROPTIONS_LEVEL']._serialized_start=884
-  _globals['_OPTIMIZEROPTIONS_LEVEL']._serialized_end=916
-  _globals['_OPTIMIZEROPTIONS_GLOBALJITLEVEL']._serialized_start=918
-  _globals['_OPTIMIZEROPTIONS_GLOBALJITLEVEL']._serialized_end=985
-  _globals['_GRAPHOPTIONS']._serialized_start=988
-  _globals['_GRAPHOPTIONS']._serialized_end=1270
-  _globals['_THREADPOOLOPTIONPROTO']._serialized_start=1272
-  _globals['_THREADPOOLOPTIONPROTO']._serialized_end=1337
-  _globals['_SESSIONMETADATA']._serialized_start=1339
-  _globals['_SESSIONMETADATA']._serialized_end=1387
-  _globals['_CONFIGPROTO']._serialized_start=1390
-  _globals['_CONFIGPROTO']._serialized_end=2608
-  _globals['_CONFIGPROTO_EXPERIMENTAL']._serialized_start=2210
-  _globals['_CONFIGPROTO_EXPERIMENTAL']._serialized_end=2556
-  _globals['_CONFIGPROTO_DEVICECOUNTENTRY']._serialized_start=2558
-  _globals['_CONFIGPROTO_DEVICECOUNTENTRY']._serialized_end=2608
-  _globals['_RUNOPTIONS']._serialized_start=2611
-  _globals['_RUNOPTIONS']._serialized_end=3207
-  _globals['_RUNOPTIONS_EXPERIMENTAL']._serialized_start=2899
-  _globals['_RUNOPTIONS_EXPERIMENTAL']._serialized_end=3123
-  _globals['_RUNOPTIONS_EXPERIMENTAL_RUNHANDLERPOOLOPTIONS']._serialized_start=3082
-  _globals['_RUNOPTIONS_EXPERIMENTAL_RUNHANDLERPOOLOPTIONS']._serialized_end=3123
-  _globals['_RUNOPTIONS_TRACELEVEL']._serialized_start=3125
-  _globals['_RUNOPTIONS_TRACELEVEL']._serialized_end=3207
-  _globals['_RUNMETADATA']._serialized_start=3210
-  _globals['_RUNMETADATA']._serialized_end=3768
-  _globals['_RUNMETADATA_FUNCTIONGRAPHS']._serialized_start=3553
-  _globals['_RUNMETADATA_FUNCTIONGRAPHS']._serialized_end=3768
-  _globals['_TENSORCONNECTION']._serialized_start=3770
-  _globals['_TENSORCONNECTION']._serialized_end=3828
-  _globals['_CALLABLEOPTIONS']._serialized_start=3831
-  _globals['_CALLABLEOPTIONS']._serialized_end=4319
-  _globals['_CALLABLEOPTIONS_FEEDDEVICESENTRY']._serialized_start=4216
-  _globals['_CALLABLEOPTIONS_FEEDDEVICESENTRY']._serialized_end=4266
-  _globals['_CALLABLEOPTIONS_FETCHDEVICESENTRY']._serialized_start=4268
-  _globals['_CALLABLEOPTIONS_FETCHDEVICESENTRY']._serialized_end=4319
+  _globals['_GPUOPTIONS']._serialized_start=319
+  _globals['_GPUOPTIONS']._serialized_end=584
+  _globals['_OPTIMIZEROPTIONS']._serialized_start=587
+  _globals['_OPTIMIZEROPTIONS']._serialized_end=1028
+  _globals['_OPTIMIZEROPTIONS_LEVEL']._serialized_start=927
+  _globals['_OPTIMIZEROPTIONS_LEVEL']._serialized_end=959
+  _globals['_OPTIMIZEROPTIONS_GLOBALJITLEVEL']._serialized_start=961
+  _globals['_OPTIMIZEROPTIONS_GLOBALJITLEVEL']._serialized_end=1028
+  _globals['_GRAPHOPTIONS']._serialized_start=1031
+  _globals['_GRAPHOPTIONS']._serialized_end=1313
+  _globals['_THREADPOOLOPTIONPROTO']._serialized_start=1315
+  _globals['_THREADPOOLOPTIONPROTO']._serialized_end=1380
+  _globals['_SESSIONMETADATA']._serialized_start=1382
+  _globals['_SESSIONMETADATA']._serialized_end=1430
+  _globals['_CONFIGPROTO']._serialized_start=1433
+  _globals['_CONFIGPROTO']._serialized_end=2651
+  _globals['_CONFIGPROTO_EXPERIMENTAL']._serialized_start=2253
+  _globals['_CONFIGPROTO_EXPERIMENTAL']._serialized_end=2599
+  _globals['_CONFIGPROTO_DEVICECOUNTENTRY']._serialized_start=2601
+  _globals['_CONFIGPROTO_DEVICECOUNTENTRY']._serialized_end=2651
+  _globals['_RUNOPTIONS']._serialized_start=2654
+  _globals['_RUNOPTIONS']._serialized_end=3279
+  _globals['_RUNOPTIONS_EXPERIMENTAL']._serialized_start=2971
+  _globals['_RUNOPTIONS_EXPERIMENTAL']._serialized_end=3195
+  _globals['_RUNOPTIONS_EXPERIMENTAL_RUNHANDLERPOOLOPTIONS']._serialized_start=3154
+  _globals['_RUNOPTIONS_EXPERIMENTAL_RUNHANDLERPOOLOPTIONS']._serialized_end=3195
+  _globals['_RUNOPTIONS_TRACELEVEL']._serialized_start=3197
+  _globals['_RUNOPTIONS_TRACELEVEL']._serialized_end=3279
+  _globals['_RUNMETADATA']._serialized_start=3282
+  _globals['_RUNMETADATA']._serialized_end=3899
+  _globals['_RUNMETADATA_FUNCTIONGRAPHS']._serialized_start=3684
+  _globals['_RUNMETADATA_FUNCTIONGRAPHS']._serialized_end=3899
+  _globals['_TENSORCONNECTION']._serialized_start=3901
+  _globals['_TENSORCONNECTION']._serialized_end=3959
+  _globals['_CALLABLEOPTIONS']._serialized_start=3962
+  _globals['_CALLABLEOPTIONS']._serialized_end=4450
+  _globals['_CALLABLEOPTIONS_FEEDDEVICESENTRY']._serialized_start=4347
+  _globals['_CALLABLEOPTIONS_FEEDDEVICESENTRY']._serialized_end=4397
+  _globals['_CALLABLEOPTIONS_FETCHDEVICESENTRY']._serialized_start=4399
+  _globals['_CALLABLEOPTIONS_FETCHDEVICESENTRY']._serialized_end=4450
 # @@protoc_insertion_point(module_scope)

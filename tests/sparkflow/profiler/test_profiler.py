@@ -119,3 +119,19 @@ def test_what_is_shown_can_be_chosen(graph, recorded, tmp_path):
 def test_unknown_commands_are_refused(graph):
     with pytest.raises(ValueError, match="cmd must be"):
         tf.profiler.profile(graph, cmd="pie")
+
+
+def test_passes_are_described():
+    x = tf.placeholder(tf.float32, [2])
+    y = sum((tf.exp(tf.identity(x) * 1.0 + i) for i in range(3)), tf.sin(tf.cos(x)))
+    metadata = tf.RunMetadata()
+    with tf.Session() as session:
+        session.run(y, {x: [1, 2]}, tf.RunOptions(output_pass_graphs=True), metadata)
+    lines = tf.profiler.describe_passes(metadata, most_ops=1).splitlines()
+    assert lines[0].split() == ["pass", "nodes"]
+    by_pass = {line.split()[0]: line.split()[1:] for line in lines[1:]}
+    assert next(iter(by_pass)) == "prune"
+    assert by_pass["prune"] == [str(len(metadata.pass_graphs[0].graph.node))]
+    assert by_pass["simplify"][1:] == ["-3", "Const,", "2", "more"]
+    with pytest.raises(ValueError, match="output_pass_graphs=True"):
+        tf.profiler.describe_passes(tf.RunMetadata())

@@ -295,6 +295,26 @@ def test_partition_graphs_are_shown_when_asked_for(session: SessionClient, where
     assert len(metadata.partition_graphs) == (2 if where == "two tasks" else 1)
 
 
+def test_graphs_after_each_pass_are_shown_when_asked_for(
+    session: SessionClient, where: str
+) -> None:
+    nodes = [*counter(PS if where == "two tasks" else ""), const("k", 1.0)]
+    session.extend(graph_def(*nodes, node("m", "Mul", "x", "k"), node("r", "Neg", "m")))
+    feeds = {"x:0": np.float32([1])}
+    for _ in range(2):  # the second time the step is ready
+        values, metadata = session.run(["r:0"], feeds, [], RunOptions(output_pass_graphs=True))
+        assert values == [np.float32([-1])]
+        assert metadata is not None
+        names = {each.name: [n.name for n in each.graph.node] for each in metadata.pass_graphs}
+        assert list(names) == ["prune", "simplify", "place"]
+        assert {"k", "m", "r"} <= set(names["prune"])
+        assert not {"k", "m"} & set(names["simplify"])
+        assert all(n.device for n in metadata.pass_graphs[-1].graph.node)
+    _, metadata = session.run(["r:0"], feeds, [], RunOptions())
+    assert metadata is not None
+    assert not metadata.pass_graphs
+
+
 def test_options_of_the_session(cluster: LocalCluster) -> None:
     pinned = graph_def(const("c", 1.0, device="/gpu:7"))
     for target in ("", cluster.target("worker", 0)):
