@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.cuda_expressions import PRELUDE
+from sparkflow_runtime.codegen.cuda_expressions import PRELUDE, is_supported
 from sparkflow_runtime.codegen.cuda_stages import Stage, instruction_of, stages
 from sparkflow_runtime.codegen.cuda_text import (
     COLUMN_ROWS,
@@ -26,6 +26,7 @@ from sparkflow_runtime.codegen.cuda_text import (
     helpers,
 )
 from sparkflow_runtime.codegen.kernel import REDUCTIONS, Axes, Kernel
+from sparkflow_runtime.codegen.loops import UnsupportedKernel
 from sparkflow_runtime.dtypes import DType
 
 THREADS: Final = 256
@@ -84,9 +85,19 @@ class CudaProgram:
 
     Args:
         kernel: What it computes.
+
+    Raises:
+        UnsupportedKernel: There is no CUDA C for a function of these dtypes.
     """
 
     def __init__(self, kernel: Kernel) -> None:
+        for number, each in enumerate(kernel.instructions, len(kernel.inputs)):
+            given = [kernel.value_dtypes[argument] for argument in each.arguments]
+            if not is_supported(each, given):
+                names = ", ".join(dtype.name for dtype in given)
+                raise UnsupportedKernel(
+                    f"value {number}: {each.function} of {names} to {each.dtype.name}"
+                )
         self.kernel = kernel
         self._stages, self._left_values = stages(kernel)
         self._texts = [StageText(stage, f"stage{i}") for i, stage in enumerate(self._stages)]
@@ -141,6 +152,10 @@ class CudaProgram:
 
         Args:
             sizes: Of the kernel's dimensions.
+
+        Raises:
+            UnsupportedKernel: A size is 0 along which an output does not vary that what it is
+                computed from does, and the output has elements.
         """
         plan = _Plan(self.kernel, sizes, self._call_arrays)
         for value in self._left_values:
@@ -182,6 +197,11 @@ class _Plan:
         reduced = list(zip(numbers, stage.reduced_groups, strict=True))
         kept = math.prod(n for n, flag in reduced if not flag)
         taken = math.prod(n for n, flag in reduced if flag)
+        for value, _ in stage.stores:
+            varies = self._kernel.value_axes[value]
+            within = any(a and b for a, b in zip(varies, stage.over, strict=True))
+            if self._count(varies) and not kept * (taken if within else 1):
+                raise UnsupportedKernel(f"an output with elements where sizes are {self._sizes}")
         if kept == 0 or (stage.kind == "elementwise" and math.prod(numbers) == 0):
             return
         if stage.kind == "elementwise":

@@ -55,9 +55,32 @@ _COMPARISONS: Final = {
     "greater_equal": ">=",
 }
 _OF_BOOLS: Final = {"add": "|", "multiply": "&", "maximum": "|", "minimum": "&"}
-_FUNCTIONS: Final = frozenset({"exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf"})
+_FUNCTIONS: Final = frozenset({"exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sigmoid"})
+_OF_NUMBERS: Final = frozenset({"negative", "absolute", "sign"})
 _ROUNDINGS: Final = frozenset({"floor", "ceil", "trunc", "rint"})
 _COMBINATIONS: Final = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
+
+
+def is_supported(instruction: Instruction, given: Sequence[DType]) -> bool:
+    """Whether there is CUDA C for an instruction with arguments of these dtypes."""
+    function, dtype = instruction.function, instruction.dtype
+    if not {dtype, *given} <= TYPES.keys():
+        return False
+    if function in ("constant", "index", "cast"):
+        return True
+    if function in _COMPARISONS or function in _LOGIC:
+        return dtype is dtypes.bool_ and len(set(given)) == 1
+    if function == "where":
+        return given[0] is dtypes.bool_ and given[1] is given[2] is dtype
+    if function in _COMBINATIONS:
+        return dtype is not dtypes.bool_ or function != "reduce_sum"
+    if set(given) != {dtype}:
+        return False
+    if dtype is dtypes.bool_:
+        return function in _OF_BOOLS
+    if dtype.is_floating:
+        return function in {*_FUNCTIONS, *_OPERATORS, *_OF_BOOLS, *_OF_NUMBERS, *_ROUNDINGS}
+    return function in {*_OPERATORS, *_OF_BOOLS, *_OF_NUMBERS, *_ROUNDINGS} - {"divide"}
 
 
 def literal(value: float | int | bool, dtype: DType) -> str:

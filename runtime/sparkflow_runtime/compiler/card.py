@@ -1,12 +1,11 @@
 """Plans on a GPU: fused kernels as CUDA, constants on the card, steady plans as CUDA graphs.
 
 The same plans as on a CPU (`specialise`), in memory of the GPU. A partition's program runs on a
-stream of its own (`StreamProgram`). Where no plan is made, the general program runs there.
+stream of its own (`on_stream`). Where no plan is made, the general program runs there.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -16,17 +15,15 @@ import numpy as np
 from sparkflow_runtime.codegen.cuda import CudaProgram
 from sparkflow_runtime.codegen.kernel import Kernel
 from sparkflow_runtime.compiler.planned import Planned
-from sparkflow_runtime.compiler.program import Program
 from sparkflow_runtime.compiler.specialise import Specialisations, make_plan
 from sparkflow_runtime.compiler.storage import Kernels
 from sparkflow_runtime.device.gpu import Gpu
 from sparkflow_runtime.device.gpu_graph import SteadyPlan
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
-from sparkflow_runtime.device.gpu_stream import GpuStream
 from sparkflow_runtime.device.pinned import PinnedStaging
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.variable import Variable
 
 _HANDLES: Final = frozenset({"Variable", "VariableV2", "VarHandleOp"})
@@ -82,12 +79,6 @@ a recording would not. Read a kernel before its op comes in here.
 """
 
 
-@functools.lru_cache(maxsize=1024)
-def _program(kernel: Kernel, constants: str) -> CudaProgram:
-    """The constants as text tell 0 from -0."""
-    return CudaProgram(kernel)
-
-
 @dataclass(frozen=True, slots=True)
 class CardPlan(Planned):
     """A plan whose runs are replays once it is steady."""
@@ -128,7 +119,7 @@ class CardCompiler:
         self._is_function = is_function
         self._variables: dict[str, Variable] = {}
         self._takes_step = any(registry.lookup(node.op).takes_step for node in nodes)
-        self._compiled: dict[int, GpuKernel] = {}
+        self._compiled: dict[tuple[Kernel, str], GpuKernel] = {}
 
     def plan(self, shapes: Mapping[int, Any]) -> Planned:
         """The plan for arguments of these shapes, by the index of their `_Arg`."""
@@ -137,7 +128,7 @@ class CardCompiler:
             self._bind_out,
             self._gpu.cupy,
             self._gpu.cupy.asarray,
-            lambda node, number: _is_on_host(node, number),
+            _is_on_host,
         )
         planned = make_plan(self._nodes, shapes, kernels, self._is_function, self._compile)
         if self._is_function:
@@ -181,10 +172,10 @@ class CardCompiler:
         return value.copy() if isinstance(value, self._gpu.cupy.ndarray) else value
 
     def _compile(self, kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
-        program = _program(kernel, repr([each.value for each in kernel.instructions]))
-        found = self._compiled.get(id(program))
+        key = kernel, repr([each.value for each in kernel.instructions])  # the text tells 0 from -0
+        found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[id(program)] = GpuKernel(self._gpu.cupy, program)
+            found = self._compiled[key] = GpuKernel(self._gpu.cupy, CudaProgram(kernel))
         return found.bind(sizes)
 
 
@@ -211,22 +202,3 @@ def card_specialisations(
     """
     compiler = CardCompiler(nodes, context, kernels, is_function)
     return Specialisations(lambda shapes: compiler.plan(dict(zip(order, shapes, strict=True))))
-
-
-@dataclass(frozen=True, slots=True)
-class StreamProgram(Program):
-    """A program whose runs are work of one stream of a GPU."""
-
-    stream: GpuStream | None = None
-
-    def run(self, step: StepContext | None, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Runs it there, see `Program.run`."""
-        assert self.stream is not None
-        with self.stream.running():
-            return Program.run(self, step, args)
-
-
-def on_stream(program: Program, stream: GpuStream) -> StreamProgram:
-    """The same program on a stream."""
-    parts = {field.name: getattr(program, field.name) for field in fields(program)}
-    return StreamProgram(**parts, stream=stream)

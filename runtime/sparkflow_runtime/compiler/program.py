@@ -380,14 +380,22 @@ class _Compiler:
 
     def _specialisations(self) -> Specialisations | None:
         context = self.context
-        if context.xp is not np or context.observe is not None:
+        if context.observe is not None:
+            return None
+        order = [index for index, _ in self.parameters]
+        if context.gpu is not None:
+            from sparkflow_runtime.compiler import card  # only where there is a GPU
+
+            return card.card_specialisations(
+                self.nodes, context, self.kernels, order, self.is_function
+            )
+        if context.xp is not np:
             return None
 
         def bind_out(node: Node) -> Callable[..., Any] | None:
             return registry.lookup(node.op).bind_out(node, context)
 
         kernels = Kernels(lambda node: self.kernels[node.name], bind_out)
-        order = [index for index, _ in self.parameters]
 
         def plan(shapes: Sequence[Any]) -> Planned:
             by_index = dict(zip(order, shapes, strict=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ class TracedPartition:
         context: Device and resources the kernels are bound to.
         functions: What nodes may call.
         synchronize: Waits for the device, so that a kernel's time is its own.
+        running: What a run is within: on a GPU its stream.
     """
 
     def __init__(
@@ -44,11 +46,13 @@ class TracedPartition:
         context: KernelContext,
         functions: Mapping[str, Function],
         synchronize: Callable[[], None],
+        running: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self._nodes = nodes
         self._context = context
         self._functions = functions
         self._synchronize = synchronize
+        self._running = running
         self._lock = threading.Lock()
         self._program: Program | None = None
         self._active = threading.local()
@@ -78,7 +82,8 @@ class TracedPartition:
         outer = getattr(self._active, "recording", None)
         self._active.recording = (stats, clock)
         try:
-            return self._program.run(step, args), stats
+            with self._running():
+                return self._program.run(step, args), stats
         finally:
             self._active.recording = outer
 

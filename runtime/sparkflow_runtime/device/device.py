@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sparkflow_runtime.device.gpu import Gpu, use_default_precision
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import FailedPreconditionError
 
@@ -21,10 +22,12 @@ class Device:
     Attributes:
         spec: Its complete name.
         xp: numpy for a CPU, cupy for a GPU.
+        gpu: What partitions on a GPU share; None for a CPU.
     """
 
     spec: DeviceSpec
     xp: Any
+    gpu: Gpu | None = None
 
     @property
     def name(self) -> str:
@@ -68,9 +71,10 @@ def task_devices(job: str, task: int, gpus: int = 0, cpus: int = 1) -> list[Devi
     devices = [Device(DeviceSpec(job, 0, task, "CPU", index), np) for index in range(cpus)]
     if gpus:
         cupy = _cupy()
+        use_default_precision()
         for index in range(gpus):
             gpu = DeviceSpec(job, 0, task, "GPU", index)
-            devices.append(Device(gpu, cupy))
+            devices.append(Device(gpu, cupy, Gpu(cupy, index)))
     return devices
 
 

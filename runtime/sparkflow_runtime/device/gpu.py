@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sparkflow_runtime.device.gpu_memory import GpuMemory
-from sparkflow_runtime.device.gpu_products import Precision, set_precision
+from sparkflow_runtime.device.gpu_products import GpuProducts, Precision, set_precision
 from sparkflow_runtime.device.gpu_stream import GpuStream, StreamOrder
 from sparkflow_runtime.device.pinned import PinnedStaging
+
+DEFAULT_PRECISION: Final = Precision.TF32
 
 
 class Gpu:
@@ -31,12 +33,19 @@ class Gpu:
         self.memory = GpuMemory(cupy, index, memory_limit_bytes)
         self.staging = PinnedStaging(cupy)
         self._order = StreamOrder()
+        self._products: GpuProducts | None = None
 
     def new_stream(self) -> GpuStream:
         """The stream of one more partition."""
         return GpuStream(self.cupy, self.index, self.memory, self._order)
 
+    def products(self) -> GpuProducts:
+        """Products of matrices there, multiplied as TensorFlow does."""
+        if self._products is None:
+            self._products = GpuProducts(self.cupy, DEFAULT_PRECISION)
+        return self._products
+
 
 def use_default_precision() -> None:
     """Has float32 multiplied as TensorFlow does: as TF32 where the card can."""
-    set_precision(Precision.TF32)
+    set_precision(DEFAULT_PRECISION)

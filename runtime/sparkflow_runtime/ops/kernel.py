@@ -10,6 +10,7 @@ from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.resources.container import Resources
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.device.gpu import Gpu
     from sparkflow_runtime.ops.op import NodeView
 
 
@@ -81,6 +82,7 @@ class KernelContext:
         resources: What outlives a step on this task: variables, queues, batch sources.
         session: What outlives a step of one session only: random generators by node name.
         functions: The graph's functions; None where nodes cannot call any.
+        gpu: What partitions on this GPU share; None on a CPU.
         observe: Puts something around each node's kernel, such as a clock; None for nothing.
     """
 
@@ -90,6 +92,7 @@ class KernelContext:
     resources: Resources
     session: Resources
     functions: FunctionTable | None = None
+    gpu: Gpu | None = None
     observe: Callable[[NodeView, Callable[..., Any]], Callable[..., Any]] | None = None
 
     def function(self, name: str) -> BoundFunction:

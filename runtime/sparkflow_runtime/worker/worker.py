@@ -7,10 +7,12 @@ import itertools
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from sparkflow_runtime.compiler.on_stream import on_stream
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.compiler.traced import TracedPartition
 from sparkflow_runtime.device.device import Device, task_devices
@@ -136,11 +138,17 @@ class Worker:
             )
         device = self._device(names.pop())
         variables = self.resources if found.variables is None else found.variables
-        context = KernelContext(device.xp, device.type, device.name, variables, found.resources)
+        context = KernelContext(
+            device.xp, device.type, device.name, variables, found.resources, gpu=device.gpu
+        )
         program = compile_partition(nodes, context, functions)
+        running: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
+        if device.gpu is not None:
+            stream = device.gpu.new_stream()
+            program, running = on_stream(program, stream), stream.running
         sends = [node.attrs["key"] for node in nodes if node.op == "_SendBundle"]
         number = sends[0].partition("-")[0] if sends else ""
-        traced = TracedPartition(nodes, context, functions, device.synchronize)
+        traced = TracedPartition(nodes, context, functions, device.synchronize, running)
         graph = RegisteredGraph(program, program.needs_step, number, traced)
         handle = f"{session}/{next(self._numbers)}"
         with self._lock:
