@@ -21,5 +21,6 @@ def test_the_example_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_all_examples_are_found() -> None:
-    assert [name for name, _ in EXAMPLES] == ["Summaries", "Traces", "Profiles", "Sessions"]
+    names = ["Summaries", "Traces", "Profiles", "Passes", "Sessions"]
+    assert [name for name, _ in EXAMPLES] == names
     assert (PAGE.parent / "images" / "tensorboard_graph.png").is_file()
