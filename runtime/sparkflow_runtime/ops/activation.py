@@ -33,17 +33,19 @@ _SELU_FLOOR = _SELU_SCALE * _SELU_ALPHA
 # November 2026). Literals have the dtype of the array, since numpy 1 widens scalars otherwise.
 
 
-def _sigmoid(xp: Any, x: Array) -> Array:
+def _sigmoid(xp: Any, x: Array, out: Array | None = None) -> Array:
     one = x.dtype.type(1)
-    return one / (one + xp.exp(-x))  # exp overflows to inf, and the quotient is 0 as it should be
+    power = xp.exp(xp.negative(x, out=out), out=out)  # inf at worst, and the quotient is then 0
+    return xp.divide(one, xp.add(one, power, out=out), out=out)
 
 
 def _sigmoid_grad(xp: Any, y: Array, dy: Array) -> Array:
     return dy * y * (y.dtype.type(1) - y)
 
 
-def _tanh_grad(xp: Any, y: Array, dy: Array) -> Array:
-    return dy * (y.dtype.type(1) - y * y)
+def _tanh_grad(xp: Any, y: Array, dy: Array, out: Array | None = None) -> Array:
+    slope = xp.subtract(y.dtype.type(1), xp.multiply(y, y, out=out), out=out)
+    return xp.multiply(dy, slope, out=out)
 
 
 def _sigmoid_grad_gradient(g: Any, y: Any, dy: Any, z: Any, grad: Any) -> tuple[Any, Any]:
@@ -99,12 +101,12 @@ class ActivationGradOp(ElementwiseOp):
         return [shapes.merge(node.shapes[0], node.shapes[1])]
 
 
-def _relu(xp: Any, x: Array) -> Array:
-    return xp.maximum(x, x.dtype.type(0))
+def _relu(xp: Any, x: Array, out: Array | None = None) -> Array:
+    return xp.maximum(x, x.dtype.type(0), out=out)
 
 
-def _relu6(xp: Any, x: Array) -> Array:
-    return xp.minimum(xp.maximum(x, x.dtype.type(0)), x.dtype.type(6))
+def _relu6(xp: Any, x: Array, out: Array | None = None) -> Array:
+    return xp.minimum(xp.maximum(x, x.dtype.type(0), out=out), x.dtype.type(6), out=out)
 
 
 def _elu(xp: Any, x: Array) -> Array:
@@ -122,21 +124,22 @@ def _softplus(xp: Any, x: Array) -> Array:
     return xp.maximum(x, x.dtype.type(0)) + xp.log1p(xp.exp(-xp.absolute(x)))
 
 
-def _softsign(xp: Any, x: Array) -> Array:
-    return x / (xp.absolute(x) + x.dtype.type(1))
+def _softsign(xp: Any, x: Array, out: Array | None = None) -> Array:
+    return xp.divide(x, xp.add(xp.absolute(x, out=out), x.dtype.type(1), out=out), out=out)
 
 
-def _relu_grad(xp: Any, gradients: Array, features: Array) -> Array:
-    return gradients * (features > 0)
+def _relu_grad(xp: Any, gradients: Array, features: Array, out: Array | None = None) -> Array:
+    return xp.multiply(gradients, xp.greater(features, 0, out=out), out=out)
 
 
 def _relu6_grad(xp: Any, gradients: Array, features: Array) -> Array:
     return gradients * ((features > 0) & (features < 6))
 
 
-def _elu_grad(xp: Any, gradients: Array, outputs: Array) -> Array:
+def _elu_grad(xp: Any, gradients: Array, outputs: Array, out: Array | None = None) -> Array:
     kind = outputs.dtype.type
-    return gradients * (xp.minimum(outputs, kind(0)) + kind(1))
+    slope = xp.add(xp.minimum(outputs, kind(0), out=out), kind(1), out=out)
+    return xp.multiply(gradients, slope, out=out)
 
 
 def _selu_grad(xp: Any, gradients: Array, outputs: Array) -> Array:
@@ -144,12 +147,14 @@ def _selu_grad(xp: Any, gradients: Array, outputs: Array) -> Array:
     return gradients * xp.where(outputs < 0, outputs + kind(_SELU_FLOOR), kind(_SELU_SCALE))
 
 
-def _softplus_grad(xp: Any, gradients: Array, features: Array) -> Array:
-    return gradients / (xp.exp(-features) + features.dtype.type(1))
+def _softplus_grad(xp: Any, gradients: Array, features: Array, out: Array | None = None) -> Array:
+    power = xp.exp(xp.negative(features, out=out), out=out)
+    return xp.divide(gradients, xp.add(power, features.dtype.type(1), out=out), out=out)
 
 
-def _softsign_grad(xp: Any, gradients: Array, features: Array) -> Array:
-    return gradients / xp.square(xp.absolute(features) + features.dtype.type(1))
+def _softsign_grad(xp: Any, gradients: Array, features: Array, out: Array | None = None) -> Array:
+    size = xp.add(xp.absolute(features, out=out), features.dtype.type(1), out=out)
+    return xp.divide(gradients, xp.square(size, out=out), out=out)
 
 
 def _from_output(op_type: str) -> Any:

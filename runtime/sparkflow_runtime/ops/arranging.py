@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import INDEX, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.filling import copying, remembering
 from sparkflow_runtime.ops.fusion import Fused, Fusion
+from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -54,7 +56,16 @@ class Transpose(Op):
         Raises:
             InvalidArgumentError: `perm` does not name every dimension once.
         """
-        return x.transpose(_checked_permutation(vector(perm, "perm"), x.ndim))
+        return x.transpose(_checked_permutation(x.shape, perm))
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
+        """A view; a constant permutation is read in the first step only."""
+        axes_of = remembering(_checked_permutation)
+        return lambda x, perm: x.transpose(axes_of(x.shape, perm))
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Copies the elements in their new order."""
+        return copying(self.bind(node, context), inputs=2)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient with its dimensions put back."""
@@ -74,12 +85,13 @@ def _places(perm: Sequence[int], rank: int) -> tuple[int, ...]:
     return tuple(axis + rank if axis < 0 else axis for axis in perm)
 
 
-def _checked_permutation(perm: Sequence[int], rank: int) -> tuple[int, ...]:
-    axes = _places(perm, rank)
-    for axis in range(rank):
+def _checked_permutation(shape: Sequence[int], perm: Array) -> tuple[int, ...]:
+    places = vector(perm, "perm")
+    axes = _places(places, len(shape))
+    for axis in range(len(shape)):
         if axis not in axes:
             raise InvalidArgumentError(
-                message=f"{axis} is missing from {{{','.join(map(str, perm))}}}."
+                message=f"{axis} is missing from {{{','.join(map(str, places))}}}."
             )
     return axes
 
@@ -136,6 +148,15 @@ class BroadcastTo(Op):
         dims = checked_dims(vector(shape, "shape"), "shape")
         _check_broadcast(value.shape, dims)
         return xp.broadcast_to(value, dims)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Copies the elements."""
+
+        def run(value: Array, shape: Array, out: Array) -> None:
+            _check_broadcast(value.shape, out.shape)
+            np.copyto(out, value)
+
+        return run
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""
@@ -225,6 +246,18 @@ class Tile(Op):
         times = vector(multiples, "multiples")
         _check_multiples(times, value.ndim)
         return xp.tile(value, times)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """One copy, with every dimension seen as (multiple, size)."""
+
+        def run(value: Array, multiples: Array, out: Array) -> None:
+            times = vector(multiples, "multiples")
+            _check_multiples(times, value.ndim)
+            pairs = [n for pair in zip(times, value.shape, strict=True) for n in pair]
+            ones = [n for dim in value.shape for n in (1, dim)]
+            np.copyto(out.reshape(pairs), value.reshape(ones))
+
+        return run
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: the sum over the copies, seen as dimensions (multiple, size, multiple, size, ...)."""

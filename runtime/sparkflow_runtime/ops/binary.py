@@ -35,10 +35,10 @@ _ADDABLE = _FIELD | SIGNED | {uint8}
 def _checked_division(ufunc: str) -> Callable[..., Array]:
     """An integer kernel that refuses zero divisors; on a GPU the result is undefined, as in TF."""
 
-    def kernel(xp: Any, x: Array, y: Array) -> Array:
+    def kernel(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
         if xp is np and x.size and not y.all():
             raise InvalidArgumentError(message="Integer division by zero")
-        return getattr(xp, ufunc)(x, y)
+        return getattr(xp, ufunc)(x, y, out=out)
 
     return kernel
 
@@ -51,23 +51,25 @@ def _integer_truncate_div(xp: Any, x: Array, y: Array) -> Array:
     return quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
 
 
-def _truncate_div(xp: Any, x: Array, y: Array) -> Array:
-    return xp.trunc(x / y)
+def _truncate_div(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
+    return xp.trunc(xp.divide(x, y, out=out), out=out)
 
 
-def _floor_div(xp: Any, x: Array, y: Array) -> Array:
-    return xp.floor(x / y)
+def _floor_div(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
+    return xp.floor(xp.divide(x, y, out=out), out=out)
 
 
-def _integer_pow(xp: Any, x: Array, y: Array) -> Array:
-    if xp is np and (y < 0).any():
+def _integer_pow(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
+    if xp is np and y.size and y.min() < 0:
         raise InvalidArgumentError(message="Integers to negative integer powers are not allowed")
-    return xp.power(x, y)
+    return xp.power(x, y, out=out)
 
 
-def _squared_difference(xp: Any, x: Array, y: Array) -> Array:
-    difference = x - y
-    return xp.conj(difference) * difference
+def _squared_difference(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
+    difference = xp.subtract(x, y, out=out)
+    if difference.dtype.kind == "c":
+        return xp.conj(difference) * difference
+    return xp.square(difference, out=out)
 
 
 def _div_no_nan(xp: Any, x: Array, y: Array) -> Array:

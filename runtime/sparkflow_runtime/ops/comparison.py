@@ -65,6 +65,10 @@ class EqualityOp(BinaryOp):
         except InvalidArgumentError:
             return [()]
 
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The bare ufunc, where shapes must fit."""
+        return super().bind_out(node, context) if node.attrs["incompatible_shape_error"] else None
+
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The bare ufunc, unless shapes that do not fit are to mean: not equal."""
         compare = super().bind(node, context)
@@ -149,17 +153,15 @@ class Select(Op):
 
     def compute(self, xp: Any, condition: Array, t: Array, e: Array) -> Array:
         """A new array."""
-        if t.shape != e.shape:
-            raise InvalidArgumentError(
-                message=f"Select needs t and e of the same shape, got {shapes.text(t.shape)} "
-                f"and {shapes.text(e.shape)}"
-            )
-        if condition.ndim == 1 and t.ndim > 1:
-            _check_condition(condition.shape, t.shape, t.shape[:1])
-            condition = condition.reshape(-1, *(1,) * (t.ndim - 1))
-        elif condition.ndim:
-            _check_condition(condition.shape, t.shape, t.shape)
-        return xp.where(condition, t, e)
+        return xp.where(_fitting_condition(condition, t, e), t, e)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """One after the other."""
+
+        def run(condition: Array, t: Array, e: Array, out: Array) -> None:
+            _fill_chosen(_fitting_condition(condition, t, e), t, e, out)
+
+        return run
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""
@@ -178,6 +180,27 @@ class Select(Op):
         condition = op.inputs[0]
         zeros = g.ZerosLike(dy)
         return None, g.Select(condition, dy, zeros), g.Select(condition, zeros, dy)
+
+
+def _fitting_condition(condition: Array, t: Array, e: Array) -> Array:
+    """The condition such that it broadcasts against both."""
+    if t.shape != e.shape:
+        raise InvalidArgumentError(
+            message=f"Select needs t and e of the same shape, got {shapes.text(t.shape)} "
+            f"and {shapes.text(e.shape)}"
+        )
+    if condition.ndim == 1 and t.ndim > 1:
+        _check_condition(condition.shape, t.shape, t.shape[:1])
+        return condition.reshape(-1, *(1,) * (t.ndim - 1))
+    if condition.ndim:
+        _check_condition(condition.shape, t.shape, t.shape)
+    return condition
+
+
+def _fill_chosen(condition: Array, t: Array, e: Array, out: Array) -> None:
+    """Writes all of `e`, then `t` where the condition holds."""
+    np.copyto(out, e)
+    np.copyto(out, t, where=condition)
 
 
 def _check_condition(condition: Shape, chosen: Shape, expected: Shape) -> None:
@@ -212,6 +235,10 @@ class SelectV2(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """`where`, bare."""
         return context.xp.where  # type: ignore[no-any-return]  # an array module's function
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """One after the other."""
+        return _fill_chosen
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""

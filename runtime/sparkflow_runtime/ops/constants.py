@@ -266,6 +266,10 @@ class ZerosLike(Op):
             return np.full(x.shape, b"", object)
         return xp.zeros(x.shape, x.dtype)
 
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """Zeros."""
+        return None if node.attrs["T"] is string else lambda x, out: out.fill(0)
+
 
 @register
 class OnesLike(Op):
@@ -283,6 +287,10 @@ class OnesLike(Op):
     def compute(self, xp: Any, x: Array) -> Array:
         """ones(shape(x))."""
         return xp.ones(x.shape, x.dtype)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Ones."""
+        return lambda x, out: out.fill(1)
 
 
 @register
@@ -305,17 +313,30 @@ class Fill(Op):
         Raises:
             InvalidArgumentError: `dims` is no vector or has a negative size, `value` no scalar.
         """
-        if value.ndim != 0:
-            raise InvalidArgumentError(
-                message=f"value must be a scalar, got shape {bracketed(value.shape)}"
-            )
+        _check_scalar(value)
         result = xp.empty(checked_dims(vector(dims, "dims"), "dims"), value.dtype)
         result[...] = value
         return result
 
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The value everywhere."""
+
+        def run(dims: Array, value: Array, out: Array) -> None:
+            _check_scalar(value)
+            out[...] = value
+
+        return run
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The value gets sum(dy)."""
         return None, g.Sum(dy, all_axes(g, dy))
+
+
+def _check_scalar(value: Array) -> None:
+    if value.ndim != 0:
+        raise InvalidArgumentError(
+            message=f"value must be a scalar, got shape {bracketed(value.shape)}"
+        )
 
 
 @register

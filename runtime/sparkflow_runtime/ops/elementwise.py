@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -47,16 +49,26 @@ class AddN(Op):
         first = inputs[0]
         if len(inputs) == 1:
             return xp.positive(first)
-        for each in inputs[1:]:
-            if each.shape != first.shape:
-                raise InvalidArgumentError(
-                    message=f"AddN takes tensors of one shape, got {shapes.text(first.shape)} "
-                    f"and {shapes.text(each.shape)}"
-                )
+        _check_same_shape(inputs)
         total = first + inputs[1]
         for each in inputs[2:]:
             total += each  # in place for an array, a new scalar for a scalar
         return total
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The same, in the array given."""
+        xp = context.xp
+        if node.attrs["N"] == 1:
+            return xp.positive  # type: ignore[no-any-return]  # an array module's function
+
+        def run(*arrays: Array) -> None:
+            *inputs, out = arrays
+            _check_same_shape(inputs)
+            xp.add(inputs[0], inputs[1], out)
+            for each in inputs[2:]:
+                xp.add(out, each, out)
+
+        return run
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """The same for every input."""
@@ -75,6 +87,16 @@ class AddN(Op):
         for number in range(1, count):
             total = fusion.builder.call("add", total, fusion.input(number, dims))
         return [Fused(total, shape, dims)]
+
+
+def _check_same_shape(inputs: Sequence[Array]) -> None:
+    first = inputs[0].shape
+    for each in inputs[1:]:
+        if each.shape != first:
+            raise InvalidArgumentError(
+                message=f"AddN takes tensors of one shape, got {shapes.text(first)} "
+                f"and {shapes.text(each.shape)}"
+            )
 
 
 @register
@@ -112,6 +134,13 @@ class Cast(Op):
         if source.is_complex and not target.is_complex:
             return lambda x: x.real.astype(kind)
         return lambda x: x.astype(kind)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """A copy that converts."""
+        source, target = node.attrs["SrcT"], node.attrs["DstT"]
+        if source.is_complex and not target.is_complex:
+            return lambda x, out: np.copyto(out, x.real, casting="unsafe")
+        return lambda x, out: np.copyto(out, x, casting="unsafe")
 
     def is_fusable(self, node: NodeView) -> bool:
         """Between dtypes that kernels have."""

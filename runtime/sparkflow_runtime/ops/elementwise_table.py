@@ -5,18 +5,24 @@ A row gives the type name, the allowed dtypes, the kernel, a scalar expression a
     unary("Exp", FLOATING | COMPLEX, "exp", "exp(x)", lambda g, x, y, dy: g.Mul(dy, y))
 
 The kernel is the name of a ufunc that numpy and cupy share, which `bind` returns bare, or a
-function of the array module and the inputs. The expression says for floating-point numbers the same
-as the kernel: Python's operators, numpy's functions by name, `where(condition, a, b)`, `erf` and
-`sigmoid`; it is what fused kernels are generated from where `codegen.expressions` knows all of it.
-For integers it says the same where there is no kernel for integers. What lives here: the two op
-classes. The rows are in `unary`, `binary`, `comparison` and `activation`.
+function of the array module and the inputs. Where the function has one more argument, `out`, it
+writes the result there, unless that is None, and needs no other memory for real numbers.
+
+The expression says for floating-point numbers the same as the kernel: Python's operators, numpy's
+functions by name, `where(condition, a, b)`, `erf` and `sigmoid`; it is what fused kernels are
+generated from where `codegen.expressions` knows all of it. For integers it says the same where
+there is no kernel for integers. What lives here: the two op classes. The rows are in `unary`,
+`binary`, `comparison` and `activation`.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen import expressions
@@ -31,7 +37,7 @@ from sparkflow_runtime.ops.signature import Attr, type_attr
 from sparkflow_runtime.shapes import Shape
 
 Kernel: TypeAlias = str | Callable[..., Array]
-"""The name of a ufunc, or a function `(xp, *inputs)`."""
+"""The name of a ufunc, or a function `(xp, *inputs)` or `(xp, *inputs, out=None)`."""
 UnaryGradient: TypeAlias = Callable[[Any, Tensor, Tensor, Tensor], Tensor]
 """Of the builder, x, y and the gradient of y; x and y come conjugated where they are complex."""
 BinaryGradient: TypeAlias = Callable[
@@ -57,6 +63,18 @@ class ElementwiseOp(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The bare ufunc where there is one."""
         return self._kernel_for(context.xp, "T" in node.attrs and node.attrs["T"].is_integer)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The bare ufunc, or the function where it takes an array for its result."""
+        dtype = node.attrs.get("T")
+        kernel = self._kernel_for(context.xp, dtype is not None and dtype.is_integer)
+        if isinstance(kernel, functools.partial) and (
+            not _takes_out(kernel.func) or (dtype is not None and dtype.is_complex)
+        ):
+            return None
+        if kernel in (np.maximum, np.minimum):  # numpy warns of a third argument without a name
+            return lambda x, y, out: kernel(x, y, out=out)
+        return kernel
 
     def compute(self, xp: Any, *inputs: Array) -> Any:
         """One array."""
@@ -84,6 +102,11 @@ class ElementwiseOp(Op):
         if isinstance(kernel, str):
             return getattr(xp, kernel)  # type: ignore[no-any-return]  # a ufunc of Any's
         return functools.partial(kernel, xp)
+
+
+@functools.cache
+def _takes_out(kernel: Callable[..., Array]) -> bool:
+    return "out" in inspect.signature(kernel).parameters
 
 
 @functools.cache

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.kernel import DTYPES
-from sparkflow_runtime.dtypes import FLOATING, INDEX, int32, int64
+from sparkflow_runtime.dtypes import FLOATING, INDEX, float16, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Check, Fused, Fusion, NotFusableError
+from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -28,20 +29,36 @@ Measured 2026-11-21 with numpy 2.4.
 """
 
 
-def _log_softmax(xp: Any, features: Array) -> tuple[Array, Array]:
-    """(log softmax, softmax) of every row; float16 is computed in float32."""
-    wide = features.astype(xp.float32) if features.dtype == xp.float16 else features
-    if not wide.size:
-        return wide.copy(), wide.copy()
-    few = wide.shape[1] <= _FEW_CLASSES
-    values = xp.ascontiguousarray(wide.T) if few else wide
-    axis = 0 if few else 1
-    shifted = values - values.max(axis=axis, keepdims=True)
-    exponentials = xp.exp(shifted)
-    sums = exponentials.sum(axis=axis, keepdims=True)
-    shifted -= xp.log(sums)
-    exponentials /= sums
-    return (shifted.T, exponentials.T) if few else (shifted, exponentials)
+def _shift(xp: Any, features: Array, shifted: Array) -> None:
+    """Writes the features less the largest of their row."""
+    if xp is np and features.shape[1] <= _FEW_CLASSES:
+        largest = features[:, 0].copy()
+        for column in features.T[1:]:
+            np.maximum(largest, column, out=largest)
+        for column, target in zip(features.T, shifted.T, strict=True):
+            np.subtract(column, largest, out=target)
+    else:
+        xp.subtract(features, features.max(axis=1, keepdims=True), out=shifted)
+
+
+def _normalise(xp: Any, shifted: Array) -> Array:
+    """Makes softmax of what `_shift` wrote; the logarithms of the sums of exponentials."""
+    xp.exp(shifted, out=shifted)
+    if xp is np and shifted.shape[1] <= _FEW_CLASSES:
+        sums = shifted[:, 0].copy()
+        for column in shifted.T[1:]:
+            sums += column
+        for column in shifted.T:
+            column /= sums
+    else:
+        sums = shifted.sum(axis=1)
+        shifted /= sums[:, None]
+    return xp.log(sums)
+
+
+def _wide(xp: Any, features: Array) -> Array:
+    """The features, float16 as float32."""
+    return features.astype(xp.float32) if features.dtype == xp.float16 else features
 
 
 def _column(g: GraphBuilder, vector: Tensor) -> Tensor:
@@ -82,17 +99,24 @@ class SoftmaxCrossEntropyWithLogits(Op):
         Raises:
             InvalidArgumentError: Not two matrices, or their shapes cannot be broadcast.
         """
-        if features.ndim != 2 or labels.ndim != 2 or not _broadcastable(features, labels):
-            raise InvalidArgumentError(
-                message="logits and labels must be broadcastable: logits_size="
-                f"{bracketed(features.shape)} labels_size={bracketed(labels.shape)}"
-            )
-        if features.shape != labels.shape:
-            features, labels = xp.broadcast_arrays(features, labels)
-        log_softmax, softmax = _log_softmax(xp, features)
-        loss = -xp.einsum("ij,ij->i", log_softmax, labels.astype(log_softmax.dtype, copy=False))
-        backprop = softmax - labels
+        _check_dense(features, labels)
+        wide, wide_labels = _wide(xp, features), _wide(xp, labels)
+        shape = np.broadcast_shapes(features.shape, labels.shape)
+        loss, backprop = xp.empty(shape[:1], wide.dtype), xp.empty(shape, wide.dtype)
+        _fill_dense(xp, wide, wide_labels, loss, backprop)
         return loss.astype(labels.dtype, copy=False), backprop.astype(labels.dtype, copy=False)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The same, in the arrays given; numbers that are computed in a wider type are not."""
+        if node.attrs["T"] is float16:
+            return None
+        xp = context.xp
+
+        def run(features: Array, labels: Array, loss: Array, backprop: Array) -> None:
+            _check_dense(features, labels)
+            _fill_dense(xp, features, labels, loss, backprop)
+
+        return run
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""
@@ -127,6 +151,29 @@ class SoftmaxCrossEntropyWithLogits(Op):
         return first if second is None else g.Add(first, second), dlabels
 
 
+def _check_dense(features: Array, labels: Array) -> None:
+    if features.ndim != 2 or labels.ndim != 2 or not _broadcastable(features, labels):
+        raise InvalidArgumentError(
+            message="logits and labels must be broadcastable: logits_size="
+            f"{bracketed(features.shape)} labels_size={bracketed(labels.shape)}"
+        )
+
+
+def _fill_dense(xp: Any, features: Array, labels: Array, loss: Array, backprop: Array) -> None:
+    """The loss is made as sum(labels) · log sum - sum(labels · shifted), in two passes."""
+    if not backprop.size:
+        loss.fill(0)
+        return
+    if features.shape != labels.shape:
+        features, labels = xp.broadcast_arrays(features, labels)
+    _shift(xp, features, backprop)
+    taken = xp.einsum("ij,ij->i", labels, backprop)
+    log_sums = _normalise(xp, backprop)
+    log_sums *= labels.sum(axis=1)
+    xp.subtract(log_sums, taken, out=loss)
+    backprop -= labels
+
+
 def _broadcastable(a: Array, b: Array) -> bool:
     return all(x == y or 1 in (x, y) for x, y in zip(a.shape, b.shape, strict=True))
 
@@ -158,15 +205,23 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
         Raises:
             InvalidArgumentError: A label outside [0, classes), or shapes that do not fit.
         """
-        if features.ndim != 2 or labels.shape != features.shape[:1]:
-            raise InvalidArgumentError(message=_batch_text(features.shape, labels.shape))
-        rows, classes = features.shape
-        _check_labels(labels, classes)
-        log_softmax, backprop = _log_softmax(xp, features)
-        where = (xp.arange(rows), labels)
-        loss = -log_softmax[where]
-        backprop[where] -= 1
+        _check_sparse(features, labels)
+        wide = _wide(xp, features)
+        loss, backprop = xp.empty(labels.shape, wide.dtype), xp.empty(wide.shape, wide.dtype)
+        _fill_sparse(xp, wide, labels, loss, backprop)
         return loss.astype(features.dtype, copy=False), backprop.astype(features.dtype, copy=False)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The same, in the arrays given; numbers that are computed in a wider type are not."""
+        if node.attrs["T"] is float16:
+            return None
+        xp = context.xp
+
+        def run(features: Array, labels: Array, loss: Array, backprop: Array) -> None:
+            _check_sparse(features, labels)
+            _fill_sparse(xp, features, labels, loss, backprop)
+
+        return run
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""
@@ -214,6 +269,22 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
             return second, None
         first = g.Mul(_column(g, dloss), op.outputs[1])
         return first if second is None else g.Add(first, second), None
+
+
+def _check_sparse(features: Array, labels: Array) -> None:
+    if features.ndim != 2 or labels.shape != features.shape[:1]:
+        raise InvalidArgumentError(message=_batch_text(features.shape, labels.shape))
+    _check_labels(labels, features.shape[1])
+
+
+def _fill_sparse(xp: Any, features: Array, labels: Array, loss: Array, backprop: Array) -> None:
+    if not backprop.size:
+        return
+    _shift(xp, features, backprop)
+    where = (xp.arange(len(labels)), labels)
+    taken = backprop[where]
+    xp.subtract(_normalise(xp, backprop), taken, out=loss)
+    backprop[where] -= 1
 
 
 def _batch_text(features: Shape, labels: Shape) -> str:

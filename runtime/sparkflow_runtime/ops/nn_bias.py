@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,15 @@ from sparkflow_runtime.dtypes import NUMERIC
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion
+from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import string_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed, shape_tensor
 from sparkflow_runtime.shapes import Dim, Shape
 
+_MANY_CHANNELS = 4
+"""From here on the vector of ones is small beside what is summed."""
 _DATA_FORMAT = string_attr("NHWC", frozenset({"NHWC", "NCHW"}))
 
 
@@ -54,12 +57,12 @@ class BiasAdd(Op):
         Raises:
             InvalidArgumentError: Not one bias per channel.
         """
-        axis = _channel_axis(value.ndim, data_format)
-        if bias.shape != (value.shape[axis],):
-            raise InvalidArgumentError(message=_misfit(value.shape, bias.shape, axis))
-        if axis == value.ndim - 1:
-            return value + bias
-        return value + bias.reshape(-1, *(1,) * (value.ndim - 2))
+        return value + _fitting(value, bias, data_format)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The sum."""
+        add, data_format = context.xp.add, node.attrs["data_format"]
+        return lambda value, bias, out: add(value, _fitting(value, bias, data_format), out)
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""
@@ -77,11 +80,35 @@ class BiasAdd(Op):
         return dy, g.BiasAddGrad(dy, data_format=op.get_attr("data_format"))
 
 
+def _fitting(value: Array, bias: Array, data_format: str) -> Array:
+    """The bias such that it broadcasts against the value."""
+    axis = _channel_axis(value.ndim, data_format)
+    if bias.shape != (value.shape[axis],):
+        raise InvalidArgumentError(message=_misfit(value.shape, bias.shape, axis))
+    return bias if axis == value.ndim - 1 else bias.reshape(-1, *(1,) * (value.ndim - 2))
+
+
 def _misfit(value: Sequence[Dim], bias: Sequence[Dim], axis: int) -> str:
     return (
         f"Must provide as many biases as the channel dimension (dimension {axis}) of the input "
         f"tensor: {bracketed(bias)} vs. {bracketed(value)}"
     )
+
+
+def sum_per_channel(xp: Any, values: Array, axis: int, out: Array | None = None) -> Array:
+    """The sums over all dimensions but `axis`, a vector."""
+    channels = values.shape[axis]
+    if (
+        xp is np
+        and axis == values.ndim - 1
+        and channels >= _MANY_CHANNELS
+        and values.dtype in (np.float32, np.float64)
+    ):
+        # As a product with ones: 73 against 597 µs for 25088 rows of 32 (2026-11-21).
+        rows = values.reshape(math.prod(values.shape[:-1]), channels)
+        return np.matmul(np.ones(rows.shape[0], values.dtype), rows, out=out)
+    rest = tuple(i for i in range(values.ndim) if i != axis)
+    return values.sum(axis=rest, dtype=values.dtype, out=out)
 
 
 @register
@@ -107,12 +134,12 @@ class BiasAddGrad(Op):
             InvalidArgumentError: Fewer than two dimensions.
         """
         axis = _channel_axis(dy.ndim, data_format)
-        if xp is np and axis == dy.ndim - 1 and dy.dtype in (np.float32, np.float64):
-            # As a product with ones: 73 against 597 µs for 25088 rows of 32 (2026-11-21).
-            rows = dy.reshape(math.prod(dy.shape[:-1]), dy.shape[-1])
-            return np.ones(rows.shape[0], dy.dtype) @ rows
-        rest = tuple(i for i in range(dy.ndim) if i != axis)
-        return dy.sum(axis=rest, dtype=dy.dtype)
+        return sum_per_channel(xp, dy, axis)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The sums."""
+        xp, data_format = context.xp, node.attrs["data_format"]
+        return lambda dy, out: sum_per_channel(xp, dy, _channel_axis(dy.ndim, data_format), out)
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparkflow_runtime.codegen.kernel import DTYPES
-from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, int32
+from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, float16, int32
 from sparkflow_runtime.ops import scan
 from sparkflow_runtime.ops.axes import axes_reader, reduced_mask, reduced_shape, restore_axes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -33,7 +33,8 @@ class ReductionOp(Op):
     """Reduces the axes that the second input names.
 
     Attributes:
-        reduce: `(xp, x, axes, keep_dims)`, with at least one axis where the next is true.
+        reduce: `(xp, x, axes, keep_dims, out=None)`, with at least one axis where the next is true.
+        takes_out: Whether that writes the result into `out` and needs no other memory.
         copies_without_axes: Whether reducing no axis leaves the values as they are.
         fused: The reduction of kernels that is the same; "" where there is none.
     """
@@ -41,7 +42,8 @@ class ReductionOp(Op):
     inputs = "input: T, reduction_indices: Tidx"
     outputs = "output: T"
     fuse_over = 0
-    reduce: ClassVar[Callable[[Any, Any, tuple[int, ...], bool], Any]]
+    reduce: ClassVar[Callable[..., Any]]
+    takes_out: ClassVar[bool] = True
     copies_without_axes: ClassVar[bool] = True
     fused: ClassVar[str] = ""
 
@@ -58,6 +60,22 @@ class ReductionOp(Op):
         def run(x: Array, reduction_indices: Array) -> Array:
             axes = axes_of(x, reduction_indices)
             return x.copy() if copies and not axes else reduce(xp, x, axes, keep_dims)
+
+        return run
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The reduction, where it needs no memory."""
+        if not self.takes_out:
+            return None
+        keep_dims, xp = node.attrs["keep_dims"], context.xp
+        reduce, axes_of = type(self).reduce, axes_reader()
+
+        def run(x: Array, reduction_indices: Array, out: Array) -> None:
+            axes = axes_of(x, reduction_indices)
+            if axes:
+                reduce(xp, x, axes, keep_dims, out)
+            else:
+                xp.copyto(out, x)
 
         return run
 
@@ -80,13 +98,17 @@ def _attrs(allowed: frozenset[Any]) -> dict[str, Attr]:
     }
 
 
-def _sum(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+def _sum(
+    xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, out: Array | None = None
+) -> Array:
     if xp is np:  # a third faster on small arrays than the method
-        return xp.add.reduce(x, axes, x.dtype, None, keep_dims)
-    return x.sum(axis=axes, dtype=x.dtype, keepdims=keep_dims)
+        return xp.add.reduce(x, axes, x.dtype, out, keep_dims)
+    return x.sum(axis=axes, dtype=x.dtype, out=out, keepdims=keep_dims)
 
 
-def _mean(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+def _mean(
+    xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, out: Array | None = None
+) -> Array:
     count = prod(x.shape[axis] for axis in axes)
     kind = x.dtype.kind
     if kind in "iu":
@@ -97,33 +119,52 @@ def _mean(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
     if x.dtype.itemsize == 2:  # a sum of float16 overflows at 65504
         total = x.sum(axis=axes, dtype=np.float32, keepdims=keep_dims)
         return (total / np.float32(count)).astype(x.dtype)
-    return _sum(xp, x, axes, keep_dims) / x.dtype.type(count)
+    return xp.divide(_sum(xp, x, axes, keep_dims, out), x.dtype.type(count), out=out)
 
 
-def _prod(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
-    return x.prod(axis=axes, dtype=x.dtype, keepdims=keep_dims)
+def _prod(
+    xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, out: Array | None = None
+) -> Array:
+    return x.prod(axis=axes, dtype=x.dtype, out=out, keepdims=keep_dims)
 
 
-def _max(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+def _max(
+    xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, out: Array | None = None
+) -> Array:
     if not x.size:
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        return xp.full_like(_sum(xp, x, axes, keep_dims), lowest)
-    return x.max(axis=axes, keepdims=keep_dims)
+        return _filled(xp, x, axes, keep_dims, out, lowest)
+    return x.max(axis=axes, out=out, keepdims=keep_dims)
 
 
-def _min(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+def _min(
+    xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, out: Array | None = None
+) -> Array:
     if not x.size:
         highest = np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).max
-        return xp.full_like(_sum(xp, x, axes, keep_dims), highest)
-    return x.min(axis=axes, keepdims=keep_dims)
+        return _filled(xp, x, axes, keep_dims, out, highest)
+    return x.min(axis=axes, out=out, keepdims=keep_dims)
 
 
-def _all(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
-    return x.all(axis=axes, keepdims=keep_dims)
+def _filled(
+    xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, out: Array | None, value: Any
+) -> Array:
+    """What reducing nothing gives."""
+    result = xp.asarray(_sum(xp, x, axes, keep_dims)) if out is None else out
+    result.fill(value)
+    return result
 
 
-def _any(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
-    return x.any(axis=axes, keepdims=keep_dims)
+def _all(
+    xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, out: Array | None = None
+) -> Array:
+    return x.all(axis=axes, out=out, keepdims=keep_dims)
+
+
+def _any(
+    xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, out: Array | None = None
+) -> Array:
+    return x.any(axis=axes, out=out, keepdims=keep_dims)
 
 
 def _euclidean_norm(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
@@ -159,6 +200,11 @@ class Mean(ReductionOp):
 
     attrs = _attrs(NUMERIC)
     reduce = _mean
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The mean of numbers that are summed in their own dtype."""
+        dtype = node.attrs["T"]
+        return None if dtype.is_integer or dtype is float16 else super().bind_out(node, context)
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of floating-point numbers."""
@@ -260,6 +306,7 @@ class EuclideanNorm(ReductionOp):
     attrs = _attrs(NUMERIC)
     reduce = _euclidean_norm
     copies_without_axes = False
+    takes_out = False
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The input times dy / y: nan where the norm is 0."""
@@ -312,6 +359,18 @@ class L2Loss(Op):
         if t.dtype.itemsize == 2:
             flat = flat.astype(np.float32)
         return (xp.dot(flat, flat) * flat.dtype.type(0.5)).astype(t.dtype)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The scalar, where it is summed in its own dtype."""
+        if node.attrs["T"] is float16:
+            return None
+        xp = context.xp
+
+        def run(t: Array, out: Array) -> None:
+            flat = t.ravel()
+            xp.multiply(xp.dot(flat, flat), flat.dtype.type(0.5), out=out)
+
+        return run
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""

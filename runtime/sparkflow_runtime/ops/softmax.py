@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.codegen.kernel import DTYPES
-from sparkflow_runtime.dtypes import FLOATING
+from sparkflow_runtime.dtypes import FLOATING, float16
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
+from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -100,6 +101,21 @@ class Softmax(Op):
         powers /= powers.sum(axis=-1, keepdims=True)
         return powers.astype(logits.dtype, copy=False)
 
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The same, in the array given; numbers that are computed in a wider type are not."""
+        if node.attrs["T"] is float16:
+            return None
+        xp = context.xp
+
+        def run(logits: Array, out: Array) -> None:
+            _check_rank(self.op_type, logits.shape)
+            if logits.size:
+                xp.subtract(logits, logits.max(axis=-1, keepdims=True), out)
+                xp.exp(out, out)
+                xp.divide(out, out.sum(axis=-1, keepdims=True), out)
+
+        return run
+
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""
         return node.attrs["T"] in DTYPES
@@ -135,6 +151,22 @@ class LogSoftmax(Op):
         shifted = _shifted(xp, logits)
         result = shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
         return result.astype(logits.dtype, copy=False)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The same; the difference is made twice instead of kept."""
+        if node.attrs["T"] is float16:
+            return None
+        xp = context.xp
+
+        def run(logits: Array, out: Array) -> None:
+            _check_rank(self.op_type, logits.shape)
+            if logits.size:
+                largest = logits.max(axis=-1, keepdims=True)
+                xp.exp(xp.subtract(logits, largest, out), out)
+                sums = xp.log(out.sum(axis=-1, keepdims=True))
+                xp.subtract(xp.subtract(logits, largest, out), sums, out)
+
+        return run
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""

@@ -25,8 +25,8 @@ def _sign(xp: Any, x: Array) -> Array:
     return xp.where(size == 0, x, x / size)
 
 
-def _rsqrt(xp: Any, x: Array) -> Array:
-    return xp.reciprocal(xp.sqrt(x))
+def _rsqrt(xp: Any, x: Array, out: Array | None = None) -> Array:
+    return xp.reciprocal(xp.sqrt(x, out=out), out=out)
 
 
 def _polynomial(x: Array, coefficients: Sequence[float]) -> Array:
@@ -208,18 +208,23 @@ unary(
 )
 
 
-def _sqrt_grad(xp: Any, y: Array, dy: Array) -> Array:
-    return dy * y.dtype.type(0.5) / xp.conj(y)
+def _conjugate(xp: Any, y: Array) -> Array:
+    """The conjugate of complex numbers; of others the array itself, not a copy."""
+    return xp.conj(y) if y.dtype.kind == "c" else y
+
+
+def _sqrt_grad(xp: Any, y: Array, dy: Array, out: Array | None = None) -> Array:
+    return xp.divide(xp.multiply(dy, y.dtype.type(0.5), out=out), _conjugate(xp, y), out=out)
 
 
 def _rsqrt_grad(xp: Any, y: Array, dy: Array) -> Array:
-    y = xp.conj(y)
+    y = _conjugate(xp, y)
     return dy * y.dtype.type(-0.5) * (y * y * y)
 
 
-def _reciprocal_grad(xp: Any, y: Array, dy: Array) -> Array:
-    y = xp.conj(y)
-    return -dy * y * y
+def _reciprocal_grad(xp: Any, y: Array, dy: Array, out: Array | None = None) -> Array:
+    y = _conjugate(xp, y)
+    return xp.multiply(xp.multiply(xp.negative(dy, out=out), y, out=out), y, out=out)
 
 
 def _reciprocal_grad_gradient(g: Any, y: Any, dy: Any, z: Any, grad: Any) -> tuple[Any, Any]:
