@@ -14,6 +14,8 @@ from sparkflow_runtime.dtypes import DType
 
 _VECTOR_BYTES: Final = (("avx512f", 64), ("avx2", 32), ("avx", 32), ("sse2", 16), ("neon", 16))
 _BASIC_VECTOR_BYTES: Final = 16
+_OLDEST_LLVM: Final = 19
+"""Of those before, the assembler does not know `splat`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ def available() -> bool:
     if importlib.util.find_spec("llvmlite") is None:
         return False
     try:
+        import llvmlite.binding as llvm
+
+        if llvm.llvm_version_info[0] < _OLDEST_LLVM:
+            return False
         host()
     except (ImportError, OSError, RuntimeError):  # no LLVM for this processor
         return False
