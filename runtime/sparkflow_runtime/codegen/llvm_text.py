@@ -43,6 +43,8 @@ class Code:
 
     def subtract(self, a: Value, b: Value) -> Value:
         """`a - b`, int64."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
         return a if b == 0 else self.let(f"sub nsw i64 {a}, {b}")
 
     def multiply(self, a: Value, b: Value) -> Value:
@@ -228,6 +230,10 @@ class Vectors:
         """One element of an array in every lane."""
         address = self.code.at(self.element, base, index)
         return self.splat(self.code.load(self.element, address, self.size_bytes))
+
+    def select(self, condition: str, a: str, b: str) -> str:
+        """`a` where the condition holds, else `b`, lane by lane."""
+        return self.code.let(f"select {self.truth} {condition}, {self.kind} {a}, {self.kind} {b}")
 
     def multiply_add(self, a: str, b: str, c: str) -> str:
         """`a · b + c`, rounded once where the processor can."""

@@ -17,13 +17,12 @@ import numpy as np
 from sparkflow_runtime.codegen import convolution
 from sparkflow_runtime.codegen.gemm import bind_gemm
 from sparkflow_runtime.dtypes import as_dtype
+from sparkflow_runtime.ops.by_shape import Chosen
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.windows import Windows, channels_last, has_channels_last, in_format
 
 FORWARD, BY_IMAGE, BY_FILTER = range(3)
 """The members of a family: the convolution, its gradient by images, that by filters."""
-REMEMBERED: Final = 16
-"""Shapes per node."""
 FEW_CHANNELS: Final = 2
 """Up to so many channels, numpy's gradient by images is faster."""
 
@@ -43,23 +42,8 @@ class Geometry:
     windows: Windows
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The kernel for certain shapes.
-
-    Attributes:
-        shape: Of the result, in the node's data format.
-        fill: Computes from the inputs into an array; False where it cannot.
-    """
-
-    shape: tuple[int, ...]
-    fill: Callable[[Sequence[Array], Array], bool]
-
-
-class NativeConvolution:
-    """The kernels of one node.
-
-    Several threads may use it at once.
+class Chooser:
+    """Chooses the kernels of one node.
 
     Args:
         member: `FORWARD`, `BY_IMAGE` or `BY_FILTER`.
@@ -82,25 +66,14 @@ class NativeConvolution:
         self._data_format = data_format
         self._depthwise = depthwise
         self._geometry = geometry
-        self._chosen: dict[Any, Chosen | None] = {}
 
-    def chosen(self, inputs: Sequence[Array]) -> Chosen | None:
-        """The kernel for these inputs; None where numpy's way is taken.
+    def __call__(self, *inputs: Array) -> Chosen | None:
+        """The kernel for inputs like these; None where numpy's way is taken.
 
         Raises:
             InvalidArgumentError: They do not describe a convolution.
         """
-        key: list[Any] = [each.shape for each in inputs]
-        if self._member != FORWARD:
-            key.append(inputs[self._member - 1].tobytes())  # the sizes of the result
-        known = tuple(key)
-        if known not in self._chosen:
-            if len(self._chosen) >= REMEMBERED:
-                self._chosen.clear()
-            self._chosen[known] = self._choose(self._geometry(*inputs))
-        return self._chosen.get(known)
-
-    def _choose(self, geometry: Geometry) -> Chosen | None:
+        geometry = self._geometry(*inputs)
         images, filters, windows = geometry.images, geometry.filters, geometry.windows
         kernel = None
         if not self._depthwise and _is_pointwise(windows):

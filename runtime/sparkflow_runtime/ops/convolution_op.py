@@ -14,7 +14,14 @@ import numpy as np
 from sparkflow_runtime.codegen import native
 from sparkflow_runtime.dtypes import float32, float64
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.convolution_native import Geometry, NativeConvolution
+from sparkflow_runtime.ops.by_shape import ByShape
+from sparkflow_runtime.ops.convolution_native import (
+    BY_FILTER,
+    BY_IMAGE,
+    FORWARD,
+    Chooser,
+    Geometry,
+)
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, NodeView, Op
 from sparkflow_runtime.ops.windows import Layout, from_channels_last
@@ -41,36 +48,17 @@ class ConvolutionOp(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """The kernel with its geometry read from the attributes once."""
         plain = self._bind_plain(node, context)
-        machine = self._native(node, context)
-        if machine is None:
-            return plain
-
-        def kernel(*inputs: Array) -> Array:
-            chosen = machine.chosen(inputs)
-            if chosen is not None:
-                out = np.empty(chosen.shape, inputs[-1].dtype)
-                if chosen.fill(inputs, out):
-                    return out
-            return plain(*inputs)
-
-        return kernel
+        native_kernels = self._native(node, context)
+        return native_kernels.kernel(plain) if native_kernels else plain
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., None] | None:
         """The same in machine code; None where there is none."""
-        machine = self._native(node, context)
-        if machine is None:
+        native_kernels = self._native(node, context)
+        if native_kernels is None:
             return None
-        plain = self._bind_plain(node, context)
+        return native_kernels.kernel_out(self._bind_plain(node, context))
 
-        def kernel(*arrays: Array) -> None:
-            *inputs, out = arrays
-            chosen = machine.chosen(inputs)
-            if chosen is None or not chosen.fill(inputs, out):
-                np.copyto(out, plain(*inputs))
-
-        return kernel
-
-    def _native(self, node: NodeView, context: KernelContext) -> NativeConvolution | None:
+    def _native(self, node: NodeView, context: KernelContext) -> ByShape | None:
         dtype = node.attrs["T"]
         is_flat = len(node.attrs["data_format"]) == 4
         if context.xp is not np or dtype not in (float32, float64) or not is_flat:
@@ -78,13 +66,15 @@ class ConvolutionOp(Op):
         if not native.available():
             return None
         layout = Layout.of(node.attrs)
-        return NativeConvolution(
-            self.family.index(self.op_type),
+        member = self.family.index(self.op_type)
+        choose = Chooser(
+            member,
             np.dtype(dtype.as_numpy_dtype),
             layout.data_format,
             self.depthwise,
             partial(self.geometry, layout),
         )
+        return ByShape(choose, {FORWARD: None, BY_IMAGE: 0, BY_FILTER: 1}[member])
 
     def _bind_plain(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         xp, layout, run = context.xp, Layout.of(node.attrs), self.run

@@ -9,13 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from sparkflow_runtime.dtypes import FLOATING, REAL, float32
+import numpy as np
+
+from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.pooling_ir import Task
+from sparkflow_runtime.dtypes import FLOATING, REAL, float32, float64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import pooling as arithmetic
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.by_shape import ByShape
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.pooling import Pooling
+from sparkflow_runtime.ops.pooling_native import Chooser
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, list_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import (
@@ -58,15 +64,41 @@ class _PoolOp(Op):
 
     Attributes:
         family: The types of the pooling, of its gradient, of the gradient's gradient.
+        run: The kernel: from xp, the geometry and the inputs.
+        task: What it is called in `codegen.pooling_ir`; None where that knows nothing like it.
+        checked: From the geometry and the inputs, which it checks, the shape of the images with
+            channels last.
     """
 
     outputs = "output: T"
     family: ClassVar[tuple[str, ...]]
     run: ClassVar[Callable[..., Array]]
+    task: ClassVar[Task | None] = None
+    checked: ClassVar[Callable[..., Sequence[int]]]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
-        """`run` with the array module and the geometry."""
-        return partial(self.run, context.xp, Pooling.of(node.attrs))
+        """`run` with the array module and the geometry, or machine code that does the same."""
+        plain = partial(self.run, context.xp, Pooling.of(node.attrs))
+        native_kernels = self._native(node, context)
+        return native_kernels.kernel(plain) if native_kernels else plain
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., None] | None:
+        """The same in machine code; None where there is none."""
+        native_kernels = self._native(node, context)
+        if native_kernels is None:
+            return None
+        return native_kernels.kernel_out(partial(self.run, context.xp, Pooling.of(node.attrs)))
+
+    def _native(self, node: NodeView, context: KernelContext) -> ByShape | None:
+        dtype, task, pooling = node.attrs["T"], self.task, Pooling.of(node.attrs)
+        if context.xp is not np or dtype not in (float32, float64) or pooling.rank != 4:
+            return None
+        if task is None or not native.available():
+            return None
+        choose = Chooser(
+            task, np.dtype(dtype.as_numpy_dtype), pooling, partial(self.checked, pooling)
+        )
+        return ByShape(choose, 0 if task is Task.AVERAGE_GRADIENT else None)
 
     def add(self, g: GraphBuilder, op: OperationView, index: int, *inputs: Tensor) -> Tensor:
         """A node of this family with the geometry of `op`."""
@@ -79,11 +111,17 @@ class _PoolOp(Op):
 
 class _Max(_PoolOp):
     inputs = "input: T"
+    task = Task.MAXIMUM
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(batch, windows over each spatial dimension, channels)."""
         pooling = Pooling.of(node.attrs)
         return [pooling.static_shape(node.with_rank(0, pooling.rank, "input"))]
+
+    @staticmethod
+    def checked(pooling: Pooling, images: Array) -> Sequence[int]:
+        """The shape of the images."""
+        return _checked_images(pooling, images, "input")
 
     @staticmethod
     def run(xp: Any, pooling: Pooling, images: Array) -> Array:
@@ -102,6 +140,7 @@ class _Max(_PoolOp):
 
 class _MaxGrad(_PoolOp):
     inputs = "orig_input: T, orig_output: T, grad: T"
+    task = Task.MAXIMUM_GRADIENT
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of the images."""
@@ -111,8 +150,8 @@ class _MaxGrad(_PoolOp):
         return [node.with_rank(0, rank, "orig_input")]
 
     @staticmethod
-    def run(xp: Any, pooling: Pooling, images: Array, pooled: Array, grad: Array) -> Array:
-        """The gradient.
+    def checked(pooling: Pooling, images: Array, pooled: Array, grad: Array) -> Sequence[int]:
+        """The shape of the images.
 
         Raises:
             InvalidArgumentError: The shapes do not belong to one pooling.
@@ -120,7 +159,17 @@ class _MaxGrad(_PoolOp):
         images = pooling.channels_last(images, "orig_input")
         pooled = pooling.channels_last(pooled, "orig_output")
         grad = pooling.channels_last(grad, "grad")
-        windows = pooling.check(images.shape, orig_output=pooled, grad=grad)
+        pooling.check(images.shape, orig_output=pooled, grad=grad)
+        shape: Sequence[int] = images.shape
+        return shape
+
+    @staticmethod
+    def run(xp: Any, pooling: Pooling, images: Array, pooled: Array, grad: Array) -> Array:
+        """The gradient; raises as `checked` does."""
+        windows = pooling.windows(_MaxGrad.checked(pooling, images, pooled, grad))
+        images = pooling.channels_last(images, "orig_input")
+        pooled = pooling.channels_last(pooled, "orig_output")
+        grad = pooling.channels_last(grad, "grad")
         result = arithmetic.padded_zeros(xp, images.shape, windows, grad.dtype)
         for _, index, mask in arithmetic.winners(xp, images, pooled, windows):
             result[index] += arithmetic.masked(grad, mask)
@@ -167,10 +216,17 @@ class _MaxGradGrad(_PoolOp):
 
 
 class _Average(_PoolOp):
+    task = Task.AVERAGE
+
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(batch, windows over each spatial dimension, channels)."""
         pooling = Pooling.of(node.attrs)
         return [pooling.static_shape(node.with_rank(0, pooling.rank, "value"))]
+
+    @staticmethod
+    def checked(pooling: Pooling, images: Array) -> Sequence[int]:
+        """The shape of the images."""
+        return _checked_images(pooling, images, "value")
 
     @staticmethod
     def run(xp: Any, pooling: Pooling, images: Array) -> Array:
@@ -193,6 +249,7 @@ class _Average(_PoolOp):
 
 class _AverageGrad(_PoolOp):
     inputs = "orig_input_shape: int32, grad: T"
+    task = Task.AVERAGE_GRADIENT
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape given."""
@@ -202,8 +259,8 @@ class _AverageGrad(_PoolOp):
         return [(None,) * rank if shape is None else shape]
 
     @staticmethod
-    def run(xp: Any, pooling: Pooling, orig_input_shape: Array, grad: Array) -> Array:
-        """The gradient.
+    def checked(pooling: Pooling, orig_input_shape: Array, grad: Array) -> Sequence[int]:
+        """The shape of the images.
 
         Raises:
             InvalidArgumentError: The shapes do not belong to one pooling.
@@ -214,8 +271,15 @@ class _AverageGrad(_PoolOp):
                 message=f"orig_input_shape must have {pooling.rank} elements, got {bracketed(dims)}"
             )
         shape = channels_last(dims, pooling.layout.data_format)
+        pooling.check(shape, grad=pooling.channels_last(grad, "grad"))
+        return shape
+
+    @staticmethod
+    def run(xp: Any, pooling: Pooling, orig_input_shape: Array, grad: Array) -> Array:
+        """The gradient; raises as `checked` does."""
+        shape = _AverageGrad.checked(pooling, orig_input_shape, grad)
+        windows = pooling.windows(shape)
         grad = pooling.channels_last(grad, "grad")
-        windows = pooling.check(shape, grad=grad)
         wide = grad.astype(xp.float32) if grad.dtype == xp.float16 else grad
         share = wide / arithmetic.window_sizes(xp, windows, shape, wide.dtype)
         result = arithmetic.padded_zeros(xp, shape, windows, share.dtype)
@@ -227,6 +291,12 @@ class _AverageGrad(_PoolOp):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The means of the gradient."""
         return None, self.add(g, op, 0, dy)
+
+
+def _checked_images(pooling: Pooling, images: Array, name: str) -> Sequence[int]:
+    shape: Sequence[int] = pooling.channels_last(images, name).shape
+    pooling.windows(shape)
+    return shape
 
 
 _MAX = ("MaxPool", "MaxPoolGrad", "MaxPoolGradGrad")
