@@ -12,7 +12,7 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen import host, native
 from sparkflow_runtime.codegen.kernel import DTYPES, REDUCTIONS, SOURCES, Axes, Instruction, Kernel
-from sparkflow_runtime.codegen.schedule import COSTS, Schedule, Target, simplify
+from sparkflow_runtime.codegen.schedule import COSTS, Form, Schedule, Target, form_of, simplify
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 
@@ -87,7 +87,10 @@ class CompiledKernel:
         parts = 1
         if schedule.is_divisible:
             parts = max(1, min(threads or 1, extent, int(seconds / PART_S)))
-        body = _body(simple, constants, parts > 1)
+        last = short[-1] if short else 0
+        lanes = schedule.lanes(_target().vector_bytes)
+        form = form_of(last, lanes, may_be_cut=len(short) == 1 and parts > 1, is_divided=parts > 1)
+        body = _body(simple, constants, form)
         numbers = _numbers(schedule, short, parts)
         return body.bind(numbers, counts, extent, parts, releases_gil=seconds > _GIL_S)
 
@@ -148,8 +151,8 @@ def _schedule(kernel: Kernel, constants: str) -> Schedule:
 
 
 @functools.lru_cache(maxsize=4096)
-def _body(kernel: Kernel, constants: str, is_divided: bool) -> native.Body:
-    return native.body(_text(_schedule(kernel, constants), is_divided), is_tidy=True)
+def _body(kernel: Kernel, constants: str, form: Form) -> native.Body:
+    return native.body(_text(_schedule(kernel, constants), form), is_tidy=True)
 
 
 def flat_text(kernel: Kernel) -> str:
@@ -158,13 +161,13 @@ def flat_text(kernel: Kernel) -> str:
     The numbers that it is given are the size, 1 and a null pointer.
     """
     _check(kernel)
-    return _text(Schedule(kernel), is_divided=False)
+    return _text(Schedule(kernel), Form())
 
 
-def _text(schedule: Schedule, is_divided: bool) -> str:
+def _text(schedule: Schedule, form: Form) -> str:
     from sparkflow_runtime.codegen import loop_nest
 
-    return loop_nest.generate(schedule, _target(), is_divided)
+    return loop_nest.generate(schedule, _target(), form)
 
 
 def _target() -> Target:
@@ -209,9 +212,8 @@ def _numbers(schedule: Schedule, sizes: Sequence[int], parts: int) -> Any:
     counter = reserve(_LINE)
     buffered = set(schedule.buffered)
     for value in values:
-        axes, dtype = kernel.value_axes[value], kernel.value_dtypes[value]
-        if value in buffered:
-            axes = tuple(v and d >= schedule.row for d, v in enumerate(axes))
+        axes = schedule.row_axes(value) if value in buffered else kernel.value_axes[value]
+        dtype = kernel.value_dtypes[value]
         distance = -(-max(_count(axes, sizes) * dtype.size, _WORD) // _LINE) * _LINE
         areas += [reserve(distance * parts), distance]
     numbers = np.zeros(place // _WORD + _LINE // _WORD, np.int64)

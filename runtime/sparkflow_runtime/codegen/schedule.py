@@ -20,6 +20,8 @@ from sparkflow_runtime.codegen.kernel import REDUCTIONS, SOURCES, Axes, Instruct
 IDENTITY: Final = "identity"
 """What a reduction over dimensions of size 1 does."""
 
+MOST_REGISTERS: Final = 4
+"""A vector of the innermost loop has at most so many registers."""
 COSTS: Final = {
     **dict.fromkeys(("divide", "sqrt"), 4.0),
     **dict.fromkeys(("exp", "sigmoid", "log", "log1p", "expm1", "tanh"), 16.0),
@@ -43,6 +45,44 @@ class Target:
     vector_bytes: int
     registers: int
     has_masks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What code is specialised for, beside the kernel.
+
+    Attributes:
+        is_divided: It is called for parts of the outermost loop.
+        registers: A vector of the innermost loop has at most so many; 0 if the last dimension is
+            shorter than one.
+        has_rest: The last dimension may be no multiple of such vectors.
+    """
+
+    is_divided: bool = False
+    registers: int = MOST_REGISTERS
+    has_rest: bool = True
+
+
+def form_of(last: int, lanes: int, may_be_cut: bool, is_divided: bool) -> Form:
+    """The form for a size of the last dimension.
+
+    Short rows take vectors that leave nothing over, or little.
+
+    Args:
+        last: The size.
+        lanes: Of a register.
+        may_be_cut: Whether parts of the loop may begin and end anywhere.
+        is_divided: See `Form`.
+    """
+    if last < lanes:
+        return Form(is_divided, 0, True)
+    choices = [each for each in (4, 2, 1) if each * lanes <= last]
+    registers = choices[0]
+    if last < 4 * MOST_REGISTERS * lanes:
+        even = [each for each in choices if last % (each * lanes) == 0]
+        good = [each for each in choices if last % (each * lanes) < lanes]
+        registers = (even or good)[0]
+    return Form(is_divided, registers, may_be_cut or last % (registers * lanes) != 0)
 
 
 def simplify(kernel: Kernel, sizes: Sequence[int]) -> tuple[Kernel, tuple[int, ...]]:
@@ -260,6 +300,34 @@ class Schedule:
 
     # ------------------------------------------------------------------ what happens in which pass
 
+    def numbers(self, level: int, turn: int | None) -> list[int]:
+        """The values to compute inside of so many loops, in one pass, that are no vectors.
+
+        Args:
+            level: How many loops.
+            turn: Which pass; None outside of the rows.
+        """
+        if level == self.kernel.rank and level:
+            return []
+        found = []
+        for value in self.live:
+            if self.levels[value] == level and not self.is_reduction(value):
+                depth = self.depths[value]
+                if depth == turn or turn is None or (level > self.row and depth < turn):
+                    found.append(value)
+        return found
+
+    def goes_deeper(self, level: int, turn: int | None) -> bool:
+        """Whether there is something to do inside of one loop more."""
+        if turn is None or level >= self.kernel.rank:
+            return level < self.kernel.rank
+        if self.work(turn):
+            return True
+        stored = (v for v in self.kernel.outputs if not self.is_reduction(v))
+        return any(self.levels[v] > level and self.depths[v] == turn for v in stored) or any(
+            each.level > level and self.depths[each.argument] == turn for each in self.reductions
+        )
+
     def work(self, number: int) -> Pass:
         """What is to be done inside of the last loop in one pass."""
         return self._work[number]
@@ -336,6 +404,11 @@ class Schedule:
                         found[value] = place
                         break
         return found
+
+    def row_axes(self, value: int) -> Axes:
+        """The dimensions inside of a row along which a value varies."""
+        axes = self.kernel.value_axes[value]
+        return tuple(varies and d >= self.row for d, varies in enumerate(axes))
 
     @cached_property
     def buffered(self) -> tuple[int, ...]:
