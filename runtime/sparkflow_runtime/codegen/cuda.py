@@ -112,14 +112,6 @@ class CudaProgram:
         index = "unsigned long long" if wide else "unsigned int"
         return f"typedef {index} index_t;\n{self._functions}"
 
-    def functions(self) -> dict[str, int]:
-        """The functions of the source that are launched, and how many arguments each takes."""
-        found = {
-            text.name: len(text.arrays) + len(stage.groups) + (stage.kind == "partial")
-            for stage, text in zip(self._stages, self._texts, strict=True)
-        }
-        return found | {_combining_name(*each): 4 for each in self._combined()}
-
     @cached_property
     def _functions(self) -> str:
         written = [text.write() for text in self._texts]

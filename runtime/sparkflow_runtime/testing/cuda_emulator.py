@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.cuda import CudaProgram, LaunchPlan
+from sparkflow_runtime.codegen.cuda import CudaProgram
 
 COMPILER: Final = shutil.which("g++")
 """Where g++ is, None where it is not."""
@@ -137,65 +138,69 @@ extern "C" const char* run_{name}(void** given, const unsigned* shape) {{
 
 
 class CudaEmulator:
-    """A program, compiled for the CPU. Not safe to share between threads.
+    """Runs sources, compiled for the CPU once each. Not safe to share between threads.
 
     Args:
-        program: What is to run.
         folder: Where the compiled code goes.
     """
 
-    def __init__(self, program: CudaProgram, folder: Path) -> None:
-        self._program = program
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._libraries: dict[bool, ctypes.CDLL] = {}
+        self._libraries: dict[str, ctypes.CDLL] = {}
 
-    def run(self, sizes: Sequence[int], *arrays: np.ndarray[Any, Any]) -> None:
-        """Fills the outputs.
+    def run(
+        self,
+        program: CudaProgram,
+        sizes: Sequence[int],
+        *arrays: np.ndarray[Any, Any],
+        wide: bool | None = None,
+    ) -> None:
+        """Fills the outputs of a program.
 
         Args:
+            program: What is to run.
             sizes: Of the kernel's dimensions.
-            arrays: Its inputs, then its outputs; C-contiguous.
+            *arrays: Its inputs, then its outputs; C-contiguous.
+            wide: Which of its sources; None for the one that the sizes ask for.
 
         Raises:
             RuntimeError: The threads of a block or warp do not meet where they should.
         """
-        plan = self._program.plan(sizes)
+        plan = program.plan(sizes)
         if tuple(array.size for array in arrays) != plan.counts:
             raise ValueError(f"arrays of {plan.counts} elements are needed, not {arrays}")
         left = [np.full(size, 0xAB, np.uint8) for size in plan.left_bytes]
         pointers = [array.ctypes.data for array in (*arrays, *left)]
-        self.launch(plan, pointers, plan.wide)
-
-    def launch(self, plan: LaunchPlan, pointers: Sequence[int], wide: bool) -> None:
-        """Runs the launches of a plan on memory at these addresses."""
+        source = program.source(plan.wide if wide is None else wide)
         for each in plan.launches:
             arguments = [*[pointers[array] for array in each.arrays], *each.numbers]
-            self.run_function(wide, each.name, each.grid, each.block, arguments)
+            self.launch(source, each.name, each.grid, each.block, arguments)
 
-    def run_function(
+    def launch(
         self,
-        wide: bool,
+        source: str,
         name: str,
         grid: Sequence[int],
         block: Sequence[int],
         arguments: Sequence[int],
     ) -> None:
-        """Runs one function of the source; arguments are addresses and 64-bit integers."""
+        """Runs one function of a source; arguments are addresses and 64-bit integers."""
         values = [ctypes.c_longlong(each) for each in arguments]
         given = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
         shape = (ctypes.c_uint * 4)(*grid, *block)
-        function = getattr(self._library(wide), f"run_{name}")
+        function = getattr(self._library(source), f"run_{name}")
         function.restype = ctypes.c_char_p
         failure = function(given, shape)
         if failure is not None:
             raise RuntimeError(f"{name}: {failure.decode()}")
 
-    def _library(self, wide: bool) -> ctypes.CDLL:
-        if wide not in self._libraries:
-            entries = [_ENTRY.format(name=n, count=c) for n, c in self._program.functions().items()]
-            text = "\n".join([_HEADER, self._program.source(wide), *entries])
-            self._libraries[wide] = _compiled(text, self._folder)
-        return self._libraries[wide]
+    def _library(self, source: str) -> ctypes.CDLL:
+        if source not in self._libraries:
+            found = re.findall(r"__global__ void (\w+)\(([^)]*)\)", source)
+            entries = [_ENTRY.format(name=n, count=p.count(",") + 1) for n, p in found]
+            text = "\n".join([_HEADER, source, *entries])
+            self._libraries[source] = _compiled(text, self._folder)
+        return self._libraries[source]
 
 
 def _compiled(text: str, folder: Path) -> ctypes.CDLL:

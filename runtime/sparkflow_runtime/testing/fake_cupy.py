@@ -9,7 +9,6 @@ here.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -17,33 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.testing.fake_gpu_array import FakeArray
+
 Work = Callable[[], None]
 Launcher = Callable[[str, str, tuple[int, ...], tuple[int, ...], tuple[Any, ...]], None]
 """Runs a kernel: source, name, grid, block, arguments."""
-
-
-class FakeArray(np.ndarray[Any, Any]):
-    """An array of the GPU; `data.ptr` is its address."""
-
-    @property
-    def data(self) -> _Pointer:  # type: ignore[override]  # cupy's
-        """The memory."""
-        return _Pointer(self)
-
-
-class _Pointer:
-    def __init__(self, array: FakeArray) -> None:
-        self._array = array
-        self.ptr = array.ctypes.data
-
-    def copy_from_host_async(self, source: int, size: int, stream: _Stream) -> None:
-        target, kept = self.ptr, self._array
-
-        def copy() -> None:
-            assert kept.nbytes >= size
-            ctypes.memmove(target, source, size)
-
-        stream.put(copy)
 
 
 class CaptureError(RuntimeError):
@@ -175,11 +152,11 @@ class FakeCupy:
         devices: The GPUs entered, in order.
     """
 
-    ndarray = FakeArray
-    uint8 = np.uint8
+    __name__ = "cupy"
 
     def __init__(self, launch: Launcher | None = None) -> None:
         self._launch = launch
+        self.ndarray = type("ndarray", (FakeArray,), {"owner": self})
         self.streams: list[_Stream] = [_Stream(self, 0)]
         self.graph_launches = 0
         self.allocations: list[_Pool] = []
@@ -200,8 +177,9 @@ class FakeCupy:
 
     def empty(self, shape: Any, dtype: Any) -> FakeArray:
         """A new array of the current pool."""
-        made = np.empty(shape, dtype).view(FakeArray)
-        made.view(np.ndarray).reshape(-1).view(np.uint8)[...] = 0xAB  # what was there before
+        plain = np.empty(shape, dtype)
+        plain.reshape(-1).view(np.uint8)[...] = 0xAB  # what was there before
+        made: FakeArray = plain.view(self.ndarray)
         pool = self._pools[-1]
         pool.malloc(made.nbytes)
         self.allocations.append(pool)
@@ -217,12 +195,34 @@ class FakeCupy:
 
     def asnumpy(self, array: Any) -> Any:
         """A copy on the host, after the work of the current stream."""
-        self.streams[-1].synchronize()
+        if isinstance(array, FakeArray):
+            return array.get()
         return np.array(array)
 
-    def asarray(self, host: Any) -> FakeArray:
-        """The host array itself, taken for one of the GPU."""
-        return np.asarray(host).view(FakeArray)
+    def asarray(self, value: Any, dtype: Any = None) -> Any:
+        """An array of the GPU; a host array is copied at once."""
+        if isinstance(value, FakeArray):
+            return value if dtype in (None, value.dtype) else value.astype(dtype)
+        return np.array(value, dtype).view(self.ndarray)
+
+    def array(self, value: Any, dtype: Any = None, order: str = "K", copy: bool = True) -> Any:
+        """A new array of the GPU."""
+        made = self.asarray(value, dtype)
+        return made.copy() if made is value else made
+
+    def __getattr__(self, name: str) -> Any:
+        """A function of numpy that takes and gives arrays of the GPU."""
+        found = getattr(np, name)
+        if isinstance(found, type) or not callable(found):
+            return found
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            made = found(*args, **kwargs)
+            if isinstance(made, np.ndarray) and not isinstance(made, FakeArray):
+                return made.view(self.ndarray)
+            return made
+
+        return function
 
     def RawModule(self, *, code: str, options: tuple[str, ...]) -> Any:
         """Compiled code; what its functions do is up to `launch`."""

@@ -7,6 +7,7 @@ import scipy.special
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cuda import CudaProgram
 from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.loops import UnsupportedKernel
 from sparkflow_runtime.testing import cuda_emulator
 from sparkflow_runtime.testing.cuda_emulator import CudaEmulator
 
@@ -43,8 +44,7 @@ def run(kernel, sizes, *inputs, folder):
     for value in kernel.outputs:
         shape = [s for s, flag in zip(sizes, kernel.value_axes[value], strict=True) if flag]
         outputs.append(np.full(shape, 77, kernel.value_dtypes[value].numpy))
-    emulator = CudaEmulator(CudaProgram(kernel), folder)
-    emulator.run(sizes, *inputs, *outputs)
+    CudaEmulator(folder).run(CudaProgram(kernel), sizes, *inputs, *outputs)
     return outputs
 
 
@@ -264,7 +264,7 @@ def test_an_output_in_the_place_of_an_input_that_others_read(folder):
     for outputs in [(x, bias, result), (x, total, bias)]:
         x_now, bias_now = x.copy(), bias.copy()
         swapped = [{id(x): x_now, id(bias): bias_now}.get(id(a), a) for a in outputs]
-        CudaEmulator(CudaProgram(kernel), folder).run((90, 5), x_now, bias_now, *swapped)
+        CudaEmulator(folder).run(CudaProgram(kernel), (90, 5), x_now, bias_now, *swapped)
         for got, wanted in zip(swapped, expected, strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
@@ -281,12 +281,11 @@ def test_wide_positions_give_the_same(folder):
     program = CudaProgram(SOFTMAX)
     x = normal(5, 60)
     narrow, wide = np.empty_like(x), np.empty_like(x)
-    emulator = CudaEmulator(program, folder)
-    emulator.run(x.shape, x, narrow)
-    plan = program.plan(x.shape)
-    emulator.launch(plan, [x.ctypes.data, wide.ctypes.data], wide=True)
+    emulator = CudaEmulator(folder)
+    emulator.run(program, x.shape, x, narrow)
+    emulator.run(program, x.shape, x, wide, wide=True)
     np.testing.assert_array_equal(narrow, wide)
-    assert not plan.wide
+    assert not program.plan(x.shape).wide
     assert program.plan((1 << 20, 1 << 12)).wide
     assert "typedef unsigned long long index_t" in program.source(wide=True)
 
@@ -416,6 +415,28 @@ def test_the_same_launches_for_the_same_sizes():
     assert program.plan((0, 10)).launches == ()
 
 
+def test_kernels_that_there_is_no_cuda_for():
+    whole = Kernel(1, (Operand(I32, (T,)),), (op("divide", 0, 0, dtype=I32),), (1,))
+    with pytest.raises(UnsupportedKernel, match="value 1: divide of int32, int32 to int32"):
+        CudaProgram(whole)
+    half = Kernel(1, (Operand(dtypes.float16, (T,)),), (op("exp", 0, dtype=dtypes.float16),), (1,))
+    with pytest.raises(UnsupportedKernel, match="exp of float16"):
+        CudaProgram(half)
+
+
+def test_outputs_that_no_thread_would_write_are_refused():
+    over_nothing = Kernel(
+        2,
+        (Operand(I32, COLUMN), Operand(I32, (F, F))),
+        (op("reduce_sum", 1, dtype=I32, over=BOTH), op("add", 0, 2, dtype=I32)),
+        (3,),
+    )
+    program = CudaProgram(over_nothing)
+    assert program.plan((2, 16)).launches
+    with pytest.raises(UnsupportedKernel, match=r"sizes are \(0, 16\)"):
+        program.plan((0, 16))
+
+
 def test_a_missed_barrier_is_an_error(folder):
     """The emulator finds what would hang or give wrong numbers on a card."""
     program = CudaProgram(SOFTMAX)
@@ -425,4 +446,4 @@ def test_a_missed_barrier_is_an_error(folder):
     )
     x = normal(2, 40)
     with pytest.raises(RuntimeError, match="stage0: a lane of a warp misses a shuffle"):
-        CudaEmulator(program, folder).run(x.shape, x, np.empty_like(x))
+        CudaEmulator(folder).run(program, x.shape, x, np.empty_like(x))

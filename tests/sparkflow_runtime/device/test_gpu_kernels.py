@@ -9,7 +9,7 @@ from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from sparkflow_runtime.testing import cuda_emulator
 from sparkflow_runtime.testing.cuda_emulator import CudaEmulator
-from sparkflow_runtime.testing.fake_cupy import FakeArray, FakeCupy
+from sparkflow_runtime.testing.fake_cupy import FakeCupy
 
 pytestmark = pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="g++ is not installed")
 
@@ -36,12 +36,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def cupy(folder):
-    program = CudaProgram(CENTRED)
-    emulator = CudaEmulator(program, folder)
+    emulator = CudaEmulator(folder)
 
     def launch(source, name, grid, block, arguments):
         numbers = [each if isinstance(each, np.int64) else each.data.ptr for each in arguments]
-        emulator.run_function(source == program.source(True), name, grid, block, numbers)
+        emulator.launch(source, name, grid, block, numbers)
 
     made = FakeCupy(launch)
     with made.cuda.Stream(non_blocking=True):
@@ -59,24 +58,25 @@ def test_launches_are_work_of_the_current_stream(cupy):
     run = GpuKernel(cupy, CudaProgram(CENTRED)).bind(SIZES)
     x, mean, centred, total, columns = arrays(cupy)
     assert run(x, mean, centred, total, columns) is True
-    assert not np.array_equal(centred, x - mean[:, None])  # on its way
+    expected = x.memory - mean.memory[:, None]
+    assert not np.array_equal(centred.memory, expected)  # on its way
     cupy.cuda.get_current_stream().synchronize()
-    expected = x - mean[:, None]
-    np.testing.assert_array_equal(centred, expected)
-    np.testing.assert_allclose(total, (expected**2).sum(), rtol=1e-5)
-    np.testing.assert_allclose(columns, (expected**2).sum(0), rtol=1e-5)
+    np.testing.assert_array_equal(centred.memory, expected)
+    np.testing.assert_allclose(total.memory, (expected**2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(columns.memory, (expected**2).sum(0), rtol=1e-5)
 
 
 def test_runs_may_follow_each_other_without_waiting(cupy):
     """What launches leave for each other is no other run's."""
     run = GpuKernel(cupy, CudaProgram(CENTRED)).bind(SIZES)
     first, second = arrays(cupy), arrays(cupy)
-    second[0][...] *= 3
+    second[0].memory[...] *= 3
     assert run(*first)
     assert run(*second)
     cupy.cuda.get_current_stream().synchronize()
     for x, mean, _, total, _ in (first, second):
-        np.testing.assert_allclose(total, ((x - mean[:, None]) ** 2).sum(), rtol=1e-5)
+        expected = x.memory - mean.memory[:, None]
+        np.testing.assert_allclose(total.memory, (expected**2).sum(), rtol=1e-5)
 
 
 def test_arrays_that_do_not_fit_are_refused_and_left_alone(cupy):
@@ -84,7 +84,7 @@ def test_arrays_that_do_not_fit_are_refused_and_left_alone(cupy):
     x, mean, *outputs = arrays(cupy)
     stream = cupy.cuda.get_current_stream()
     refused = [
-        (np.asarray(x), mean, *outputs),
+        (x.memory, mean, *outputs),
         (x[:, ::-1], mean, *outputs),
         (x[:-1], mean, *outputs),
         (x, mean, *outputs[:-1]),
@@ -115,5 +115,5 @@ def test_a_program_is_compiled_once_and_without_fast_maths(cupy):
 def test_an_empty_kernel_launches_nothing(cupy):
     kernel = Kernel(1, (Operand(F32, (True,)),), (Instruction("exp", (0,), F32),), (1,))
     run = GpuKernel(cupy, CudaProgram(kernel)).bind((0,))
-    assert run(np.empty(0).view(FakeArray), np.empty(0).view(FakeArray))
+    assert run(cupy.empty(0, np.float32), cupy.empty(0, np.float32))
     assert not cupy.cuda.get_current_stream()._queue

@@ -1,0 +1,185 @@
+"""Arrays of the stand-in for a GPU: what is computed with them waits in the queue of a stream.
+
+A result has its shape and dtype at once and its values when the stream gets there. Views are views.
+Whoever wants a value on the host waits for the stream, which is an error while it is recorded. As
+with cupy, arrays of the host are refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+
+class FakeArray(np.ndarray[Any, Any]):
+    """An array of the GPU; `data.ptr` is its address.
+
+    Attributes:
+        owner: The stand-in for cupy that it is of.
+    """
+
+    owner: ClassVar[Any] = None
+
+    @property
+    def data(self) -> Pointer:  # type: ignore[override]  # cupy's
+        """The memory."""
+        return Pointer(self)
+
+    @property
+    def memory(self) -> np.ndarray[Any, Any]:
+        """What is there now, whatever is still to come; for tests."""
+        return self.view(np.ndarray)
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any
+    ) -> Any:
+        """A result that comes later."""
+        targets = () if out is None else out
+        function = getattr(ufunc, method)
+        for each in targets:
+            assert isinstance(each, FakeArray)
+        if targets:
+            given = [_plain(each) for each in inputs]
+            plain = tuple(_plain(each) for each in targets)
+            self._put(lambda: function(*given, out=plain, **options))
+            return targets[0] if len(targets) == 1 else targets
+        return self._later(function, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """A view, or a result that comes later."""
+        return self._later(function, args, kwargs)
+
+    def copy(self, order: Any = "C") -> Any:
+        """A new array."""
+        return self._later(np.ndarray.copy, (self,), {"order": order})
+
+    def astype(self, dtype: Any, **options: Any) -> Any:
+        """A new array."""
+        return self._later(np.ndarray.astype, (self, dtype), options)
+
+    def reshape(self, *shape: Any, **options: Any) -> Any:
+        """A view, or a new array."""
+        return self._later(np.ndarray.reshape, (self, *shape), options)
+
+    def fill(self, value: Any) -> None:
+        """Every element is this number, later."""
+        plain = _plain(self)
+        self._put(lambda: plain.fill(value))
+
+    def __getitem__(self, key: Any) -> Any:
+        """A view, or a new array."""
+        return self._later(np.ndarray.__getitem__, (self, key), {})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Changes elements later."""
+        target, given, places = _plain(self), _plain(value), _plain(key)
+        self._put(lambda: target.__setitem__(places, given))
+
+    def tolist(self) -> Any:
+        """On the host."""
+        return self._now().tolist()
+
+    def item(self, *place: Any) -> Any:
+        """On the host."""
+        return self._now().item(*place)
+
+    def get(self) -> Any:
+        """On the host, as a copy."""
+        return self._now().copy()
+
+    def __bool__(self) -> bool:
+        return bool(self._now())
+
+    def __int__(self) -> int:
+        return int(self._now())
+
+    def __index__(self) -> int:
+        return int(self._now())
+
+    def __float__(self) -> float:
+        return float(self._now())
+
+    def _now(self) -> np.ndarray[Any, Any]:
+        self.owner.streams[-1].synchronize()
+        return _plain(self)  # type: ignore[no-any-return]  # an array
+
+    def _put(self, work: Callable[[], object]) -> None:
+        def run() -> None:
+            with np.errstate(all="ignore"):
+                work()
+
+        self.owner.streams[-1].put(run)
+
+    def _later(self, function: Callable[..., Any], args: Any, options: Any) -> Any:
+        given, named = _plain(args), _plain(options)
+        with np.errstate(all="ignore"):
+            trial = function(*given, **named)
+        if isinstance(trial, tuple | list):
+            return type(trial)(
+                self._result(each, function, given, named, place)
+                for place, each in enumerate(trial)
+            )
+        return self._result(trial, function, given, named, None)
+
+    def _result(
+        self, trial: Any, function: Callable[..., Any], given: Any, named: Any, place: int | None
+    ) -> Any:
+        if not isinstance(trial, np.ndarray | np.generic):
+            return trial
+        if isinstance(trial, np.ndarray) and trial.size:
+            for each in _arrays(given):
+                if np.may_share_memory(trial, each):
+                    return trial.view(type(self))
+        result = self.owner.empty(trial.shape, trial.dtype)
+        target = _plain(result)
+
+        def run() -> None:
+            made = function(*given, **named)
+            np.copyto(target, made if place is None else made[place])
+
+        self._put(run)
+        return result
+
+
+class Pointer:
+    """Memory of the GPU."""
+
+    def __init__(self, array: FakeArray) -> None:
+        self._array = array
+        self.ptr = array.ctypes.data
+
+    def copy_from_host_async(self, source: int, size: int, stream: Any) -> None:
+        """Copies, later."""
+        target, kept = self.ptr, self._array
+
+        def copy() -> None:
+            assert kept.nbytes >= size
+            ctypes.memmove(target, source, size)
+
+        stream.put(copy)
+
+
+def _plain(value: Any) -> Any:
+    """Numpy's own arrays in place of ours, also within lists."""
+    if isinstance(value, FakeArray):
+        return value.view(np.ndarray)
+    if isinstance(value, np.ndarray):
+        if value.ndim:
+            raise TypeError(f"Unsupported type {type(value)}: an array of the host")
+        return value
+    if isinstance(value, tuple | list):
+        return type(value)(_plain(each) for each in value)
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return value
+
+
+def _arrays(value: Any) -> list[Any]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    if isinstance(value, tuple | list):
+        return [array for each in value for array in _arrays(each)]
+    return []
