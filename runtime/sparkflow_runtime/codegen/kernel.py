@@ -115,7 +115,7 @@ class Kernel:
 
     @cached_property
     def in_place(self) -> bool:
-        """Whether an output may be the array of an input that varies along the same dimensions.
+        """Whether an output may be the array of an input, both varying along all dimensions.
 
         Every element is then read before it is written. Not so where rows are passed over again.
         """
