@@ -28,6 +28,7 @@ import pyarrow as pa
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.feed import FeedPlan, write_rows
 from sparkflow.spark.layout import Layout, TaskName
+from sparkflow_runtime.process import worker_environment
 
 RESULT_SCHEMA = "task string, rows bigint"
 """What the job's rows look like, in Spark's DDL."""
@@ -36,8 +37,6 @@ _ROWS_FILE = "rows.arrow"
 _TAIL_LINES = 40
 # The child ends by itself when its input ends; it is killed only if it does not.
 _END_TIMEOUT_S = 5.0
-# Thread pools of these libraries are sized when the child loads them.
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +107,9 @@ def child_environment(
         neighbours: Tasks of the job on this machine.
         gpus: Addresses of the task's GPUs; None leaves the choice to the machine's settings.
     """
-    child = dict(environment)
-    # Some images set it to a kernel that is slower than the one OpenBLAS would choose.
-    child.pop("OPENBLAS_CORETYPE", None)
     # pyspark sets OMP_NUM_THREADS to spark.task.cpus, which is 1 unless someone changed it.
-    threads = str(max(cpus, len(os.sched_getaffinity(0)) // neighbours))
-    child.update(dict.fromkeys(_THREAD_VARIABLES, threads))
+    threads = max(cpus, len(os.sched_getaffinity(0)) // neighbours)
+    child = worker_environment(environment, threads)
     if gpus is not None:
         child["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     # Files that Spark has shipped (--py-files) are on the path of this process only.

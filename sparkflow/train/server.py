@@ -8,6 +8,7 @@ from sparkflow import logging
 from sparkflow.train.cluster_spec import ClusterSpec
 from sparkflow_runtime import security, server as runtime
 from sparkflow_runtime.errors import InternalError, UnavailableError, UnknownError
+from sparkflow_runtime.process import apply_threads
 from sparkflow_runtime.protos import cluster_pb2, config_pb2, tensorflow_server_pb2
 
 
@@ -20,7 +21,8 @@ class Server:
         job_name: The job of this task; may be left out where the cluster has one job.
         task_index: Its index; may be left out where the job has one task.
         protocol: `grpc`.
-        config: Options for sessions on this server.
+        config: Options for sessions on this server; `intra_op_parallelism_threads` is for the whole
+            process.
         start: Start at once.
         token: The secret that every caller must show; None for none.
         insecure: Allow an address that others can reach although there is no token.
@@ -49,6 +51,7 @@ class Server:
         self._server_def = _server_def(
             server_or_cluster_def, job_name, task_index, protocol, config
         )
+        apply_threads(self._server_def.default_session_config)
         job, task = self._server_def.job_name, self._server_def.task_index
         host, port = _host_and_port(ClusterSpec(self._server_def).task_address(job, task))
         try:

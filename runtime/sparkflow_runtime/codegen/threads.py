@@ -19,13 +19,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sparkflow_runtime.codegen import native, threads_ir
 from sparkflow_runtime.codegen.threads_ir import Place
 from sparkflow_runtime.errors import InvalidArgumentError
 
+VARIABLE: Final = "OMP_NUM_THREADS"
 SPIN_S: Final = 50e-6
 """How long a worker looks for the next job before it sleeps."""
 _ALIGNMENT: Final = 64
@@ -36,25 +37,34 @@ _limit = 0
 
 
 def count() -> int:
-    """How many threads kernels may use: the processors of this process, or fewer if so set."""
+    """How many threads kernels may use: the processors of this process, or fewer if so set.
+
+    Without `set_count`, `OMP_NUM_THREADS` counts, as for libraries that multiply matrices.
+    """
     if not _has_futex():
         return 1
     processors = len(os.sched_getaffinity(0))
-    return min(processors, _limit) if _limit else processors
+    return min(processors, _limit or limit_in(os.environ) or processors)
+
+
+def limit_in(environ: Mapping[str, str]) -> int:
+    """The number of threads that an environment asks for; 0 where it says nothing of use."""
+    text = environ.get(VARIABLE, "").partition(",")[0].strip()  # a list is for nested loops
+    return int(text) if text.isdecimal() else 0
 
 
 def set_count(number: int) -> None:
     """Limits the threads of kernels that are bound from now on, in the whole process.
 
     Args:
-        number: At most so many; 0 for as many as there are processors.
+        number: At most so many; 0 for what `count` says without this.
 
     Raises:
         InvalidArgumentError: The number is negative.
     """
     if number < 0:
         raise InvalidArgumentError(
-            message=f"The number of threads must be 0 (as many as processors) or more, got {number}"
+            message=f"The number of threads must be 0 (the default) or more, got {number}"
         )
     global _limit
     _limit = number

@@ -24,6 +24,7 @@ from sparkflow_runtime.master.options import run_with_options
 from sparkflow_runtime.master.service import ANSWER_TIME_S, SERVICE
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.master.waiting import TELL_INTERVAL_S
+from sparkflow_runtime.process import apply_threads
 from sparkflow_runtime.protos import master_pb2
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
 from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
@@ -123,6 +124,7 @@ class LocalSession:
     """Master and worker in this process, called without any encoding of tensors."""
 
     def __init__(self, config: ConfigProto) -> None:
+        apply_threads(config)
         wanted = dict(config.device_count)
         gpus = min(count_gpus(), wanted.get("GPU", 1 << 30))
         self._worker = Worker(gpus=gpus, cpus=max(wanted.get("CPU", 1), 1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final
 
+from sparkflow_runtime.codegen import threads
 from sparkflow_runtime.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
@@ -23,6 +25,7 @@ from sparkflow_runtime.errors import (
     NotFoundError,
     UnavailableError,
 )
+from sparkflow_runtime.process import worker_environment
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.testing import task_process
@@ -167,11 +170,13 @@ class LocalCluster:
             server.start()
 
     def _start_processes(self) -> None:
+        share = max(1, threads.count() // len(self._tasks))
         for task in self._tasks:
             self._processes[task] = subprocess.Popen(
                 [sys.executable, "-m", task_process.__name__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                env=worker_environment(os.environ, share),
                 text=True,
                 start_new_session=True,  # Ctrl-C is for the parent, which then stops them.
             )

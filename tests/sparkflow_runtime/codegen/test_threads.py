@@ -145,6 +145,7 @@ def test_count(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 5})
     monkeypatch.setattr(threads, "_has_futex", lambda: True)
     monkeypatch.setattr(threads, "_limit", 0)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert threads.count() == 3
     threads.set_count(2)
     assert threads.count() == 2
@@ -154,6 +155,24 @@ def test_count(monkeypatch):
     assert threads.count() == 3
     with pytest.raises(InvalidArgumentError, match="or more, got -1"):
         threads.set_count(-1)
+
+
+def test_the_environment_says_how_many_unless_it_is_set(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 5})
+    monkeypatch.setattr(threads, "_has_futex", lambda: True)
+    monkeypatch.setattr(threads, "_limit", 0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert threads.count() == 2
+    threads.set_count(3)
+    assert threads.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"), [("4", 4), (" 2,1", 2), ("", 0), ("0", 0), ("-1", 0), ("many", 0)]
+)
+def test_limits_in_the_environment(text, limit):
+    assert threads.limit_in({"OMP_NUM_THREADS": text}) == limit
+    assert threads.limit_in({}) == 0
 
 
 SCRIPT = """

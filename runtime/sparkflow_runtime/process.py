@@ -1,0 +1,46 @@
+"""What a process is told about threads and BLAS: by the environment it starts with, and later.
+
+Libraries read these variables while they load, so processes that host a worker are started with an
+environment from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import threadpoolctl
+
+from sparkflow_runtime.codegen import threads
+from sparkflow_runtime.protos.config_pb2 import ConfigProto
+
+SLOWER_KERNEL: Final = "OPENBLAS_CORETYPE"
+"""Some images set it to a kernel that is slower than the one OpenBLAS would choose (design D4)."""
+THREAD_VARIABLES: Final = (threads.VARIABLE, "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def worker_environment(environment: Mapping[str, str], count: int) -> dict[str, str]:
+    """The environment of a process that hosts a worker.
+
+    Args:
+        environment: That of the process that starts it.
+        count: How many threads kernels may use, ours and those of numerical libraries.
+    """
+    child = {name: value for name, value in environment.items() if name != SLOWER_KERNEL}
+    child.update(dict.fromkeys(THREAD_VARIABLES, str(count)))
+    return child
+
+
+def apply_threads(config: ConfigProto) -> None:
+    """Does what `intra_op_parallelism_threads` asks for; nothing where it is 0.
+
+    As in TensorFlow, the setting is the process's, whichever session brings it. It is for kernels
+    that are bound from now on, and for BLAS, whoever calls it: numpy knows no sessions.
+
+    Raises:
+        InvalidArgumentError: The number is negative.
+    """
+    number = config.intra_op_parallelism_threads
+    if number:
+        threads.set_count(number)
+        threadpoolctl.threadpool_limits(threads.count(), user_api="blas")
