@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.compiler.loop_kernels import Shapes, bind_loop
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.compiler.specialise import Specialisations, Statistics, make_plan
@@ -33,6 +35,7 @@ from sparkflow_runtime.ir.function import ARG, Function, called, find
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Op
 
@@ -84,16 +87,21 @@ class Program:
         try:
             return self.function(step, *args) if planned is None else planned(step, *args)
         except Exception as error:
-            code, lines = self.function.__code__, self.lines
-            if planned is not None:
-                code, lines = planned.code, planned.lines
-            node = _node_of(error.__traceback__, code, lines)
-            if node is None or (isinstance(error, OpError) and error.located):
-                raise
-            made = located(error, node)
+            if planned is None:
+                made = _located_in(error, self.function.__code__, self.lines)
+            else:
+                made = _located_in(error, planned.code, planned.lines)
             if made is error:
                 raise
             raise made from error
+
+
+def _located_in(error: Exception, code: CodeType, lines: Sequence[Node | None]) -> Exception:
+    """The error with the node that raised it, where it came out of this code."""
+    node = _node_of(error.__traceback__, code, lines)
+    if node is None or (isinstance(error, OpError) and error.located):
+        return error
+    return located(error, node)
 
 
 def _node_of(
@@ -208,6 +216,24 @@ class _BoundFunction:
         return self.program.call(step, *args)
 
 
+@dataclass(frozen=True, slots=True)
+class _PlannedFunction:
+    """A function for arguments of known shapes, see `ops.kernel.BoundFunction`."""
+
+    planned: Planned
+    needs_step: bool
+    taped: tuple[str, ...] | None
+
+    def __call__(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
+        try:
+            return self.planned(step, *args)
+        except Exception as error:
+            made = _located_in(error, self.planned.code, self.planned.lines)
+            if made is error:
+                raise
+            raise made from error
+
+
 class _Functions:
     """Compiles the functions of one partition when they are first asked for."""
 
@@ -232,6 +258,21 @@ class _Functions:
     def taped(self, name: str) -> tuple[str, ...]:
         """See `ops.kernel.FunctionTable`."""
         return find(self._library, name).taped or ()
+
+    def define(self, name: str) -> Function:
+        """The function of that name.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        return find(self._library, name)
+
+    def planned(self, name: str, shapes: Shapes) -> _PlannedFunction | None:
+        """The function of that name for arguments of these shapes; None where it has no plan."""
+        bound = self.get(name)
+        specialisations = bound.program.specialisations
+        plan = None if specialisations is None else specialisations.at_once(shapes)
+        return None if plan is None else _PlannedFunction(plan, bound.needs_step, bound.taped)
 
 
 def _needs_step(node: Node, context: KernelContext) -> bool:
@@ -393,15 +434,24 @@ class _Compiler:
             return None
 
         def bind_out(node: Node) -> Callable[..., Any] | None:
-            return registry.lookup(node.op).bind_out(node, context)
+            return bind_filling_kernel(registry.lookup(node.op), node, context)
 
         kernels = Kernels(lambda node: self.kernels[node.name], bind_out)
 
         def plan(shapes: Sequence[Any]) -> Planned:
             by_index = dict(zip(order, shapes, strict=True))
-            return make_plan(self.nodes, by_index, kernels, self.is_function)
+            return make_plan(
+                self.nodes, by_index, kernels, self.is_function, bind_loop=self._loop_kernel
+            )
 
         return Specialisations(plan)
+
+    def _loop_kernel(
+        self, node: Node, known: Mapping[Endpoint, Known]
+    ) -> Callable[..., Any] | None:
+        functions = self.context.functions
+        assert isinstance(functions, _Functions)
+        return bind_loop(node, known, self.context, functions.define, functions.planned)
 
 
 def _only(values: Any) -> Any:

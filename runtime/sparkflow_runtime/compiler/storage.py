@@ -22,6 +22,19 @@ from sparkflow_runtime.ops import registry
 
 _TRANSFERS: Final = frozenset({"_Arg", "_Retval"})
 _NOTHING: Final[frozenset[Endpoint]] = frozenset()
+_COPYING: Final = frozenset(
+    {
+        "BroadcastTo",
+        "ReverseV2",
+        "Slice",
+        "Split",
+        "SplitV",
+        "StridedSlice",
+        "Transpose",
+        "Unpack",
+    }
+)
+"""Ops that fill an array by copying a view: done for fused kernels only, which take no strides."""
 
 
 @dataclass(slots=True)
@@ -57,6 +70,7 @@ class Kernels:
         xp: The module of the arrays.
         constant: A known value as kernels take it.
         reads_on_host: Whether a node's input of that number is a host array when it is known.
+        late_checks: Whether what a check finds comes with the results, see `Planned.late`.
     """
 
     bind: Callable[[Node], Callable[..., Any]]
@@ -64,6 +78,7 @@ class Kernels:
     xp: Any = np
     constant: Callable[[Any], Any] = lambda value: value
     reads_on_host: Callable[[Node, int], bool] = lambda node, number: False
+    late_checks: bool = False
 
 
 def assign_storage(
@@ -158,6 +173,8 @@ class _Assigner:
             return
         if node.op in VIEWS and not op.stateful and self._is_static_view(node):
             self.storage.views.update(outputs)
+            return
+        if node.op in _COPYING and self.read_by_kernels.isdisjoint(outputs):
             return
         kernel = self.kernels.bind_out(node)
         if kernel is not None:

@@ -6,16 +6,18 @@ In inference the mean and variance given are constants: no gradient flows to the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import FLOATING, float32
+from sparkflow_runtime.dtypes import FLOATING, float16, float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.nn_bias import sum_per_channel
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, float_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed, shape_tensor
@@ -40,9 +42,8 @@ def _broadcast(vector: Array, rank: int, data_format: str) -> Array:
     return vector.reshape(-1, *(1,) * (rank - 2))
 
 
-def _reduced_axes(rank: int, data_format: str) -> tuple[int, ...]:
-    channel = rank - 1 if has_channels_last(data_format) else 1
-    return tuple(axis for axis in range(rank) if axis != channel)
+def _channel_axis(rank: int, data_format: str) -> int:
+    return rank - 1 if has_channels_last(data_format) else 1
 
 
 class _Normalisation(Op):
@@ -80,34 +81,45 @@ class _Normalisation(Op):
         Raises:
             InvalidArgumentError: A vector has not one element per channel.
         """
-        rank = len(data_format)
-        if x.ndim != rank:
-            raise InvalidArgumentError(
-                message=f"input must be {rank}-dimensional: {bracketed(x.shape)}"
-            )
+        _check_rank(x, data_format)
         kind = scale.dtype
         wide = x.astype(kind, copy=False)
-        axes = _reduced_axes(rank, data_format)
-        count = x.size // max(scale.size, 1)
+        y = xp.empty(x.shape, kind)
         if is_training:
-            center = wide.mean(axis=axes, dtype=kind) if x.size else xp.zeros_like(scale)
-            centered = wide - _broadcast(center, rank, data_format)
-            spread = xp.square(centered).mean(axis=axes, dtype=kind) if x.size else center
-            unbiased = spread * kind.type(count / max(count - 1, 1))
-            shown = [
-                _moved(given, new, exponential_avg_factor)
-                for given, new in ((mean, center), (variance, unbiased))
-            ]
-            kept = [center, spread]
+            moments = _center(xp, wide, data_format, y)
+            shown = _shown(x, scale, mean, variance, moments, exponential_avg_factor)
+            kept: Sequence[Array] = moments
         else:
-            centered = wide - _broadcast(mean, rank, data_format)
-            spread = variance
-            shown = kept = [mean, variance]
-        factor = scale / xp.sqrt(spread + kind.type(epsilon))
-        y = centered * _broadcast(factor, rank, data_format)
-        y += _broadcast(offset, rank, data_format)
+            shown = kept = (mean, variance)
+            xp.subtract(wide, _broadcast(mean, x.ndim, data_format), out=y)
+        _scale(xp, scale, offset, kept[1], epsilon, data_format, y)
         rest = [xp.zeros((0,), kind)] if len(self.signature.outputs) == 6 else []
         return (y.astype(x.dtype, copy=False), *shown, *kept, *rest)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The same, with the normalised images made in the array given; not of float16."""
+        attrs, xp = node.attrs, context.xp
+        if attrs["T"] is not attrs.get("U", attrs["T"]) or attrs["T"] is float16:
+            return None
+        data_format, epsilon = attrs["data_format"], attrs["epsilon"]
+        share = attrs["exponential_avg_factor"] if attrs["is_training"] else None
+
+        def run(
+            x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *outs: Array
+        ) -> None:
+            _check_rank(x, data_format)
+            y = outs[0]
+            if share is None:
+                shown = kept = (mean, variance)
+                xp.subtract(x, _broadcast(mean, x.ndim, data_format), out=y)
+            else:
+                kept = _center(xp, x, data_format, y)
+                shown = _shown(x, scale, mean, variance, kept, share)
+            for out, value in zip(outs[1:5], (*shown, *kept), strict=True):
+                out[...] = value
+            _scale(xp, scale, offset, kept[1], epsilon, data_format, y)
+
+        return run
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor | None, *_: Tensor | None
@@ -128,6 +140,56 @@ class _Normalisation(Op):
         else:
             found = g.FusedBatchNormGradV3(*inputs, op.outputs[5], **attrs)
         return (found[0], found[1], found[2], None, None)
+
+
+def _check_rank(x: Array, data_format: str) -> None:
+    rank = len(data_format)
+    if x.ndim != rank:
+        raise InvalidArgumentError(
+            message=f"input must be {rank}-dimensional: {bracketed(x.shape)}"
+        )
+
+
+def _center(xp: Any, x: Array, data_format: str, y: Array) -> tuple[Array, Array]:
+    """Writes the images less their mean; the mean and the variance per channel."""
+    axis = _channel_axis(x.ndim, data_format)
+    count = x.dtype.type(max(x.size // max(x.shape[axis], 1), 1))
+    mean = sum_per_channel(xp, x, axis) / count
+    shift = _broadcast(mean, x.ndim, data_format)
+    # The squares are made where the result will be: a second subtraction costs less than memory.
+    xp.square(xp.subtract(x, shift, out=y), out=y)
+    variance = sum_per_channel(xp, y, axis) / count
+    xp.subtract(x, shift, out=y)
+    return mean, variance
+
+
+def _shown(
+    x: Array,
+    scale: Array,
+    mean: Array,
+    variance: Array,
+    moments: tuple[Array, Array],
+    share: float,
+) -> tuple[Array, Array]:
+    """The outputs of mean and of unbiased variance in training."""
+    count = x.size // max(scale.size, 1)
+    unbiased = moments[1] * scale.dtype.type(count / max(count - 1, 1))
+    return _moved(mean, moments[0], share), _moved(variance, unbiased, share)
+
+
+def _scale(
+    xp: Any,
+    scale: Array,
+    offset: Array,
+    variance: Array,
+    epsilon: float,
+    data_format: str,
+    y: Array,
+) -> None:
+    """Makes the result of images less their mean."""
+    factor = scale / xp.sqrt(variance + scale.dtype.type(epsilon))
+    xp.multiply(y, _broadcast(factor, y.ndim, data_format), out=y)
+    xp.add(y, _broadcast(offset, y.ndim, data_format), out=y)
 
 
 def _moved(given: Array, new: Array, share: float) -> Array:
@@ -194,24 +256,28 @@ class _NormalisationGrad(Op):
         is_training: bool,
     ) -> tuple[Array, ...]:
         """(dx, dscale, doffset, empty, empty)."""
-        rank = len(data_format)
         kind = mean.dtype
-        axes = _reduced_axes(rank, data_format)
-        wide = dy.astype(kind, copy=False)
-        inverse = 1 / xp.sqrt(variance + kind.type(epsilon))
-        normal = x.astype(kind, copy=False) - _broadcast(mean, rank, data_format)
-        normal *= _broadcast(inverse, rank, data_format)
-        doffset = wide.sum(axis=axes, dtype=kind)
-        dscale = (wide * normal).sum(axis=axes, dtype=kind)
-        dx = wide
-        if is_training:
-            count = kind.type(max(x.size // max(scale.size, 1), 1))
-            normal *= _broadcast(dscale / count, rank, data_format)
-            dx = wide - _broadcast(doffset / count, rank, data_format) - normal
-        factor = scale.astype(kind, copy=False) * inverse
-        dx = dx * _broadcast(factor, rank, data_format)
+        dx = xp.empty(x.shape, kind)
+        dscale, doffset = xp.empty(scale.shape, kind), xp.empty(scale.shape, kind)
+        given = [each.astype(kind, copy=False) for each in (dy, x, scale)]
+        attrs = (epsilon, data_format, is_training)
+        _fill_gradients(xp, (*given, mean, variance), attrs, (dx, dscale, doffset))
         empty = xp.zeros((0,), kind)
         return dx.astype(x.dtype, copy=False), dscale, doffset, empty, empty
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The same, in the arrays given; not of float16."""
+        given, xp = node.attrs, context.xp
+        kinds = {given["T"], given.get("U", given["T"])}
+        if len(kinds) > 1 or float16 in kinds or ("U" in given and kinds != {float32}):
+            return None
+        attrs = given["epsilon"], given["data_format"], given["is_training"]
+        inputs = len(self.signature.inputs)
+
+        def run(*arrays: Array) -> None:
+            _fill_gradients(xp, arrays[:5], attrs, arrays[inputs : inputs + 3])
+
+        return run
 
     def gradient(
         self,
@@ -225,6 +291,39 @@ class _NormalisationGrad(Op):
         """Through dy, x and scale; see `_second_order`."""
         found = _second_order(g, op, ddx, ddscale, ddoffset)
         return (*found, *(None,) * (len(op.inputs) - 3))
+
+
+def _fill_gradients(
+    xp: Any,
+    inputs: Sequence[Array],
+    attrs: tuple[float, str, bool],
+    outputs: Sequence[Array],
+) -> None:
+    """The gradients of images, scale and offset, without memory for normalised images.
+
+    With n = (x - mean) · inverse, it is dscale = Σ dy·n, and in training dx = factor · (dy -
+    mean(dy) - n · mean(dy·n)), in which n is dx's own memory at first.
+    """
+    dy, x, scale, mean, variance = inputs
+    epsilon, data_format, is_training = attrs
+    dx, dscale, doffset = outputs
+    rank, kind = x.ndim, mean.dtype
+    axis = _channel_axis(rank, data_format)
+    inverse = 1 / xp.sqrt(variance + kind.type(epsilon))
+    shift = _broadcast(mean, rank, data_format)
+    sum_per_channel(xp, dy, axis, doffset)
+    xp.multiply(xp.subtract(x, shift, out=dx), dy, out=dx)
+    xp.multiply(sum_per_channel(xp, dx, axis), inverse, out=dscale)
+    factor = _broadcast(scale * inverse, rank, data_format)
+    if is_training:
+        count = kind.type(max(x.size // max(scale.size, 1), 1))
+        slope = _broadcast(dscale * inverse / count, rank, data_format)
+        xp.multiply(xp.subtract(x, shift, out=dx), slope, out=dx)
+        xp.subtract(dy, dx, out=dx)
+        xp.subtract(dx, _broadcast(doffset / count, rank, data_format), out=dx)
+        xp.multiply(dx, factor, out=dx)
+    else:
+        xp.multiply(dy, factor, out=dx)
 
 
 def _second_order(
