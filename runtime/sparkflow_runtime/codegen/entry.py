@@ -207,6 +207,17 @@ accepted:
 """The module of the entry, but for its target."""
 
 
+def parts_of(kernel: Any) -> tuple[int, int, int]:
+    """The addresses of a bound kernel's body and of its sizes, and its extent, for other code.
+
+    They are valid as long as the kernel is. That it is one of one part is the caller's business.
+    """
+    record = kernel.__self__
+    fields = (_Field.BODY, _Field.SIZES, _Field.EXTENT)
+    body, sizes, extent = (int(record[field]) for field in fields)
+    return body, sizes, extent
+
+
 class _MethodDef(ctypes.Structure):
     """CPython's `PyMethodDef`."""
 

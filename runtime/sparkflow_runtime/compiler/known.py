@@ -177,9 +177,10 @@ def _filled(
     if number is None or not is_uniform(np.asarray(number)):
         return None
     found = _shapes(op, node, inputs, 1, {})
-    if found is None or found[0] is None or None in found[0]:
+    shape = None if found is None else Known(dtype, found[0]).full_shape
+    if shape is None:
         return None
-    return np.broadcast_to(np.asarray(number).flat[0].astype(dtype.as_numpy_dtype), found[0])
+    return np.broadcast_to(np.asarray(number).flat[0].astype(dtype.as_numpy_dtype), shape)
 
 
 def _is_small(op: Op, node: Node, inputs: Sequence[Known]) -> bool:

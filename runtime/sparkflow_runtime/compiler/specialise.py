@@ -11,7 +11,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sparkflow_runtime.codegen import loops, native, threads
@@ -19,8 +19,8 @@ from sparkflow_runtime.codegen.kernel import Kernel
 from sparkflow_runtime.codegen.loops import UnsupportedKernel
 from sparkflow_runtime.compiler.emit import emit
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
-from sparkflow_runtime.compiler.known import find_known
-from sparkflow_runtime.compiler.plan import make_units
+from sparkflow_runtime.compiler.known import Known, find_known
+from sparkflow_runtime.compiler.plan import Unit, make_units
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.compiler.storage import Kernels, assign_storage
@@ -35,8 +35,12 @@ _MAX_SEEN: Final = 1024
 CompileKernel = Callable[[Kernel, tuple[int, ...]], Callable[..., bool]]
 """From a kernel and the sizes of its iteration space to a function of its arrays."""
 
+LOOPS: Final = frozenset({"While", "StatelessWhile"})
+
 Signature = tuple[Any, ...]
 """The shapes of the arguments."""
+BindLoop = Callable[[Node, Mapping[Endpoint, Known]], Callable[..., Any] | None]
+"""A kernel for a loop whose inputs are of known shapes."""
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +72,7 @@ def make_plan(
     kernels: Kernels,
     is_function: bool,
     compile_kernel: CompileKernel | None = None,
+    bind_loop: BindLoop | None = None,
 ) -> Planned:
     """The plan of a partition for arguments of these shapes.
 
@@ -78,6 +83,7 @@ def make_plan(
         is_function: Whether this is a function of the library, see `program`.
         compile_kernel: Makes fused kernels, or raises UnsupportedKernel; None for machine code of
             this processor, where there is a code generator for it.
+        bind_loop: Gives loops faster kernels, where it can, see `loop_kernels`.
     """
     if compile_kernel is None and native.available():
         compile_kernel = _machine_code
@@ -88,21 +94,45 @@ def make_plan(
     }
     known = find_known(nodes, given)
 
-    def can_generate(kernel: Kernel, sizes: tuple[int, ...]) -> bool:
+    def bind(fused: FusedKernel) -> Callable[..., bool]:
         assert compile_kernel is not None
+        return compile_kernel(fused.kernel, fused.sizes)
+
+    units = find_units(nodes, known, compile_kernel)
+    if bind_loop is not None:
+        kernels = _with_loops(kernels, bind_loop, known)
+    storage = assign_storage(units, known, kernels, is_function)
+    return emit(units, known, storage, kernels, bind, reads_to_copy(nodes), is_function)
+
+
+def find_units(
+    nodes: Sequence[Node], known: Mapping[Endpoint, Known], compile_kernel: CompileKernel | None
+) -> list[Unit]:
+    """The calls of a partition, see `make_plan`; None: without fused kernels."""
+    if compile_kernel is None:
+        return make_units(nodes, known, None)
+
+    def can_generate(kernel: Kernel, sizes: tuple[int, ...]) -> bool:
         try:
             compile_kernel(kernel, sizes)
         except UnsupportedKernel:
             return False
         return True
 
-    def bind(fused: FusedKernel) -> Callable[..., bool]:
-        assert compile_kernel is not None
-        return compile_kernel(fused.kernel, fused.sizes)
+    return make_units(nodes, known, can_generate)
 
-    units = make_units(nodes, known, can_generate if compile_kernel is not None else None)
-    storage = assign_storage(units, known, kernels, is_function)
-    return emit(units, known, storage, kernels, bind, reads_to_copy(nodes), is_function)
+
+def _with_loops(kernels: Kernels, bind_loop: BindLoop, known: Mapping[Endpoint, Known]) -> Kernels:
+    def bind(node: Node) -> Callable[..., Any]:
+        found = bind_loop(node, known) if node.op in LOOPS else None
+        return kernels.bind(node) if found is None else found
+
+    return replace(kernels, bind=bind)
+
+
+def serial_machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
+    """A kernel of one part, for this processor."""
+    return loops.compile_kernel(kernel).bind(sizes)
 
 
 def _machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
@@ -153,6 +183,13 @@ class Specialisations:
                     plans.move_to_end(signature)
         self.statistics.planned += 1
         return found
+
+    def at_once(self, signature: Signature) -> Planned | None:
+        """The plan for a signature, made now if there is none yet; None where it cannot be."""
+        with self._lock:
+            if signature not in self._plans:
+                self._plans[signature] = self._make(signature)
+            return self._plans[signature]
 
     def _missed(self, signature: Signature) -> Planned | None:
         with self._lock:

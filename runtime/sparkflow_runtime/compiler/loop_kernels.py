@@ -1,0 +1,110 @@
+"""Kernels of loops whose variables have known shapes.
+
+Where a turn is fused kernels only, the loop is machine code (`loop_plan`). Elsewhere its condition
+and its body are planned once, and no turn looks for a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen import native
+from sparkflow_runtime.compiler.known import Known, find_known
+from sparkflow_runtime.compiler.loop_plan import LoopFunction, NotNativeError, plan_loop
+from sparkflow_runtime.compiler.specialise import find_units, serial_machine_code
+from sparkflow_runtime.ir.function import Function
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.kernel import BoundFunction, FunctionTable, KernelContext, StepContext
+
+Shapes = tuple[tuple[int, ...] | None, ...]
+"""Of the variables; None for those without one: tapes, variables of the graph."""
+Plan = Callable[[str, Shapes], BoundFunction | None]
+"""Gives a function as planned for arguments of these shapes; None where it cannot be."""
+
+
+def bind_loop(
+    node: Node,
+    known: Mapping[Endpoint, Known],
+    context: KernelContext,
+    define: Callable[[str], Function],
+    plan: Plan,
+) -> Callable[..., Any] | None:
+    """The kernel of a `While`; None where nothing is gained over its own.
+
+    Args:
+        node: The loop.
+        known: What is known of its inputs.
+        context: What kernels are bound to.
+        define: Gives the function of a name.
+        plan: Gives it as planned.
+    """
+    table = context.functions
+    assert table is not None
+    inputs = [known[endpoint] for endpoint in node.inputs]
+    arrays = [each.dtype is not dtypes.variant and not each.dtype.is_ref for each in inputs]
+    shapes = tuple(
+        each.full_shape if is_array else None for each, is_array in zip(inputs, arrays, strict=True)
+    )
+    if any(is_array and shape is None for is_array, shape in zip(arrays, shapes, strict=True)):
+        return None
+    condition, body = define(node.attrs["cond"]), define(node.attrs["body"])
+    known_body = _known(body, shapes)
+    for result, shape in zip(body.results, shapes, strict=False):
+        if shape is not None and known_body[result.inputs[0]].full_shape != shape:
+            return None  # a variable's shape changes from turn to turn
+    functions = _PlannedFunctions(table, shapes, plan)
+    general = registry.lookup(node.op).bind(node, replace(context, functions=functions))
+    if not native.available():
+        return general
+    try:
+        made = plan_loop(
+            _loop_function(condition, _known(condition, shapes)),
+            _loop_function(body, known_body),
+            lambda fused: serial_machine_code(fused.kernel, fused.sizes),
+            table.taped,
+        )
+    except NotNativeError:
+        return general
+
+    def run(step: StepContext | None, *values: Any) -> tuple[Any, ...]:
+        results = made.run(step, values)
+        if results is None:
+            results = general(step, *values)
+        return results
+
+    return run
+
+
+def _known(function: Function, shapes: Shapes) -> dict[Endpoint, Known]:
+    given = {
+        Endpoint(node.name, 0): shape
+        for node, shape in zip(function.args, shapes, strict=True)
+        if shape is not None
+    }
+    return find_known(list(function.body), given)
+
+
+def _loop_function(function: Function, known: Mapping[Endpoint, Known]) -> LoopFunction:
+    units = find_units(list(function.body), known, serial_machine_code)
+    return LoopFunction(function, units, known)
+
+
+class _PlannedFunctions:
+    """The functions of a loop, see `ops.kernel.FunctionTable`."""
+
+    def __init__(self, table: FunctionTable, shapes: Shapes, plan: Plan) -> None:
+        self._table = table
+        self._shapes = shapes
+        self._plan = plan
+
+    def get(self, name: str) -> BoundFunction:
+        """The planned one where there is one."""
+        return self._plan(name, self._shapes) or self._table.get(name)
+
+    def taped(self, name: str) -> tuple[str, ...]:
+        """As ever."""
+        return self._table.taped(name)
