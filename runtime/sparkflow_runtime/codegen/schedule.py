@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.kernel import REDUCTIONS, SOURCES, Axes, Instruction, Kernel
+from sparkflow_runtime.dtypes import DType
 
 IDENTITY: Final = "identity"
 """What a reduction over dimensions of size 1 does."""
@@ -428,10 +428,10 @@ class Schedule:
     def lanes(self, vector_bytes: int) -> int:
         """How many elements are worked on in one register."""
         sizes = {
-            4 if self.kernel.value_dtypes[v] in (dtypes.float32, dtypes.int32) else 8
-            for v in self.live
-            if self.kernel.value_dtypes[v] is not dtypes.bool_
-            and self.levels[v] == self.kernel.rank
+            _register_bytes(self.kernel.value_dtypes[value])
+            for value in self.live
+            if self.levels[value] == self.kernel.rank
+            and not self.kernel.value_dtypes[value].is_bool
         }
         return vector_bytes // min(sizes, default=4)
 
@@ -444,7 +444,8 @@ class Schedule:
             for argument in instruction.arguments if instruction else ():
                 last[argument] = value
         size = {
-            value: max(1.0, np_size(self.kernel, value) * lanes / vector_bytes) for value in values
+            value: max(1.0, _register_bytes(self.kernel.value_dtypes[value]) * lanes / vector_bytes)
+            for value in values
         }
         written = {self.kernel.outputs[place] for place in self._work[number].outputs}
         now = most = 0.0
@@ -486,6 +487,6 @@ class Pass:
         return bool(self.outputs or self.reductions or self.saved)
 
 
-def np_size(kernel: Kernel, value: int) -> int:
-    """Bytes of an element in a register; what is compared takes as much as what it came from."""
-    return 4 if kernel.value_dtypes[value].size < 8 else 8
+def _register_bytes(dtype: DType) -> int:
+    """Of an element in a register; a comparison's result takes as much as what was compared."""
+    return max(dtype.size, 4)

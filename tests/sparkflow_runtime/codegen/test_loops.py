@@ -273,6 +273,17 @@ def test_every_pattern_of_broadcasting(rng, rank):
         check(spread, (9, 1, 2, 1)[:rank], rng)
 
 
+def test_inputs_may_be_outputs_and_values_outputs_twice(rng):
+    copies = kernel(
+        2,
+        [(float32, (Y, Y)), (float32, (N, Y)), (float32, (Y, N)), (bool_, (N, N))],
+        [("multiply", (0, 2), float32)],
+        *(0, 1, 2, 3, 4, 4),
+    )
+    for sizes in ((1, 1), (3, 9), (2, 40)):
+        check(copies, sizes, rng)
+
+
 @pytest.mark.parametrize("axis", range(3))
 def test_positions(rng, axis):
     over = tuple(axis == each for each in range(3))
