@@ -15,12 +15,14 @@ import numpy as np
 from sparkflow_runtime.codegen.cuda import CudaProgram
 from sparkflow_runtime.codegen.kernel import Kernel
 from sparkflow_runtime.compiler.planned import Planned
+from sparkflow_runtime.compiler.program import located
 from sparkflow_runtime.compiler.specialise import Specialisations, make_plan
 from sparkflow_runtime.compiler.storage import Kernels
 from sparkflow_runtime.device.gpu import Gpu
 from sparkflow_runtime.device.gpu_graph import SteadyPlan
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from sparkflow_runtime.device.pinned import PinnedStaging
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext
@@ -66,7 +68,7 @@ RECORDABLE: Final = frozenset(
         *("Add", "AddN", "AddV2", "Mul", "Neg", "Square", "Sub"),
         *("ExpandDims", "ReadVariableOp", "Reshape", "Squeeze", "StopGradient", "Transpose"),
         *("Relu", "ReluGrad", "Sigmoid", "SigmoidGrad", "Tanh", "TanhGrad"),
-        *("AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"),
+        *("Assign", "AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"),
         *("ApplyAdam", "ApplyGradientDescent", "ApplyMomentum"),
         *("ResourceApplyAdam", "ResourceApplyGradientDescent", "ResourceApplyMomentum"),
         *("_Arg", "_Retval"),
@@ -92,7 +94,21 @@ class CardPlan(Planned):
         assert self.steady is not None
         assert self.staging is not None
         assert self.current_stream is not None
-        return self.steady.run(self.current_stream(), self.staging, args, step)
+        values = self.steady.run(self.current_stream(), self.staging, args, step)
+        if not self.late:
+            return values
+        count = len(values) - len(self.late)
+        for node, flag in zip(self.late, values[count:], strict=True):
+            if flag:
+                raise located(_found_late(node), node)
+        return values[:count]
+
+
+def _found_late(node: Node) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        message=f"{node.op} was given values that it does not take. On a GPU this is found after "
+        "the step, which has changed its variables; run it on a CPU to see the values"
+    )
 
 
 class CardCompiler:
@@ -129,6 +145,7 @@ class CardCompiler:
             self._gpu.cupy,
             self._gpu.cupy.asarray,
             _is_on_host,
+            late_checks=True,
         )
         planned = make_plan(self._nodes, shapes, kernels, self._is_function, self._compile)
         if self._is_function:

@@ -76,6 +76,7 @@ class _Emitter:
         self.results: list[tuple[int, str]] = []
         self.last_use: dict[Endpoint, int] = {}
         self.alone: set[str] = set()
+        self.late: list[tuple[str, Node]] = []
         self.count = 0
 
     def emit(self) -> Planned:
@@ -91,7 +92,8 @@ class _Emitter:
             self.parameters.sort()
             self.results.sort()
         parameters = "".join(f", {name}" for _, name in self.parameters)
-        results = "".join(f"{name}, " for _, name in self.results)
+        returned = [*(name for _, name in self.results), *(flag for flag, _ in self.late)]
+        results = "".join(f"{name}, " for name in returned)
         source = "\n".join([f"def run(step{parameters}):", *self.lines, f"    return ({results})"])
         names: dict[str, Any] = {}
         # The source consists of register names made here and of nothing that came with the graph.
@@ -107,6 +109,7 @@ class _Emitter:
             tuple(index for index, _ in self.results),
             self.kernels.xp,
             frozenset(self.alone),
+            tuple(node for _, node in self.late),
         )
 
     # ------------------------------------------------------------------------------ registers
@@ -258,13 +261,16 @@ class _Emitter:
             self._other_name(number, unit, endpoint, source)
         flags = []
         for check in fused.checks:
-            self.alone.add(check.node.op)
             flag = self._name("f")
             self.views.append(
                 StaticView((flag,), partial(self.kernels.xp.zeros, (), np.int32), (), False)
             )
-            flags.append((flag, check))
             targets.append(flag)
+            if self.kernels.late_checks and not self.is_function:
+                self.late.append((flag, check.node))
+            else:
+                flags.append((flag, check))
+                self.alone.add(check.node.op)
         if fused.kernel.outputs:
             call = ", ".join([*arguments, *targets])
             dtypes = [operand.dtype.as_numpy_dtype for operand in fused.kernel.inputs]

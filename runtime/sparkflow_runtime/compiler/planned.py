@@ -63,8 +63,8 @@ class Planned:
         lines: The node at each line.
         args, results: The step's index of each parameter and returned value, in order.
         xp: The module of the arrays.
-        alone: The types of the nodes that run by themselves in every step, or are asked after it
-            whether they fail.
+        alone: The types of the nodes that run by themselves in every step, or fail in it.
+        late: Nodes that fail where the number is not 0 that comes for them after the results.
     """
 
     code: CodeType
@@ -77,6 +77,7 @@ class Planned:
     results: tuple[int, ...]
     xp: Any = np
     alone: frozenset[str] = frozenset()
+    late: tuple[Node, ...] = ()
     _frames: list[Callable[..., tuple[Any, ...]]] = field(default_factory=list)
 
     def __call__(self, step: Any, *args: Any) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops import native_update, update_rules
+from sparkflow_runtime.ops import gpu_update, native_update, update_rules
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -108,6 +108,8 @@ class DenseUpdate(Op):
         native = None
         if xp is np:
             native = native_update.bind(self.signature, node.attrs["T"], node.attrs)
+        elif context.gpu is not None:
+            native = gpu_update.bind(xp, self.signature, node.attrs["T"], node.attrs)
         locks = LockOrder()
 
         def run(*inputs: Any) -> Variable:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.testing.cuda_emulator import CudaEmulator
 from sparkflow_runtime.testing.fake_gpu_array import FakeArray
 
 Work = Callable[[], None]
@@ -173,19 +175,21 @@ class FakeCupy:
             using_allocator=self._using_allocator,
             alloc_pinned_memory=self._alloc_pinned_memory,
             get_current_stream=lambda: self.streams[-1],
+            device=SimpleNamespace(get_cublas_handle=lambda: None),
+            runtime=SimpleNamespace(getDeviceCount=lambda: 1),
         )
 
     def empty(self, shape: Any, dtype: Any) -> FakeArray:
         """A new array of the current pool."""
         plain = np.empty(shape, dtype)
         plain.reshape(-1).view(np.uint8)[...] = 0xAB  # what was there before
-        made: FakeArray = plain.view(self.ndarray)
+        made: Any = plain.view(self.ndarray)
         pool = self._pools[-1]
         pool.malloc(made.nbytes)
         self.allocations.append(pool)
         for hook in _hooks:
             hook.malloc_postprocess(device_id=0, size=made.nbytes, mem_size=made.nbytes)
-        return made
+        return made  # type: ignore[no-any-return]  # of `self.ndarray`
 
     def release(self, pool: _Pool, size: int) -> None:
         """What happens when cupy's last reference to an array goes."""
@@ -258,3 +262,24 @@ class FakeCupy:
     def _alloc_pinned_memory(self, size: int) -> bytearray:
         self.pinned.append(size)
         return bytearray(size)
+
+
+def emulated(folder: Path) -> FakeCupy:
+    """A stand-in whose fused kernels are their CUDA C, run on the CPU.
+
+    Args:
+        folder: Where compiled code goes.
+    """
+    emulator = CudaEmulator(folder)
+
+    def launch(
+        source: str,
+        name: str,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        arguments: tuple[Any, ...],
+    ) -> None:
+        numbers = [int(x) if isinstance(x, np.integer) else x.data.ptr for x in arguments]
+        emulator.launch(source, name, grid, block, numbers)
+
+    return FakeCupy(launch)
