@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,12 +15,11 @@ from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.row_sums import is_worth_it, sum_rows
 from sparkflow_runtime.ops.signature import string_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed, shape_tensor
 from sparkflow_runtime.shapes import Dim, Shape
 
-_MANY_CHANNELS = 4
-"""From here on the vector of ones is small beside what is summed."""
 _DATA_FORMAT = string_attr("NHWC", frozenset({"NHWC", "NCHW"}))
 
 
@@ -98,15 +96,8 @@ def _misfit(value: Sequence[Dim], bias: Sequence[Dim], axis: int) -> str:
 def sum_per_channel(xp: Any, values: Array, axis: int, out: Array | None = None) -> Array:
     """The sums over all dimensions but `axis`, a vector."""
     channels = values.shape[axis]
-    if (
-        xp is np
-        and axis == values.ndim - 1
-        and channels >= _MANY_CHANNELS
-        and values.dtype in (np.float32, np.float64)
-    ):
-        # As a product with ones: 73 against 597 µs for 25088 rows of 32 (2026-11-21).
-        rows = values.reshape(math.prod(values.shape[:-1]), channels)
-        return np.matmul(np.ones(rows.shape[0], values.dtype), rows, out=out)
+    if axis == values.ndim - 1 and is_worth_it(xp, values, channels):
+        return sum_rows(values.reshape(-1, channels), out)
     rest = tuple(i for i in range(values.ndim) if i != axis)
     return values.sum(axis=rest, dtype=values.dtype, out=out)
 

@@ -22,6 +22,7 @@ from sparkflow_runtime.ops.fusion import Fused, Fusion, axes_of
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.row_sums import is_worth_it, sum_rows
 from sparkflow_runtime.ops.signature import Attr, bool_attr, type_attr
 from sparkflow_runtime.ops.static import shape_tensor
 from sparkflow_runtime.shapes import Shape
@@ -101,7 +102,16 @@ def _attrs(allowed: frozenset[Any]) -> dict[str, Attr]:
 def _sum(
     xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, out: Array | None = None
 ) -> Array:
-    if xp is np:  # a third faster on small arrays than the method
+    if xp is np:
+        leading = len(axes)
+        if leading < x.ndim and axes == tuple(range(leading)):
+            rest = x.shape[leading:]
+            columns = prod(rest)
+            if is_worth_it(xp, x, columns):
+                into = None if out is None else out.reshape(columns)
+                sums = sum_rows(x.reshape(-1, columns), into)
+                return sums.reshape((*(1,) * leading, *rest) if keep_dims else rest)
+        # A third faster on small arrays than the method.
         return xp.add.reduce(x, axes, x.dtype, out, keep_dims)
     return x.sum(axis=axes, dtype=x.dtype, out=out, keepdims=keep_dims)
 
