@@ -182,15 +182,15 @@ class _State:
                 self.moves[result] = Move(result, toggle=here ^ there)
         if not self._begin_tapes(values):
             return False
-        for number, cell in enumerate(plan.cells):
-            if cell is None or pointers[number]:
+        for place, cell in enumerate(plan.cells):
+            if cell is None or pointers[place]:
                 continue
-            if number in recorded:
-                self._stack(number, self._new_stack(cell), 0)
+            if place in recorded:
+                self._stack(place, self._new_stack(cell), 0)
             else:
                 array = np.empty(cell.shape, cell.dtype)
                 self.kept.append(array)
-                pointers[number] = array.ctypes.data
+                pointers[place] = array.ctypes.data
         return True
 
     def _begin_tapes(self, values: Sequence[Any]) -> bool:
@@ -367,9 +367,7 @@ class _Planner:
     ) -> list[Call | Read]:
         if fused.checks:
             raise NotNativeError("a kernel may fail")
-        arrays = []
-        for endpoint in fused.inputs:
-            arrays.append(self._array(function, places, endpoint))
+        arrays = [self._array(function, places, endpoint) for endpoint in fused.inputs]
         for endpoint, source in fused.copies.items():
             places[endpoint] = self._array(function, places, source)
         for output in fused.outputs:

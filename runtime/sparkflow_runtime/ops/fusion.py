@@ -253,7 +253,10 @@ def axes_of(indices: Any, rank: int) -> tuple[int, ...]:
     """
     if indices is None:
         raise NotFusableError("the axes are not known")
-    axes = {int(axis) for axis in np.asarray(indices).reshape(-1)}
-    if any(not -rank <= axis < rank for axis in axes):
+    given = [int(axis) for axis in np.asarray(indices).reshape(-1)]
+    if any(not -rank <= axis < rank for axis in given):
         raise NotFusableError("there is no such axis")
-    return tuple(sorted(axis % rank for axis in axes))
+    axes = sorted({axis % rank for axis in given})
+    if len(axes) < len(given):
+        raise NotFusableError("an axis is given twice")
+    return tuple(axes)
