@@ -83,3 +83,12 @@ def test_executor_runs_each_first_run_in_a_process_of_its_own():
         assert ours.endswith("±0%")
         assert reached.split("; ")[1].endswith((", met", ", missed"))
     assert "in cold, " in output
+
+
+def test_updates_are_compared_with_copies():
+    arguments = ["--round-s", "0.001", "--threads", "1"]
+    found = rows(run("updates", *arguments).stdout)
+    threads, ours, *_, over_limit = found["SGD of 200 variables of 1,000"]
+    assert threads == "1"
+    assert ours.endswith("±0%")
+    assert float(over_limit) > 0

@@ -1,0 +1,155 @@
+"""One competitor of `updates.py`, as a process: `updates_competitor.py NAME THREADS`.
+
+What is measured is the update alone: the gradients are there from the start.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import session_competitor
+from competitor import Case, serve, skip
+
+BETA1, BETA2, EPSILON, ADAM_RATE = 0.9, 0.999, 1e-8, 1e-3
+SGD_RATE = 0.01
+CHECKED_STEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is updated.
+
+    Attributes:
+        rule: `sgd` or `adam`.
+        sizes: Numbers of elements of the variables.
+    """
+
+    rule: str
+    sizes: Sequence[int]
+
+    def arrays(self, seed: int) -> list[Any]:
+        """One array per variable."""
+        generator = np.random.default_rng(seed)
+        return [generator.standard_normal(size, np.float32) for size in self.sizes]
+
+
+WORK = {
+    f"{rule}_{size}": Work(rule, sizes)
+    for rule in ("sgd", "adam")
+    for size, sizes in (("large", [1_800_000]), ("small", [1000] * 200))
+}
+
+
+def framework_case(tf: Any, threads: int) -> Callable[[str], Case | None]:
+    """The cases as a TensorFlow 1 program; see `session_competitor.framework_case`."""
+
+    def make(name: str) -> Case | None:
+        work = WORK[name]
+        with tf.Graph().as_default():
+            optimizer = (
+                tf.train.GradientDescentOptimizer(SGD_RATE)
+                if work.rule == "sgd"
+                else tf.train.AdamOptimizer(ADAM_RATE, BETA1, BETA2, EPSILON)
+            )
+            variables = [tf.Variable(value) for value in work.arrays(0)]
+            gradients = [tf.constant(value) for value in work.arrays(1)]
+            update = optimizer.apply_gradients(zip(gradients, variables, strict=True))
+            running = session_competitor.session_maker(tf, threads)()
+            running.run(tf.global_variables_initializer())
+            call = running.make_callable(update)
+            for _ in range(CHECKED_STEPS):
+                call()
+            return Case(call, running.run(variables[0])[:5])
+
+    return make
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What kernels may know of a node."""
+
+    name: str
+    op: str
+    attrs: Mapping[str, Any]
+
+
+def group_case(name: str) -> Case | None:
+    """What a session cannot do without: sparkflow's kernel for all variables at once."""
+    import sparkflow_runtime.ops.all  # noqa: F401  (fills the registry)
+    from sparkflow_runtime import dtypes
+    from sparkflow_runtime.ops import registry, update_group
+    from sparkflow_runtime.testing.eager import EagerBuilder
+
+    work, builder = WORK[name], EagerBuilder()
+    op = registry.lookup("ApplyGradientDescent" if work.rule == "sgd" else "ApplyAdam")
+    slots = 0 if work.rule == "sgd" else 2
+    attrs = {"T": dtypes.float32, **dict.fromkeys(op.signature.attrs.keys() - {"T"}, False)}
+    rates = [SGD_RATE] if work.rule == "sgd" else [BETA1, BETA2, ADAM_RATE, BETA1, BETA2, EPSILON]
+    scalars = [np.array(rate, np.float32) for rate in rates]
+    sets = []
+    for value, gradient in zip(work.arrays(0), work.arrays(1), strict=True):
+        empty = [np.zeros_like(value) for _ in range(slots)]
+        variables = [builder.variable(array).value for array in (value, *empty)]
+        sets.append((*variables, *scalars, gradient))
+    update = update_group.bind([Node("update", op.op_type, attrs)] * len(sets), builder.context)
+    return None if update is None else Case(lambda: update(sets), [])
+
+
+def limit_case(name: str) -> Case | None:
+    """Copying as many bytes as the update reads and writes."""
+    arrays = WORK[name].arrays(0)
+    targets = [np.empty_like(array) for array in arrays]
+    moved = 3 if WORK[name].rule == "sgd" else 7  # arrays; a copy moves two
+
+    def copy() -> None:
+        for target, array in zip(targets, arrays, strict=True):
+            np.copyto(target, array)
+
+    return Case(copy, [], share=moved / 2)
+
+
+def torch_case(torch: Any) -> Callable[[str], Case | None]:
+    """PyTorch's optimizers, in the implementation that they choose themselves."""
+
+    def make(name: str) -> Case | None:
+        work = WORK[name]
+        parameters = [torch.from_numpy(value).requires_grad_() for value in work.arrays(0)]
+        for parameter, gradient in zip(parameters, work.arrays(1), strict=True):
+            parameter.grad = torch.from_numpy(gradient)
+        optimizer = (
+            torch.optim.SGD(parameters, SGD_RATE)
+            if work.rule == "sgd"
+            else torch.optim.Adam(parameters, ADAM_RATE, (BETA1, BETA2), EPSILON)
+        )
+        for _ in range(CHECKED_STEPS):
+            optimizer.step()
+        return Case(optimizer.step, parameters[0][:5].tolist())
+
+    return make
+
+
+def main() -> None:
+    name, threads = sys.argv[1], int(sys.argv[2])
+    if name == "limit":
+        serve(limit_case)
+    elif name == "group":
+        serve(group_case)
+    elif name == "torch":
+        if importlib.util.find_spec("torch") is None:
+            skip("the package torch is not installed")
+            return
+        import torch  # type: ignore[import-not-found]  # optional, often for another Python
+
+        torch.set_num_threads(threads)
+        serve(torch_case(torch), f"torch {torch.__version__}")
+    elif (framework := session_competitor.load(name)) is not None:
+        serve(framework_case(framework, threads), f"{name} {framework.__version__}")
+
+
+if __name__ == "__main__":
+    main()
