@@ -152,8 +152,8 @@ class _State:
 
     def begin(self, values: Sequence[Any]) -> bool:
         plan, pointers = self.plan, self.pointers
-        for number, array in plan.constants.items():
-            pointers[number] = array.ctypes.data
+        for place, constant in plan.constants.items():
+            pointers[place] = constant.ctypes.data
         recorded = set(plan.taped or ())
         for number, result, value in zip(plan.arguments, plan.results, values, strict=True):
             if number is None:
