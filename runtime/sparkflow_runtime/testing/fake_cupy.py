@@ -9,6 +9,7 @@ here.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.testing.cuda_emulator import CudaEmulator
+from sparkflow_runtime.testing.fake_cublas import FakeCublas
 from sparkflow_runtime.testing.fake_gpu_array import FakeArray
 
 Work = Callable[[], None]
@@ -152,6 +154,7 @@ class FakeCupy:
         allocations: The pools that arrays came from, in order.
         pinned: Sizes of the pinned memory handed out.
         devices: The GPUs entered, in order.
+        default_pool: Where arrays come from that are made outside of any run.
     """
 
     __name__ = "cupy"
@@ -165,7 +168,8 @@ class FakeCupy:
         self.pinned: list[int] = []
         self.devices: list[int] = []
         self._numbers = iter(range(1, 1 << 30))
-        self._pools = [_Pool()]
+        self.default_pool = _Pool()
+        self._pools = [self.default_pool]
         self.cuda = SimpleNamespace(
             Stream=self._stream,
             Event=_Event,
@@ -175,7 +179,7 @@ class FakeCupy:
             using_allocator=self._using_allocator,
             alloc_pinned_memory=self._alloc_pinned_memory,
             get_current_stream=lambda: self.streams[-1],
-            device=SimpleNamespace(get_cublas_handle=lambda: None),
+            device=SimpleNamespace(get_cublas_handle=lambda: self),
             runtime=SimpleNamespace(getDeviceCount=lambda: 1),
         )
 
@@ -283,3 +287,29 @@ def emulated(folder: Path) -> FakeCupy:
         emulator.launch(source, name, grid, block, numbers)
 
     return FakeCupy(launch)
+
+
+@contextlib.contextmanager
+def installed(folder: Path) -> Iterator[FakeCupy]:
+    """Has `import cupy` give an `emulated` stand-in with one GPU meanwhile.
+
+    Args:
+        folder: Where compiled code goes.
+    """
+    cupy = emulated(folder)
+    routines = SimpleNamespace(COMPUTE_TYPE_TF32="tf32", set_compute_type=lambda dtype, kind: None)
+    modules: dict[str, Any] = {
+        "cupy": cupy,
+        "cupy._core._routines_linalg": routines,
+        "cupy_backends.cuda.libs.cublas": FakeCublas(),
+    }
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
+    try:
+        yield cupy
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module

@@ -56,7 +56,9 @@ class FakeArray(np.ndarray[Any, Any]):
         """A new array."""
         return self._later(np.ndarray.copy, (self,), {"order": order})
 
-    def astype(self, dtype: Any, **options: Any) -> Any:
+    def astype(  # type: ignore[override]  # numpy's has more to say
+        self, dtype: Any, **options: Any
+    ) -> Any:
         """A new array."""
         return self._later(np.ndarray.astype, (self, dtype), options)
 

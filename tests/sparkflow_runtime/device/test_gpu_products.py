@@ -1,4 +1,3 @@
-import ctypes
 from types import SimpleNamespace
 
 import numpy as np
@@ -6,38 +5,12 @@ import pytest
 
 from sparkflow_runtime.device.gpu_products import GpuProducts, Precision, precision, set_precision
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.testing.fake_cublas import FakeCublas
 from sparkflow_runtime.testing.fake_cupy import FakeCupy
 
 
-class Cublas:
-    """cuBLAS' gemmEx on memory of the host: matrices lie column after column."""
-
-    def __init__(self):
-        self.compute_types = []
-
-    def gemmEx(self, handle, ta, tb, m, n, k, alpha, a, atype, lda, b, btype, ldb, beta, c, *rest):
-        ctype, ldc, compute, _ = rest
-        assert handle == "handle"
-        assert atype == btype == ctype
-        kind = {0: np.float32, 1: np.float64}[ctype]
-        scalar = {0: ctypes.c_float, 1: ctypes.c_double}[ctype]
-        self.compute_types.append(compute)
-
-        def matrix(address, rows, columns, leading):
-            assert leading >= max(rows, 1)
-            memory = (scalar * (leading * columns)).from_address(address)
-            return np.frombuffer(memory, kind).reshape(columns, leading).T[:rows]
-
-        left = matrix(a, k, m, lda).T if ta else matrix(a, m, k, lda)
-        right = matrix(b, n, k, ldb).T if tb else matrix(b, k, n, ldb)
-        factor, kept = (scalar.from_address(each).value for each in (alpha, beta))
-        result = matrix(c, m, n, ldc)
-        result[...] = factor * (left @ right) + (kept * result if kept else 0)
-
-
 def products(wanted=Precision.TF32):
-    cupy, cublas = FakeCupy(), Cublas()
-    cupy.cuda.device = SimpleNamespace(get_cublas_handle=lambda: "handle")
+    cupy, cublas = FakeCupy(), FakeCublas()
     return cupy, cublas, GpuProducts(cupy, wanted, cublas)
 
 
@@ -54,6 +27,7 @@ def test_products_of_rows_first_matrices(sizes, transpose_a, transpose_b, dtype)
     b = cupy.asarray(rng.normal(size=b_shape).astype(dtype))
     out = cupy.asarray(np.full((rows, columns), np.nan, dtype))
     gpu.multiply(a, b, out, transpose_a, transpose_b)
+    cupy.cuda.get_current_stream().synchronize()
     left, right = a.memory, b.memory
     expected = (left.T if transpose_a else left) @ (right.T if transpose_b else right)
     np.testing.assert_allclose(out.memory, expected, rtol=1e-5, atol=1e-6)

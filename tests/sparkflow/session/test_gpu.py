@@ -1,0 +1,140 @@
+"""Training on a GPU: on a stand-in, which runs the same launches on the CPU, and on a real card."""
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.compiler.card import CardCompiler
+from sparkflow_runtime.compiler.specialise import SIGHTINGS
+from sparkflow_runtime.device.gpu_graph import RUNS_BEFORE
+from sparkflow_runtime.testing import cuda_emulator, fake_cupy
+
+STEPS = 12
+needs_compiler = pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="g++ is not installed")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cuda")
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """The plans that are made for a GPU."""
+    made = []
+    plan = CardCompiler.plan
+
+    def noted(self, shapes):
+        made.append(plan(self, shapes))
+        return made[-1]
+
+    monkeypatch.setattr(CardCompiler, "plan", noted)
+    return made
+
+
+def network(device, optimizer, seed=0):
+    """A classifier of 20 numbers as one of 5; returns what a step needs."""
+    rng = np.random.default_rng(seed)
+    graph = tf.Graph()
+    with graph.as_default(), tf.device(device):
+        x = tf.placeholder(tf.float32, [None, 20], name="x")
+        labels = tf.placeholder(tf.int32, [None], name="labels")
+        hidden = tf.Variable((rng.normal(size=(20, 16)) * 0.3).astype(np.float32))
+        bias = tf.Variable(np.zeros(16, np.float32))
+        last = tf.Variable((rng.normal(size=(16, 5)) * 0.3).astype(np.float32))
+        logits = tf.matmul(tf.nn.relu(tf.matmul(x, hidden) + bias), last)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        loss = tf.reduce_mean(losses)
+        step = optimizer().minimize(loss)
+        start = tf.global_variables_initializer()
+    return graph, x, labels, loss, step, start, [hidden, bias, last]
+
+
+def batches(steps):
+    rng = np.random.default_rng(3)
+    for _ in range(steps):
+        x = rng.normal(size=(8, 20)).astype(np.float32)
+        yield x, rng.integers(0, 5, 8).astype(np.int32)
+
+
+def train(device, optimizer, steps=STEPS):
+    """The losses and the variables after the last step."""
+    graph, x, labels, loss, step, start, variables = network(device, optimizer)
+    with tf.Session(graph=graph) as session:
+        session.run(start)
+        losses = [
+            session.run([loss, step], {x: one, labels: other})[0] for one, other in batches(steps)
+        ]
+        return losses, session.run(variables)
+
+
+OPTIMIZERS = {
+    "gradient descent": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "adam": lambda: tf.train.AdamOptimizer(0.01),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_on_the_stand_in_is_training_on_the_cpu(name, folder, plans):
+    losses, variables = train("/cpu:0", OPTIMIZERS[name])
+    with fake_cupy.installed(folder) as cupy:
+        found, there = train("/gpu:0", OPTIMIZERS[name])
+    np.testing.assert_allclose(found, losses, rtol=1e-5)
+    for one, other in zip(there, variables, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    steady = [plan.steady for plan in plans if plan.late]  # the training step
+    assert [each.refusal for each in steady] == [""]
+    before = SIGHTINGS - 1 + RUNS_BEFORE
+    assert steady[0].replays == STEPS - before - 1
+    assert cupy.graph_launches == STEPS - before
+
+
+@needs_compiler
+def test_partitions_have_streams_of_their_own_and_the_pool_of_their_gpu(folder):
+    with fake_cupy.installed(folder) as cupy:
+        train("/gpu:0", OPTIMIZERS["gradient descent"], steps=2)
+    pools = {id(pool) for pool in cupy.allocations}
+    default = id(cupy.default_pool)
+    assert len(pools - {default}) == 1
+
+
+@needs_compiler
+def test_labels_out_of_range_are_found_after_the_step(folder):
+    with fake_cupy.installed(folder):
+        graph, x, labels, loss, step, start, _ = network("/gpu:0", OPTIMIZERS["adam"])
+        with tf.Session(graph=graph) as session:
+            session.run(start)
+            for one, other in batches(STEPS):
+                session.run([loss, step], {x: one, labels: other})
+            with pytest.raises(tf.errors.InvalidArgumentError, match="found after the step"):
+                session.run([loss, step], {x: one, labels: other + 5})
+            session.run([loss, step], {x: one, labels: other})
+
+
+@needs_compiler
+def test_a_trace_of_a_step_on_a_gpu(folder):
+    with fake_cupy.installed(folder):
+        graph, x, labels, loss, step, start, _ = network("/gpu:0", OPTIMIZERS["adam"])
+        with tf.Session(graph=graph) as session:
+            session.run(start)
+            metadata = tf.RunMetadata()
+            options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+            one, other = next(batches(1))
+            session.run([loss, step], {x: one, labels: other}, options, metadata)
+    names = {stats.device.rpartition("/")[2] for stats in metadata.step_stats.dev_stats}
+    assert "device:GPU:0" in names
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_on_a_card_is_training_on_the_cpu(name, plans):
+    losses, variables = train("/cpu:0", OPTIMIZERS[name])
+    found, there = train("/gpu:0", OPTIMIZERS[name])
+    np.testing.assert_allclose(found, losses, rtol=5e-3)  # TF32
+    for one, other in zip(there, variables, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0.1, atol=5e-3)
+    (steady,) = [plan.steady for plan in plans if plan.late]
+    assert steady.refusal == ""
+    assert steady.replays > 0
