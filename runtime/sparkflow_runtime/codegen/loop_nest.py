@@ -38,11 +38,10 @@ class _Nest:
         self._rank = schedule.kernel.rank
         self._target = target
         self._form = form
-        self._lanes = schedule.lanes(target.vector_bytes)
         self._frame = Frame(schedule, target.has_masks, form.is_divided)
         self._builder = self._frame.builder
         self._memory = self._frame.memory
-        self._loops = VectorLoops(self._frame, self._lanes)
+        self._loops = VectorLoops(self._frame, schedule.lanes(target.vector_bytes))
         self._sums = Sums(schedule, self._frame, self._loops, form.is_divided)
         self._scalars: dict[int, Any] = {}
 
@@ -157,10 +156,7 @@ class _Nest:
     def _innermost(self, turn: int) -> None:
         """The loop over the last dimension in one pass."""
         work = self._schedule.work(turn)
-        pressure = self._schedule.pressure(turn, self._lanes, self._target.vector_bytes)
-        registers = self._form.registers
-        while registers > 1 and registers * pressure > self._target.registers:
-            registers //= 2
+        registers = self._schedule.registers(turn, self._target, self._form.registers)
         gathered = [
             self._sums.accumulators[each.value] for each in work.reductions if each.in_register
         ]

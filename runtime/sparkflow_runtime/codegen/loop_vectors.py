@@ -15,7 +15,7 @@ from sparkflow_runtime.codegen.loop_accumulators import BLOCK, Accumulator
 from sparkflow_runtime.codegen.loop_frame import Frame
 from sparkflow_runtime.codegen.loop_memory import I32, I64, Cut, number
 
-Step = Callable[[Any, int, "Cut | None", list[Any]], list[Any]]
+Step = Callable[[Any, int, Cut | None, list[Any]], list[Any]]
 """Emits one step from index, width, what is cut short and carried vectors; gives these anew."""
 
 

@@ -393,15 +393,6 @@ def test_each_row_value_is_computed_once():
     assert "llvm.sqrt.v" not in text
 
 
-def test_exp_of_a_softmax_is_computed_once():
-    schedule = Schedule(SOFTMAX)
-    assert schedule.passes == 3
-    assert [schedule.work(each).saved for each in range(3)] == [[], [3], []]
-    assert [schedule.work(each).loaded for each in range(3)] == [[], [], [3]]
-    assert schedule.homes == {3: 0}
-    assert schedule.buffered == ()
-
-
 def test_small_work_keeps_to_one_thread():
     assert host.host().vector_bytes >= 16
     calls = []
