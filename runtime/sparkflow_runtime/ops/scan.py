@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -154,6 +155,31 @@ class CumulativeLogsumexp(_CumulativeOp):
         return g.Sub(positive, part(g.Less(dy, zero), g.Neg(dy))), None
 
 
+_PART_BYTES = 1 << 16
+"""What is transposed at a time, so that it stays in a fast cache."""
+
+
+def _fill_positions(
+    function: Callable[..., Any], value: Array, axis: int, out: np.ndarray[Any, Any]
+) -> None:
+    """`argmax` or `argmin`, in parts where numpy would make a transposed copy of everything."""
+    if axis == value.ndim - 1 or value.nbytes <= _PART_BYTES or not value.flags.c_contiguous:
+        function(value, axis, out)
+        return
+    count, inner = value.shape[axis], prod(value.shape[axis + 1 :])
+    whole, found = value.reshape(-1, count, inner), out.reshape(-1, inner)
+    wide = max(1, _PART_BYTES // (count * value.itemsize))
+    if wide >= inner:
+        step = wide // inner
+        for first in range(0, len(whole), step):
+            function(whole[first : first + step], 1, found[first : first + step])
+        return
+    for matrix, positions in zip(whole, found, strict=True):
+        for first in range(0, inner, wide):
+            part = slice(first, first + wide)
+            function(matrix[:, part], 0, positions[part])
+
+
 class _ArgOp(Op):
     """The position of an extreme element along one axis; of several the first."""
 
@@ -184,14 +210,23 @@ class _ArgOp(Op):
             InvalidArgumentError: The axis does not exist, or has no element.
         """
         position = self._axis(value, dimension)
+        if xp is np:
+            shape = value.shape[:position] + value.shape[position + 1 :]
+            result = np.empty(shape, np.intp)
+            _fill_positions(getattr(np, self.function), value, position, result)
+            return result.astype(output_type.numpy, copy=False)
         return getattr(xp, self.function)(value, axis=position).astype(output_type.numpy)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """Numpy's own, whose positions are int64."""
-        if node.attrs["output_type"] is not int64:
+        """Of int64 only, as numpy makes positions."""
+        if node.attrs["output_type"].as_numpy_dtype is not np.int64:
             return None
         function = getattr(np, self.function)
-        return lambda value, dimension, out: function(value, self._axis(value, dimension), out)
+
+        def run(value: Array, dimension: Array, out: Array) -> None:
+            _fill_positions(function, value, self._axis(value, dimension), out)
+
+        return run
 
     def _axis(self, value: Array, dimension: Array) -> int:
         position = _checked_axis(self.op_type, scalar(dimension, "dimension"), value.shape)
