@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sparkflow_runtime.device.gpu_convolution import GpuConvolutions, front_end
 from sparkflow_runtime.device.gpu_memory import GpuMemory
 from sparkflow_runtime.device.gpu_products import GpuProducts, Precision, set_precision
 from sparkflow_runtime.device.gpu_stream import GpuStream, StreamOrder
@@ -34,6 +35,7 @@ class Gpu:
         self.staging = PinnedStaging(cupy)
         self._order = StreamOrder()
         self._products: GpuProducts | None = None
+        self._convolutions: list[GpuConvolutions | None] = []
 
     def new_stream(self) -> GpuStream:
         """The stream of one more partition."""
@@ -44,6 +46,13 @@ class Gpu:
         if self._products is None:
             self._products = GpuProducts(self.cupy, DEFAULT_PRECISION)
         return self._products
+
+    def convolutions(self) -> GpuConvolutions | None:
+        """Convolutions there by cuDNN, None where its front end is not installed."""
+        if not self._convolutions:
+            cudnn = front_end()
+            self._convolutions.append(cudnn and GpuConvolutions(self.cupy, cudnn))
+        return self._convolutions[0]
 
 
 def use_default_precision() -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 _KINDS: Final = ("forward", "input_gradient", "filter_gradient")
+Sizes = tuple[int, int, int, int]
 _DTYPES: Final = {"float32": "FLOAT", "float16": "HALF", "float64": "DOUBLE"}
 
 
@@ -44,9 +45,9 @@ class Convolution:
     """
 
     kind: str
-    image: tuple[int, int, int, int]
-    filters: tuple[int, int, int, int]
-    result: tuple[int, int, int, int]
+    image: Sizes
+    filters: Sizes
+    result: Sizes
     channels_last: bool
     strides: tuple[int, int]
     dilations: tuple[int, int]

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.codegen import native
 from sparkflow_runtime.dtypes import float32, float64
+from sparkflow_runtime.ops import convolution_gpu
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.by_shape import ByShape
 from sparkflow_runtime.ops.convolution_native import (
@@ -48,6 +49,10 @@ class ConvolutionOp(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """The kernel with its geometry read from the attributes once."""
         plain = self._bind_plain(node, context)
+        if context.gpu is not None and len(node.attrs["data_format"]) == 4 and not self.depthwise:
+            layout, member = Layout.of(node.attrs), self.family.index(self.op_type)
+            geometry = partial(self.geometry, layout)
+            return convolution_gpu.bind(context.gpu, member, layout.data_format, geometry, plain)
         native_kernels = self._native(node, context)
         return native_kernels.kernel(plain) if native_kernels else plain
 
