@@ -43,6 +43,7 @@ def infer_types(graph: Graph, known: Types | None = None) -> dict[Endpoint, Tens
             shape do not fit, a missing attribute. The text names the node and its source line.
     """
     types: dict[Endpoint, TensorType] = {}
+    made: dict[tuple[int, Shape], TensorType] = {}
     for node in graph.sorted():
         if known is not None and Endpoint(node.name, 0) in known:
             index = 0
@@ -57,12 +58,19 @@ def infer_types(graph: Graph, known: Types | None = None) -> dict[Endpoint, Tens
         except (TypeError, ValueError, IndexError, ArithmeticError) as error:
             # What an op's inference says of attributes that make no sense together.
             raise InvalidArgumentError(message=str(error)).at(node.describe()) from error
-        for index, output in enumerate(outputs):
+        for index, (dtype, shape) in enumerate(outputs):
+            # Few types are different: one object each is less to make and to keep.
+            key = (dtype.number, shape if shape is None else tuple(shape))
+            output = made.get(key)
+            if output is None:
+                output = made[key] = TensorType(dtype, key[1])
             types[Endpoint(node.name, index)] = output
     return types
 
 
-def _node_types(graph: Graph, node: Node, types: Mapping[Endpoint, TensorType]) -> list[TensorType]:
+def _node_types(
+    graph: Graph, node: Node, types: Mapping[Endpoint, TensorType]
+) -> list[tuple[DType, Shape]]:
     op = registry.lookup(node.op)
     op.signature.check_attrs(node.attrs)
     expected = op.signature.input_dtypes(node.attrs)
@@ -70,16 +78,21 @@ def _node_types(graph: Graph, node: Node, types: Mapping[Endpoint, TensorType]) 
         raise InvalidArgumentError(
             message=f"{node.op} takes {len(expected)} inputs, the node has {len(node.inputs)}"
         )
-    given: list[TensorType] = []
+    static: list[Shape] = []
+    kinds: list[DType] = []
     for endpoint, dtype in zip(node.inputs, expected, strict=True):
         found = types.get(endpoint)
         if found is None:
             raise InvalidArgumentError(message=f"Input {endpoint} does not exist")
-        if found.dtype.base is not dtype.base or (dtype.is_ref and not found.dtype.is_ref):
+        kind = found.dtype
+        if kind is not dtype and (
+            kind.base is not dtype.base or (dtype.is_ref and not kind.is_ref)
+        ):
             raise InvalidArgumentError(
                 message=f"Input {endpoint} has type {found.dtype.name}, expected {dtype.name}"
             )
-        given.append(found)
+        static.append(found.shape)
+        kinds.append(kind)
 
     def constant(index: int) -> np.ndarray[Any, Any] | None:
         source = graph.nodes.get(node.inputs[index].node)
@@ -89,7 +102,5 @@ def _node_types(graph: Graph, node: Node, types: Mapping[Endpoint, TensorType]) 
         source = graph.nodes.get(node.inputs[index].node)
         return source.attrs["shape"] if source is not None and source.op == "VarHandleOp" else None
 
-    static, kinds = [each.shape for each in given], [each.dtype for each in given]
     shapes = op.infer(Inference(static, kinds, node.attrs, constant, variable))
-    out = op.signature.output_dtypes(node.attrs)
-    return [TensorType(dtype, shape) for dtype, shape in zip(out, shapes, strict=True)]
+    return list(zip(op.signature.output_dtypes(node.attrs), shapes, strict=True))

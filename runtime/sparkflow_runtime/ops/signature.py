@@ -140,6 +140,8 @@ class Signature:
         outputs: The output arguments.
         attrs: Attributes by name, in TensorFlow's order.
         gives_references: Whether an output may be a reference to a variable.
+        binds_to_inputs: Whether an input may be a reference, a resource or a variant, which do not
+            travel between devices.
     """
 
     op_type: str
@@ -147,16 +149,25 @@ class Signature:
     outputs: tuple[Arg, ...]
     attrs: Mapping[str, Attr]
     gives_references: bool = field(init=False)
+    binds_to_inputs: bool = field(init=False)
     _input_plan: _Plan = field(init=False, repr=False)
     _output_plan: _Plan = field(init=False, repr=False)
+    _restricted: tuple[tuple[str, Attr], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Finds out once what passes ask of every node."""
         held = any(arg.is_ref or arg.list_attr is not None for arg in self.outputs)
         # Arguments of functions have references as their type, see `ir.function`.
         object.__setattr__(self, "gives_references", held or self.op_type == "_Arg")
+        object.__setattr__(self, "binds_to_inputs", any(map(self._binds, self.inputs)))
         object.__setattr__(self, "_input_plan", _plan(self.inputs))
         object.__setattr__(self, "_output_plan", _plan(self.outputs))
+        restricted = [
+            (name, attr)
+            for name, attr in self.attrs.items()
+            if attr.allowed is not None or attr.minimum is not None
+        ]
+        object.__setattr__(self, "_restricted", tuple(restricted))
 
     def complete_attrs(
         self, inputs: Sequence[DType | Sequence[DType]], given: Mapping[str, Any]
@@ -224,8 +235,10 @@ class Signature:
         Raises:
             InvalidArgumentError: One is not; the text lists what is allowed.
         """
-        for name, attr in self.attrs.items():
-            self._require_allowed(name, attr, attrs[name])
+        for name, attr in self._restricted:
+            value = attrs[name]
+            if not isinstance(value, DType) or attr.allowed is None or value not in attr.allowed:
+                self._require_allowed(name, attr, value)
 
     def _require_allowed(self, name: str, attr: Attr, value: Any) -> None:
         given = value if isinstance(value, list) else [value]
@@ -288,6 +301,15 @@ class Signature:
                 )
             flat.extend([dtype] * count)
         return tuple(flat)
+
+    def _binds(self, arg: Arg) -> bool:
+        held = {dtypes.resource, dtypes.variant}
+        if arg.is_ref or arg.list_attr is not None or arg.dtype in held:
+            return True
+        if arg.type_attr is None:
+            return False
+        allowed = self.attrs[arg.type_attr].allowed
+        return allowed is None or not held.isdisjoint(allowed)
 
     def _imply(self, arg: Arg, given: DType | Sequence[DType], attrs: dict[str, Any]) -> None:
         if arg.is_list:

@@ -9,7 +9,7 @@ from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Node
 
 _MAX_VISITED: Final = 64
-"""Nodes looked at to see whether one edge is implied by others."""
+"""Nodes looked at to see which edges to a node others imply, and two more for each edge."""
 _STARTS: Final = frozenset({"Const", "_Arg"})
 
 
@@ -62,38 +62,33 @@ def _needed(
     )
     read = {endpoint.node for endpoint in node.inputs}
     waits = [n for n in names if n not in read and not _is_start(nodes[n])]
-    if len(waits) + len(read) > 1:
-        # The last to run first: what it waits for needs no edge.
-        waits.sort(key=position.__getitem__, reverse=True)
-        for name in waits[:]:
-            others = read.union(waits)
-            others.discard(name)
-            if _implied(name, others, nodes, position):
-                waits.remove(name)
-        waits.sort(key=position.__getitem__)
+    if waits and len(waits) + len(read) > 1:
+        implied = _before(read.union(waits), waits, nodes, position)
+        waits = [name for name in waits if name not in implied]
     if set(waits) == set(node.control_inputs):
         return node.control_inputs
     return tuple(waits)
 
 
+def _before(
+    later: Collection[str],
+    sought: Collection[str],
+    nodes: Mapping[str, Node],
+    position: Mapping[str, int],
+) -> set[str]:
+    """What must run before some of the nodes `later`, as far back as those that are sought."""
+    first = min(position[name] for name in sought)
+    stack = [name for name in later if position[name] > first]
+    seen: set[str] = set()
+    left = _MAX_VISITED + 2 * len(stack)
+    while stack and left:
+        left -= 1
+        for name in predecessors(nodes[stack.pop()]):
+            if name not in seen and position[name] >= first:
+                seen.add(name)
+                stack.append(name)
+    return seen
+
+
 def _is_start(node: Node) -> bool:
     return node.op in _STARTS and not node.control_inputs
-
-
-def _implied(
-    name: str, others: Collection[str], nodes: Mapping[str, Node], position: Mapping[str, int]
-) -> bool:
-    """Whether one of the others can only run after the node `name`."""
-    first = position[name]
-    stack = [each for each in others if position[each] > first]
-    seen = set(stack)
-    visited = 0
-    while stack and visited < _MAX_VISITED:
-        visited += 1
-        for each in predecessors(nodes[stack.pop()]):
-            if each == name:
-                return True
-            if each not in seen and position[each] > first:
-                seen.add(each)
-                stack.append(each)
-    return False

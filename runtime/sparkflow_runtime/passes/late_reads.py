@@ -30,9 +30,10 @@ def late_reads(graph: Graph) -> Graph:
             if not node.control_inputs and owner[node.inputs[0]] == node.inputs[0]:
                 snapshots.setdefault(node.inputs[0], []).append(node)
             continue
-        if registry.lookup(node.op).only_reads:
+        op = registry.lookup(node.op)
+        if op.only_reads or owner.keys().isdisjoint(node.inputs):
             continue
-        expected = registry.lookup(node.op).signature.input_dtypes(node.attrs)
+        expected = op.signature.input_dtypes(node.attrs)
         for endpoint, dtype in zip(node.inputs, expected, strict=True):
             if dtype.is_ref and endpoint in owner:
                 updates.setdefault(owner[endpoint], []).append(node.name)
@@ -51,8 +52,12 @@ def late_reads(graph: Graph) -> Graph:
 def _references(graph: Graph) -> dict[Endpoint, Endpoint]:
     """Per reference the variable it refers to: updates pass theirs on."""
     owner: dict[Endpoint, Endpoint] = {}
+    if not any(registry.lookup(node.op).signature.gives_references for node in graph):
+        return owner
     for node in graph.sorted():
         signature = registry.lookup(node.op).signature
+        if not signature.gives_references:
+            continue
         outputs = signature.output_dtypes(node.attrs)
         if not any(dtype.is_ref for dtype in outputs):
             continue

@@ -9,9 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ir.graph import Graph, rewired
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.signature import Signature
 
 _COMMUTATIVE: Final = frozenset(
     {
@@ -82,31 +84,38 @@ def _key(node: Node) -> Any:
     op = registry.lookup(node.op)
     if op.takes_step or (op.stateful and node.op not in _READS):
         return None
-    if any(dtype.is_ref for dtype in op.signature.input_dtypes(node.attrs)):
+    signature = op.signature
+    if signature.binds_to_inputs and any(d.is_ref for d in signature.input_dtypes(node.attrs)):
         return None
     inputs: Any = node.inputs
     if node.op in _COMMUTATIVE and not _joins_texts(node):
         inputs = inputs if inputs[0] <= inputs[1] else (inputs[1], inputs[0])
     control = frozenset(node.control_inputs) if node.control_inputs else None
-    return node.op, inputs, control, node.device, *_attrs(node)
+    return node.op, inputs, control, node.device, *_attrs(node, signature)
 
 
 def _joins_texts(node: Node) -> bool:
     return node.attrs.get("T") is dtypes.string
 
 
-def _attrs(node: Node) -> list[Any]:
-    """Names and values of the attributes in the order of their names."""
-    found: list[Any] = []
-    for name in sorted(node.attrs):
-        if name != SOURCE_ATTR:
-            value = node.attrs[name]
+def _attrs(node: Node, signature: Signature) -> list[Any]:
+    """The values of the attributes, and the names of those that the op does not have."""
+    attrs = node.attrs
+    found: list[Any] = [_value(attrs[name]) for name in signature.attrs if name in attrs]
+    if len(found) + (SOURCE_ATTR in attrs) < len(attrs):
+        for name in sorted(attrs.keys() - signature.attrs.keys() - {SOURCE_ATTR}):
             found.append(name)
-            found.append(value if type(value) in _HASHABLE else _hashable(value))
+            found.append(_value(attrs[name]))
     return found
 
 
-_HASHABLE: Final = (str, int, bool, tuple, type(None))
+def _value(value: Any) -> Any:
+    if isinstance(value, DType):
+        return value.number
+    return value if type(value) in _HASHABLE else _hashable(value)
+
+
+_HASHABLE: Final = frozenset({str, int, bool, type(None)})
 
 
 def _hashable(value: Any) -> Any:
@@ -116,8 +125,8 @@ def _hashable(value: Any) -> Any:
         if value.nbytes <= _WHOLE_BYTES:
             return value.shape, value.dtype.str, value.tobytes()
         return _Content(value)
-    if isinstance(value, list):
-        return tuple(_hashable(item) for item in value)
+    if isinstance(value, list | tuple):
+        return tuple([_value(item) for item in value])
     return type(value).__name__, value
 
 

@@ -63,9 +63,9 @@ class _Bundle:
 def mutates(node: Node) -> bool:
     """Whether the node changes a variable or another resource when it runs."""
     op = registry.lookup(node.op)
-    expected = op.signature.input_dtypes(node.attrs)
     if not op.stateful or op.only_reads:
         return False
+    expected = op.signature.input_dtypes(node.attrs)
     return any(d.is_ref or d is dtypes.resource for d in expected)
 
 
@@ -80,6 +80,10 @@ def partition(graph: Graph) -> list[Partition]:
     Raises:
         InvalidArgumentError: A reference or resource handle would have to cross devices.
     """
+    devices = dict.fromkeys(node.device for node in graph)
+    if len(devices) <= 1:
+        order = schedule(graph, dict.fromkeys(graph.nodes, 0))
+        return [Partition(device, order) for device in devices]
     graph = _read_at_home(graph)
     levels = _levels(graph)
     order = _constants_near_readers(schedule(graph, levels))

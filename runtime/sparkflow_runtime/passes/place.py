@@ -16,10 +16,11 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ir.graph import Graph
-from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.node import CLASS_ATTR, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.raise_loops import FRAME_OPS
 
+_ANYWHERE: Final = DeviceSpec()
 _NO_BODIES: Final[Mapping[str, Sequence[Node]]] = MappingProxyType({})
 
 
@@ -77,7 +78,7 @@ def place(
 def _with_colocated(graph: Graph, whole: Graph) -> Graph:
     """The graph and, from the whole one, all that its nodes must share a device with."""
     absent: dict[str, Node] = {}
-    stack = [name for node in graph for name in node.colocated_with]
+    stack = [name for n in graph if CLASS_ATTR in n.attrs for name in n.colocated_with]
     while stack:
         name = stack.pop()
         if name in graph or name in absent or name not in whole:
@@ -90,8 +91,11 @@ def _with_colocated(graph: Graph, whole: Graph) -> Graph:
 
 def _bound_to(node: Node) -> list[str]:
     """Names of the nodes that this one must share a device with."""
-    found = list(node.colocated_with)
-    expected = registry.lookup(node.op).signature.input_dtypes(node.attrs)
+    found = list(node.colocated_with) if CLASS_ATTR in node.attrs else []
+    signature = registry.lookup(node.op).signature
+    if not signature.binds_to_inputs:
+        return found
+    expected = signature.input_dtypes(node.attrs)
     for endpoint, dtype in zip(node.inputs, expected, strict=False):
         if dtype.is_ref or dtype in (dtypes.resource, dtypes.variant):
             found.append(endpoint.node)
@@ -109,22 +113,23 @@ def _follows(node: Node) -> bool:
 
 
 def _groups(graph: Graph) -> dict[str, list[str]]:
-    parent = {name: name for name in graph.nodes}
+    parent: dict[str, str] = {}
 
     def find(name: str) -> str:
-        while parent[name] != name:
-            parent[name] = parent[parent[name]]
-            name = parent[name]
+        while (up := parent.get(name, name)) != name:
+            parent[name] = parent.get(up, up)
+            name = up
         return name
 
     for node in graph:
         for name in _bound_to(node):
-            if name in parent:
+            if name in graph:
                 # The producer leads, so that a group is named after its variable.
                 parent[find(node.name)] = find(name)
     groups: dict[str, list[str]] = {}
     for name in graph.nodes:
-        groups.setdefault(find(name), []).append(name)
+        leader = find(name) if name in parent else name
+        groups.setdefault(leader, []).append(name)
     return groups
 
 
@@ -132,7 +137,7 @@ def _choose(
     nodes: Sequence[Node], placement: Placement, fitting: dict[DeviceSpec, list[DeviceSpec]]
 ) -> DeviceSpec:
     """The device of a group; `fitting` keeps the devices of requests seen before."""
-    request, asking = DeviceSpec(), nodes[0]
+    request, asking = _ANYWHERE, nodes[0]
     for node in nodes:
         if not node.device:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sparkflow_runtime.dtypes import DType
@@ -31,7 +31,8 @@ def prune(
         InvalidArgumentError: A feed or fetch names an output its node does not have.
         NotFoundError: It names no node.
     """
-    added: list[Node] = []
+    args: list[Node] = []
+    results: list[Node] = []
     replaced: dict[Endpoint, Endpoint] = {}
     stand_ins: dict[str, str] = {}
     for index, endpoint in enumerate(feeds):
@@ -39,7 +40,7 @@ def prune(
         dtype = _output_dtypes(producer, endpoint)[endpoint.slot].base
         name = _fresh(graph, f"_arg_{producer.name}_{endpoint.slot}")
         attrs = {"T": dtype, "index": index, "shape": None}
-        added.append(Node(name, "_Arg", device=producer.device, attrs=attrs))
+        args.append(Node(name, "_Arg", device=producer.device, attrs=attrs))
         replaced[endpoint] = Endpoint(name, 0)
         if producer.op in _PLACEHOLDERS:
             stand_ins[producer.name] = name
@@ -50,18 +51,38 @@ def prune(
         name = _fresh(graph, f"_retval_{index}_{producer.name}_{endpoint.slot}")
         attrs = {"T": dtype, "index": index, "_class": [f"loc:@{source.node}"]}
         attrs[SOURCE_ATTR] = producer.source
-        added.append(Node(name, "_Retval", (source,), (), "", attrs))
-    full = Graph([*(_fed(node, replaced, stand_ins) for node in graph), *added])
-    wanted = [stand_ins.get(name, name) for name in targets]
-    kept = full.ancestors([*(node.name for node in added if node.op == "_Retval"), *wanted])
+        results.append(Node(name, "_Retval", (source,), (), "", attrs))
+    roots = [endpoint.node for endpoint in fetches if endpoint not in replaced]
+    roots += [name for name in targets if name not in stand_ins]
+    kept = _needed(graph, roots, replaced, stand_ins)
     # A fed tensor nobody needs still has its parameter: the caller passes it by position.
-    kept.update(node.name for node in added)
-    return Graph(node for node in full if node.name in kept)
+    inner = [_fed(node, replaced, stand_ins) for node in graph if node.name in kept]
+    return Graph([*args, *inner, *results])
 
 
-def _fed(node: Node, replaced: dict[Endpoint, Endpoint], stand_ins: dict[str, str]) -> Node:
+def _needed(
+    graph: Graph,
+    roots: Iterable[str],
+    replaced: Mapping[Endpoint, Endpoint],
+    stand_ins: Mapping[str, str],
+) -> set[str]:
+    """The roots and what they depend on when feeds stand for what they replace."""
+    kept: set[str] = set()
+    stack = list(roots)
+    while stack:
+        name = stack.pop()
+        if name in kept:
+            continue
+        kept.add(name)
+        node = graph[name]
+        stack += [endpoint.node for endpoint in node.inputs if endpoint not in replaced]
+        stack += [name for name in node.control_inputs if name not in stand_ins]
+    return kept
+
+
+def _fed(node: Node, replaced: Mapping[Endpoint, Endpoint], stand_ins: Mapping[str, str]) -> Node:
     node = rewired(node, replaced)
-    if not any(name in stand_ins for name in node.control_inputs):
+    if not stand_ins or stand_ins.keys().isdisjoint(node.control_inputs):
         return node
     control = tuple(dict.fromkeys(stand_ins.get(name, name) for name in node.control_inputs))
     return Node(node.name, node.op, node.inputs, control, node.device, node.attrs)

@@ -102,13 +102,13 @@ _BROADCASTS: Final = ("BroadcastTo", "Tile", "Fill")
 
 def _unrepeated(g: Rewriting, node: Node) -> Result:
     """Reads what was repeated before an op that repeats it itself."""
-    result = g.sizes(Endpoint(node.name, 0))
-    if result is None:
-        return None
     for place, endpoint in enumerate(node.inputs):
         repeated = g.source(endpoint, *_BROADCASTS)
         if repeated is None:
             continue
+        result = g.sizes(Endpoint(node.name, 0))
+        if result is None:
+            return None
         small = repeated.inputs[1 if repeated.op == "Fill" else 0]
         inputs = [*node.inputs[:place], small, *node.inputs[place + 1 :]]
         sizes = [g.sizes(each) for each in inputs]

@@ -58,13 +58,14 @@ class _Sweep:
         self._left: dict[str, tuple[str, ...]] = {}
         self._num_readers: dict[str, int] | None = None
         self._after_effects: set[str] = set()
+        self._references: set[str] = set()
         self._changed = False
 
     def visit(self, original: Node) -> None:
         """Takes in the next node in execution order."""
         node = self._rewired(original)
         rules = _RULES.get(node.op)
-        if rules is not None and not reads_references(self._nodes, node):
+        if rules is not None and not self._reads_references(node):
             node_or_none = self._apply(node, rules)
             if node_or_none is None:
                 self._changed = True
@@ -73,10 +74,16 @@ class _Sweep:
         if node is not original:
             self._changed = True
         self._nodes[node.name] = node
+        if registry.lookup(node.op).signature.gives_references:
+            self._references.add(node.name)
         if has_effects(node) or (
             self._after_effects and not self._after_effects.isdisjoint(predecessors(node))
         ):
             self._after_effects.add(node.name)
+
+    def _reads_references(self, node: Node) -> bool:
+        read = (endpoint.node for endpoint in node.inputs)
+        return not self._references.isdisjoint(read) and reads_references(self._nodes, node)
 
     def result(self) -> Graph:
         """The graph when every node has been visited."""
