@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime.codegen import host, native, pooling_ir, threads as pools
-from sparkflow_runtime.codegen.convolution import ELEMENTS, Window
+from sparkflow_runtime.codegen.convolution_geometry import Window
+from sparkflow_runtime.codegen.convolution_tasks import ELEMENTS
 from sparkflow_runtime.codegen.pooling_ir import Field, Form, Task
 
 Array = np.ndarray[Any, Any]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen import convolution, native, threads
+from sparkflow_runtime.codegen import convolution, convolution_tasks, native, threads
 from sparkflow_runtime.ops.convolution import convolve, filter_gradient, input_gradient
 from sparkflow_runtime.ops.windows import Layout, Windows
 
@@ -37,7 +37,7 @@ GEOMETRIES = [
 @pytest.fixture(params=[1, 2])
 def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """With one thread, and with several however little there is to do."""
-    monkeypatch.setattr(convolution, "PARALLEL_PRODUCTS", 0)
+    monkeypatch.setattr(convolution_tasks, "PARALLEL_PRODUCTS", 0)
     threads.set_count(request.param)
     yield
     threads.set_count(0)
@@ -117,7 +117,7 @@ def test_convolutions_and_gradients(geometry: tuple[Any, ...], dtype: Any) -> No
 
 @pytest.mark.usefixtures("_threads")
 def test_random_geometries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "WRITTEN_OUT", 0)  # few bodies to compile
+    monkeypatch.setattr(convolution_tasks, "WRITTEN_OUT", 0)  # few bodies to compile
     generator = np.random.default_rng(2)
     for _ in range(60):
         _check(_random_geometry(generator), np.float32, generator)
