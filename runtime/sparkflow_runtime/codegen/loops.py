@@ -161,7 +161,10 @@ def _body(kernel: Kernel, constants: str, form: Form) -> native.Body:
 def flat_text(kernel: Kernel) -> str:
     """The module of a kernel of rank 1 without reductions, for loops that call its body.
 
-    The numbers that it is given are the size, 1 and a null pointer.
+    Of the numbers that the body is given it reads only the first: the size.
+
+    Raises:
+        UnsupportedKernel: See `compile_kernel`.
     """
     _check(kernel)
     return _text(Schedule(kernel), Form())

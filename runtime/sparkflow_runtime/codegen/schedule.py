@@ -474,11 +474,13 @@ class Schedule:
                 continue  # loaded where it is used first
             arguments = {a for a in instruction.arguments if a in size}
             inside = 4.0 if COSTS.get(instruction.function, 1.0) > _CHEAP else 0.0
-            live |= arguments | {value}
-            most = max(most, inside + sum(size[each] for each in live))
+            live |= arguments
+            before = sum(size[each] for each in live)
             live -= {a for a in arguments if last[a] == value and a not in written}
-            if value not in last:
-                live.discard(value)
+            after = sum(size[each] for each in live) + size[value]  # in the place of an argument
+            most = max(most, inside + before, inside + after)
+            if value in last or value in written:
+                live.add(value)
         return most + len(self._work[number].reductions)
 
 
