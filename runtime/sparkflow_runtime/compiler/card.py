@@ -155,7 +155,9 @@ class CardCompiler:
         steady = SteadyPlan(
             self._gpu.cupy, planned, lambda: list(self._variables.values()), may_record
         )
-        parts = {field.name: getattr(planned, field.name) for field in fields(planned)}
+        parts = {
+            field.name: getattr(planned, field.name) for field in fields(planned) if field.init
+        }
         stream = self._gpu.cupy.cuda.get_current_stream
         return CardPlan(**parts, steady=steady, staging=self._gpu.staging, current_stream=stream)
 

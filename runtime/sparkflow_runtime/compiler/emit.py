@@ -15,6 +15,7 @@ from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.planned import FILE, Planned, SlotArray, StaticView
+from sparkflow_runtime.compiler.reads import VIEWS
 from sparkflow_runtime.compiler.storage import Kernels, Storage
 from sparkflow_runtime.errors import InternalError
 from sparkflow_runtime.ir.node import Endpoint, Node
@@ -76,6 +77,7 @@ class _Emitter:
         self.results: list[tuple[int, str]] = []
         self.last_use: dict[Endpoint, int] = {}
         self.alone: set[str] = set()
+        self.borrowed: set[Endpoint] = set()  # what may be a variable's own memory
         self.late: list[tuple[str, Node]] = []
         self.count = 0
 
@@ -183,6 +185,10 @@ class _Emitter:
         count = len(op.signature.output_dtypes(node.attrs))
         outputs = [Endpoint(node.name, slot) for slot in range(count)]
         unit = self.units[number]
+        if node.op in VIEWS and any(
+            self.known[each].dtype.is_ref or each in self.borrowed for each in node.inputs
+        ):
+            self.borrowed.update(outputs)
         if node.op == "_Arg":
             parameter = self._name("a")
             self.parameters.append((node.attrs["index"], parameter))
@@ -298,6 +304,8 @@ class _Emitter:
             return
         if self.known[source].dtype.is_ref:
             register += ".read().copy()"
+        elif source in self.borrowed:  # the node would have given a new array
+            register += ".copy()"
         reshape = self._global("h", partial(_reshaped, shape))
         self.lines.append(f"    {self._local(endpoint)} = {reshape}({register})")
         self.line_nodes.append(unit.node)

@@ -26,5 +26,5 @@ class StreamProgram(Program):
 
 def on_stream(program: Program, stream: GpuStream) -> StreamProgram:
     """The same program on a stream."""
-    parts = {field.name: getattr(program, field.name) for field in fields(program)}
+    parts = {field.name: getattr(program, field.name) for field in fields(program) if field.init}
     return StreamProgram(**parts, stream=stream)

@@ -18,6 +18,9 @@ from sparkflow_runtime.ir.node import Node
 
 FILE: Final = "<sparkflow partition>"
 
+QUIET: Final = frozenset({"_Arg", "_Retval", "VariableV2", "VarHandleOp", "Identity"})
+"""Ops that compute nothing, so that numpy has nothing to warn of."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlotArray:
@@ -64,6 +67,7 @@ class Planned:
         args, results: The step's index of each parameter and returned value, in order.
         xp: The module of the arrays.
         alone: The types of the nodes that run by themselves in every step, or fail in it.
+        is_quiet: Whether nothing in it makes numpy warn.
         late: Nodes that fail where the number is not 0 that comes for them after the results.
     """
 
@@ -78,7 +82,11 @@ class Planned:
     xp: Any = np
     alone: frozenset[str] = frozenset()
     late: tuple[Node, ...] = ()
+    is_quiet: bool = field(init=False)
     _frames: list[Callable[..., tuple[Any, ...]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_quiet", self.alone <= QUIET)
 
     def __call__(self, step: Any, *args: Any) -> tuple[Any, ...]:
         """Runs one step in a frame that no other step is in."""

@@ -78,12 +78,20 @@ class Program:
         Raises:
             OpError: A kernel failed; the text names node, op, device and the user's file:line.
         """
+        planned = None if self.specialisations is None else self.specialisations.find(args)
+        if planned is not None and planned.is_quiet:
+            return self._run(planned, step, args)
         with np.errstate(all="ignore"):
-            return self.call(step, *args)
+            return self._run(planned, step, args)
 
     def call(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
         """The same with numpy's warnings as they are; see `run`."""
         planned = None if self.specialisations is None else self.specialisations.find(args)
+        return self._run(planned, step, args)
+
+    def _run(
+        self, planned: Planned | None, step: StepContext | None, args: Sequence[Any]
+    ) -> tuple[Any, ...]:
         try:
             return self.function(step, *args) if planned is None else planned(step, *args)
         except Exception as error:

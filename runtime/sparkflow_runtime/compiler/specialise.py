@@ -26,8 +26,8 @@ from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.compiler.storage import Kernels, assign_storage
 from sparkflow_runtime.ir.node import Endpoint, Node
 
-SIGHTINGS: Final = 3
-"""How often a signature is seen before it gets a plan."""
+SIGHTINGS: Final = 2
+"""How often a signature is seen before it gets a plan: what runs once is not worth one."""
 MAX_PLANS: Final = 16
 """So many plans a partition keeps; the one that was not used for longest makes room."""
 _MAX_SEEN: Final = 1024

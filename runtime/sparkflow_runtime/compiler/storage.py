@@ -115,6 +115,7 @@ class _Assigner:
             endpoint for unit in units if unit.fused is not None for endpoint in unit.inputs
         }
         self.born: dict[Endpoint, int] = {}
+        self.like: dict[Endpoint, Any] = {}  # arrays that lie in memory as static views do
         self.last_use: dict[Endpoint, int] = {}
 
     def assign(self) -> Storage:
@@ -188,13 +189,14 @@ class _Assigner:
         if not unknown or not all(self.storage.is_in_block(each) for each in unknown):
             return False
         xp = self.kernels.xp
-        arrays = [_array_like(xp, self.known[each]) for each in node.inputs]
+        arrays = [self._array_like(each) for each in node.inputs]
         try:
             with np.errstate(all="ignore"):
                 made = self.kernels.bind(node)(*arrays)
         except Exception:  # whatever it is, the node raises it again when it runs
             return False
         several = made if isinstance(made, tuple | list) else (made,)
+        self.like.update((Endpoint(node.name, slot), each) for slot, each in enumerate(several))
         return all(
             isinstance(each, xp.ndarray)
             and any(
@@ -205,6 +207,15 @@ class _Assigner:
             and (each.flags.c_contiguous or Endpoint(node.name, slot) not in self.read_by_kernels)
             for slot, each in enumerate(several)
         )
+
+    def _array_like(self, endpoint: Endpoint) -> Any:
+        known = self.known[endpoint]
+        if known.value is not None:
+            return known.value
+        found = self.like.get(endpoint)
+        if found is None:
+            found = self.kernels.xp.empty(known.full_shape or (), known.dtype.as_numpy_dtype)
+        return found
 
     def _lay_out(self) -> None:
         place_of: dict[Endpoint, int] = {}
@@ -281,12 +292,6 @@ def _roots(units: Sequence[Unit]) -> dict[Endpoint, frozenset[Endpoint]]:
         for endpoint in unit.outputs:
             roots[endpoint] = held | {endpoint}
     return roots
-
-
-def _array_like(xp: Any, known: Known) -> Any:
-    if known.value is not None:
-        return known.value
-    return xp.empty(known.full_shape or (), known.dtype.as_numpy_dtype)
 
 
 def _size_bytes(known: Known) -> int:

@@ -41,7 +41,7 @@ LATE_ANSWER_S: Final = 10.0
 _log = logging.getLogger("tensorflow")
 
 Feeds = Mapping[str, Any]
-StepCall = Callable[..., list[Any]]
+StepCall = Callable[..., Sequence[Any]]
 
 
 class SessionClient(Protocol):
@@ -162,8 +162,7 @@ class LocalSession:
         self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
     ) -> StepCall:
         """See `SessionClient`."""
-        run = self._session.prepare(feed_names, fetches, targets).run
-        return lambda *args: run(args)
+        return self._session.prepare(feed_names, fetches, targets).callable()
 
     def partial_run_setup(
         self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
