@@ -12,7 +12,7 @@ from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import INDEX, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.filling import copying, remembering
+from sparkflow_runtime.ops.filling import remembering
 from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
@@ -28,6 +28,7 @@ from sparkflow_runtime.ops.static import (
     vector,
     vector_length,
 )
+from sparkflow_runtime.ops.transposing import fill_transposed
 from sparkflow_runtime.shapes import Dim, Shape, is_fully_defined
 
 
@@ -65,7 +66,8 @@ class Transpose(Op):
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Copies the elements in their new order."""
-        return copying(self.bind(node, context), inputs=2)
+        axes_of = remembering(_checked_permutation)
+        return lambda x, perm, out: fill_transposed(x, axes_of(x.shape, perm), out)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient with its dimensions put back."""

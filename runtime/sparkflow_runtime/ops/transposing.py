@@ -1,0 +1,49 @@
+"""Copies of transposed arrays, by machine code where they are made of transposed matrices."""
+
+from __future__ import annotations
+
+import functools
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen import native, transposition
+from sparkflow_runtime.ops.op import Array
+
+_FEW: Final = 1024
+"""Elements below which numpy takes no longer than finding the machine code."""
+
+
+def fill_transposed(x: Array, axes: tuple[int, ...], out: Array) -> None:
+    """Writes `x.transpose(axes)` into a contiguous host array."""
+    if (
+        x.size >= _FEW
+        and x.dtype.itemsize in transposition.ELEMENT_BYTES
+        and not x.dtype.hasobject
+        and native.available()
+        and (sizes := matrices(x.shape, axes)) is not None
+        and transposition.bound(x.dtype.itemsize, *sizes)(x, out)
+    ):
+        return
+    np.copyto(out, x.transpose(axes))
+
+
+@functools.lru_cache(maxsize=1024)
+def matrices(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """(count, rows, columns) of the matrices that are transposed; None where it is something else.
+
+    Dimensions that stay together count as one, those of size 1 not at all.
+    """
+    groups: list[list[int]] = []
+    places = [axis for axis in range(len(shape)) if shape[axis] != 1]
+    for place in (places.index(axis) for axis in axes if shape[axis] != 1):
+        if groups and place == groups[-1][-1] + 1:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    order = sorted(range(len(groups)), key=lambda number: groups[number])
+    sizes = [prod(shape[places[place]] for place in groups[number]) for number in order]
+    if order == [1, 0]:
+        return 1, sizes[0], sizes[1]
+    return (sizes[0], sizes[1], sizes[2]) if order == [0, 2, 1] else None
