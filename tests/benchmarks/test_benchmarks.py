@@ -56,6 +56,16 @@ def test_loops_compare_what_is_installed():
         assert cells[1].endswith("±0%")
 
 
+def test_matrix_products_are_compared():
+    found = rows(run("matrix_products", "--round-s", "0.001", "--cases", "10×10×10").stdout)
+    threads, ours, by_numpy, *_, share = found["10×10×10"]
+    assert threads == "2"  # the last row of that name
+    assert ours.endswith("±0%")
+    assert by_numpy.endswith("±0%")
+    assert share.endswith("%")
+    assert float(found["cube of 2048"][-1].rstrip("%")) > 0
+
+
 def test_executor_says_what_was_reached_of_each_goal():
     arguments = ["--round-s", "0.001", "--threads", "1", "--cases"]
     found = rows(run("executor", *arguments, "add_callable", "mlp_large").stdout)

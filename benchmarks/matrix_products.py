@@ -1,0 +1,72 @@
+"""Products of matrices: GFLOP/s of the machine code that we make, beside numpy's BLAS and others.
+
+The shapes are those of the networks in `mlp.py` and `cnn.py`, forward and backward, and a cube
+of 2048, whose best figure is the "peak" that the others are a share of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from competitor import compare, started
+from matrix_products_competitor import CASES, PEAK, Product
+from report import Report, Table, add_options, rate_text, ratio_text
+from timing import Measured, measured
+
+OURS = "sparkflow"
+COMPETITORS = (OURS, "numpy", "TensorFlow", "torch")
+PACKAGES = ("numpy", "llvmlite", "tensorflow", "torch")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser, rounds=9)
+    parser.add_argument("--round-s", type=float, default=0.1, help="seconds of calls per round")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
+    for name in ("tensorflow", "torch"):
+        parser.add_argument(
+            f"--{name}-python", default=sys.executable, help=f"the Python that has {name}"
+        )
+    options = parser.parse_args()
+    report = Report("matrix_products", PACKAGES, options)
+    script = str(Path(__file__).with_name("matrix_products_competitor.py"))
+    interpreters = {"TensorFlow": options.tensorflow_python, "torch": options.torch_python}
+    rows: list[list[str]] = []
+    for threads in options.threads:
+        commands = {name: [script, name, str(threads)] for name in COMPETITORS}
+        peak = 0.0
+        with started(commands, threads, interpreters) as competitors:
+            # The cube comes first whatever is asked for: the others are shares of it.
+            for name in dict.fromkeys([PEAK, *options.cases]):
+                times = compare(competitors, name, options.rounds, options.round_s)
+                rates = {who: rate(CASES[name], each) for who, each in times.items()}
+                if name == PEAK:
+                    peak = max(each.median for each in rates.values())
+                rows.append(cells(name, threads, rates, peak))
+                print(name, threads, "done", file=sys.stderr)
+    headings = ["product", "threads", *COMPETITORS]
+    headings += [f"× {name}" for name in COMPETITORS[1:]]
+    caption = f"GFLOP/s, median of {options.rounds} rounds; × is how many times as fast ours is"
+    report.finish({caption: Table([*headings, "of the peak"], rows)})
+
+
+def rate(product: Product, times: Measured) -> Measured:
+    """GFLOP/s."""
+    return measured([product.operations / seconds / 1e9 for seconds in times.rounds])
+
+
+def cells(name: str, threads: int, rates: dict[str, Measured], peak: float) -> list[str]:
+    """A row of the table."""
+    ours = rates[OURS]
+    found = [name, str(threads)]
+    found += [rate_text(rates[who], 1) if who in rates else "-" for who in COMPETITORS]
+    others = COMPETITORS[1:]
+    found += [ratio_text(ours.over(rates[who])) if who in rates else "-" for who in others]
+    return [*found, f"{ours.median / peak:.0%}"]
+
+
+if __name__ == "__main__":
+    main()
