@@ -167,6 +167,7 @@ class FakeCupy:
         self.allocations: list[_Pool] = []
         self.pinned: list[int] = []
         self.devices: list[int] = []
+        self.lib = SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=self._as_strided))
         self._numbers = iter(range(1, 1 << 30))
         self.default_pool = _Pool()
         self._pools = [self.default_pool]
@@ -244,6 +245,10 @@ class FakeCupy:
             return run
 
         return SimpleNamespace(get_function=get_function, options=options)
+
+    def _as_strided(self, array: FakeArray, shape: Any, strides: Any) -> Any:
+        view = np.lib.stride_tricks.as_strided(array.memory, shape, strides)
+        return view.view(self.ndarray)
 
     def _stream(self, non_blocking: bool = False) -> _Stream:
         assert non_blocking

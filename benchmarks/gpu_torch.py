@@ -1,0 +1,99 @@
+"""The cases of `gpu.py` in PyTorch: a function that queues one step, data on the card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from gpu_cases import CHAIN_OPS, LAYERS, RATE, Case
+
+Step = Callable[[], Any]
+
+
+def step(torch: Any, case: Case, compiled: bool) -> Step:
+    """A step of a case.
+
+    Args:
+        torch: The module.
+        case: Which one.
+        compiled: Whether `torch.compile` comes before it.
+    """
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = True  # as sparkflow and TensorFlow
+    torch.backends.cudnn.allow_tf32 = True
+    wrap = torch.compile if compiled else lambda function: function
+    made: Step = _STEPS[case.name.split(",")[0].split()[-1]](torch, wrap, *case.sizes)
+    return made
+
+
+def _chain(torch: Any, wrap: Any, rows: int, columns: int) -> Step:
+    x = torch.randn(rows, columns, device="cuda")
+
+    def chain(value: Any) -> Any:
+        for number in range(CHAIN_OPS // 3):
+            value = torch.tanh(value * (1.0 + 0.01 * number)) + 0.1
+        return value
+
+    run = wrap(chain)
+    return lambda: run(x)
+
+
+def _softmax(torch: Any, wrap: Any, rows: int, columns: int) -> Step:
+    x = torch.randn(rows, columns, device="cuda")
+    run = wrap(lambda value: torch.softmax(value, 1))
+    return lambda: run(x)
+
+
+def _adam(torch: Any, wrap: Any, count: int) -> Step:
+    value = torch.nn.Parameter(torch.randn(count, device="cuda"))
+    value.grad = torch.randn(count, device="cuda")
+    optimizer = torch.optim.Adam([value], RATE)
+    run: Step = wrap(optimizer.step)
+    return run
+
+
+def _mlp(torch: Any, wrap: Any, batch: int) -> Step:
+    layers: list[Any] = []
+    for m, n in pairwise(LAYERS):
+        layers += [torch.nn.Linear(m, n), torch.nn.ReLU()]
+    model = torch.nn.Sequential(*layers[:-1]).cuda()
+    x = torch.randn(batch, LAYERS[0], device="cuda")
+    return _training(torch, wrap, model, x, torch.optim.Adam(model.parameters(), RATE))
+
+
+def _cnn(torch: Any, wrap: Any, batch: int) -> Step:
+    nn = torch.nn
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(7 * 7 * 64, 1024), nn.ReLU(), nn.Linear(1024, 10)),
+    ).cuda()
+    model = model.to(memory_format=torch.channels_last)
+    x = torch.randn(batch, 1, 28, 28, device="cuda")
+    return _training(torch, wrap, model, x, torch.optim.SGD(model.parameters(), RATE))
+
+
+def _training(torch: Any, wrap: Any, model: Any, x: Any, optimizer: Any) -> Step:
+    labels = torch.randint(0, 10, (x.shape[0],), device="cuda")
+
+    def loss(value: Any, wanted: Any) -> Any:
+        return torch.nn.functional.cross_entropy(model(value), wanted)
+
+    run = wrap(loss)
+
+    def train() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        run(x, labels).backward()
+        optimizer.step()
+
+    return train
+
+
+_STEPS = {
+    "elementwise": _chain,
+    "softmax": _softmax,
+    "Adam": _adam,
+    "MLP": _mlp,
+    "CNN": _cnn,
+}
