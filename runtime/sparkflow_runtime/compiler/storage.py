@@ -196,8 +196,7 @@ class _Assigner:
         except Exception:  # whatever it is, the node raises it again when it runs
             return False
         several = made if isinstance(made, tuple | list) else (made,)
-        self.like.update((Endpoint(node.name, slot), each) for slot, each in enumerate(several))
-        return all(
+        found = all(
             isinstance(each, xp.ndarray)
             and any(
                 xp.may_share_memory(each, array)
@@ -207,6 +206,9 @@ class _Assigner:
             and (each.flags.c_contiguous or Endpoint(node.name, slot) not in self.read_by_kernels)
             for slot, each in enumerate(several)
         )
+        if found:
+            self.like.update((Endpoint(node.name, slot), each) for slot, each in enumerate(several))
+        return found
 
     def _array_like(self, endpoint: Endpoint) -> Any:
         known = self.known[endpoint]
