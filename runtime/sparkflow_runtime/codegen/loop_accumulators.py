@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen import maths
-from sparkflow_runtime.codegen.loop_memory import Memory
+from sparkflow_runtime.codegen.loop_memory import I32, Memory
 from sparkflow_runtime.codegen.maths import SCALARS, constant
 from sparkflow_runtime.codegen.schedule import Reduction
 from sparkflow_runtime.dtypes import DType
@@ -69,11 +69,9 @@ class Accumulator:
         builder.store(constant(SCALARS[self.total_dtype], start), self._place)
 
     def neutral(self, width: int) -> Any:
-        """A vector, or a number for width 0, that changes nothing."""
-        kind = SCALARS[self.dtype]
-        return constant(
-            ir.VectorType(kind, width) if width else kind, identity(self.function, self.dtype)
-        )
+        """A vector that changes nothing."""
+        kind = ir.VectorType(SCALARS[self.dtype], width)
+        return constant(kind, identity(self.function, self.dtype))
 
     def add(self, builder: Any, value: Any) -> None:
         """Takes in a number."""
@@ -91,18 +89,13 @@ class Accumulator:
         width = value.type.count
         while width > 1:
             width //= 2
+            places = ir.VectorType(I32, width)
             halves = [
-                builder.shuffle_vector(
-                    value,
-                    value,
-                    ir.Constant(
-                        ir.VectorType(ir.IntType(32), width), list(range(start, start + width))
-                    ),
-                )
-                for start in (0, width)
+                builder.shuffle_vector(value, value, ir.Constant(places, list(half)))
+                for half in (range(width), range(width, 2 * width))
             ]
             value = combine(builder, self.function, self.dtype, *halves)
-        self.add(builder, builder.extract_element(value, ir.Constant(ir.IntType(32), 0)))
+        self.add(builder, builder.extract_element(value, ir.Constant(I32, 0)))
 
     def total(self, builder: Any) -> Any:
         """What was gathered, in `total_dtype`."""

@@ -13,7 +13,7 @@ from sparkflow_runtime.codegen import maths
 from sparkflow_runtime.codegen.kernel import Instruction
 from sparkflow_runtime.codegen.loop_accumulators import combine
 from sparkflow_runtime.codegen.loop_frame import Frame
-from sparkflow_runtime.codegen.loop_memory import I64, Cut, vector
+from sparkflow_runtime.codegen.loop_memory import I64, Array, Cut, vector
 from sparkflow_runtime.codegen.loop_sums import Sums
 from sparkflow_runtime.codegen.loop_vectors import VectorLoops, counting, splat
 from sparkflow_runtime.codegen.maths import SCALARS, constant
@@ -89,9 +89,9 @@ class _Nest:
                     self._scalars[each.value] = self._sums.total(each)
                     self._store_number(each.value, level)
 
-    def _arrays(self) -> list[Any]:
-        frame = self._frame
-        return [*(*frame.inputs, *frame.outputs, *frame.kept.values(), *self._sums.arrays.values())]
+    def _arrays(self) -> tuple[Array, ...]:
+        frame, sums = self._frame, self._sums
+        return (*frame.inputs, *frame.outputs, *frame.kept.values(), *sums.arrays.values())
 
     def _finish(self) -> None:
         """Stores what there is one of; where there are parts, the last one to end does."""

@@ -31,8 +31,11 @@ _CACHE_BYTES: Final = 1 << 22
 """What takes less memory is taken to be in some cache. Measured on a Zen 3 core, November 2026."""
 
 
-class UnsupportedKernel(Exception):  # no failure: the caller has another way
-    """A kernel is not one that machine code is generated for; the message says why."""
+class UnsupportedKernel(Exception):
+    """A kernel is not one that code is generated for; the message says why.
+
+    Not an error of the user's: whoever catches it runs the nodes one by one.
+    """
 
 
 def compile_kernel(kernel: Kernel) -> CompiledKernel:
