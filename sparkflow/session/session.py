@@ -50,7 +50,7 @@ class _Plan:
         self.feeds = [slot.name for slot in slots]
         self.arrays = [slot.array for slot in slots]
         self.expand = expand
-        self.call: Callable[..., Sequence[Any]]
+        self.call: Callable[..., list[Any]]
 
 
 class BaseSession:

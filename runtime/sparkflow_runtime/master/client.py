@@ -41,7 +41,7 @@ LATE_ANSWER_S: Final = 10.0
 _log = logging.getLogger("tensorflow")
 
 Feeds = Mapping[str, Any]
-StepCall = Callable[..., Sequence[Any]]
+StepCall = Callable[..., list[Any]]
 
 
 class SessionClient(Protocol):

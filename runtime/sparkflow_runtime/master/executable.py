@@ -161,7 +161,7 @@ class Executable:
             timeout_s = self._timeout_s
         if self._direct is not None and timeout_s is None and record is None:
             self.steps.check()
-            return list(self._direct(args))
+            return self._direct(args)
         step_id = self.steps.begin()
         if on_begin is not None:
             on_begin(lambda error: self.steps.cancel(step_id, error))
@@ -177,13 +177,13 @@ class Executable:
                 results[index] = value
         return results
 
-    def callable(self) -> Callable[..., Sequence[Any]]:
+    def callable(self) -> Callable[..., list[Any]]:
         """A function of the fed values that runs one step, see `run`; it asks nothing twice."""
         direct, check, dtypes = self._direct, self.steps.check, self._dtypes
         if direct is None or self._timeout_s is not None:
             return lambda *args: self.run(args)
 
-        def call(*args: Any) -> Sequence[Any]:
+        def call(*args: Any) -> list[Any]:
             if [arg.dtype for arg in args] != dtypes:
                 return self.run(args)  # which says what is wrong
             check()
@@ -259,7 +259,7 @@ class Executable:
         threading.Thread(target=join, name="loop-join", daemon=True).start()
         return step_id, done
 
-    def _direct_call(self) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+    def _direct_call(self) -> Callable[[Sequence[Any]], list[Any]] | None:
         """A partition in this process that needs no step is called, not scheduled."""
         if len(self._parts) != 1 or not isinstance(self._parts[0].link, LocalLink):
             return None
@@ -272,7 +272,7 @@ class Executable:
         if program.args == tuple(range(len(program.args))) and program.results == tuple(
             range(self._num_results)
         ):
-            return lambda args: program.run(None, args)
+            return lambda args: list(program.run(None, args))
 
         def call(args: Sequence[Any]) -> list[Any]:
             values = program.run(None, [args[index] for index in program.args])
