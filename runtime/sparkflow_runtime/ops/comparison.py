@@ -5,6 +5,7 @@ Gradients flow through the two `Select` ops only.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.choosing import choose, fill_chosen
 from sparkflow_runtime.ops.elementwise_table import BinaryOp, UnaryOp, enter
 from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
 from sparkflow_runtime.ops.kernel import KernelContext
@@ -153,13 +155,13 @@ class Select(Op):
 
     def compute(self, xp: Any, condition: Array, t: Array, e: Array) -> Array:
         """A new array."""
-        return xp.where(_fitting_condition(condition, t, e), t, e)
+        return choose(xp, _fitting_condition(condition, t, e), t, e)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """One after the other."""
+        """The choice."""
 
         def run(condition: Array, t: Array, e: Array, out: Array) -> None:
-            _fill_chosen(_fitting_condition(condition, t, e), t, e, out)
+            fill_chosen(_fitting_condition(condition, t, e), t, e, out)
 
         return run
 
@@ -197,12 +199,6 @@ def _fitting_condition(condition: Array, t: Array, e: Array) -> Array:
     return condition
 
 
-def _fill_chosen(condition: Array, t: Array, e: Array, out: Array) -> None:
-    """Writes all of `e`, then `t` where the condition holds."""
-    np.copyto(out, e)
-    np.copyto(out, t, where=condition)
-
-
 def _check_condition(condition: Shape, chosen: Shape, expected: Shape) -> None:
     if not shapes.is_compatible(condition, expected):
         raise InvalidArgumentError(
@@ -233,12 +229,12 @@ class SelectV2(Op):
         return [shapes.broadcast(shapes.broadcast(t, e), condition)]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """`where`, bare."""
-        return context.xp.where  # type: ignore[no-any-return]  # an array module's function
+        """The choice."""
+        return functools.partial(choose, context.xp)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """One after the other."""
-        return _fill_chosen
+        """The choice."""
+        return fill_chosen
 
     def is_fusable(self, node: NodeView) -> bool:
         """Of dtypes that kernels have."""
