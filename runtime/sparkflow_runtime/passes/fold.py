@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,10 @@ from sparkflow_runtime.resources.container import Resources
 
 MAX_FOLDED_BYTES: Final = 10 << 20
 """A folded constant may not be larger: it would be shipped with the graph (TensorFlow's limit)."""
+
+MAX_REPEATED: Final = 1 << 14
+"""Elements that a constant of the same few numbers may have: a longer one is read more slowly than
+it is made, or broadcast on the way."""
 
 
 def fold(graph: Graph, keep: Collection[str] = ()) -> Graph:
@@ -84,6 +89,8 @@ def _compute(
     if not outputs or any(dtype not in dtypes.PLAIN for dtype in outputs):
         return None
     inputs = [constants[endpoint] for endpoint in node.inputs]
+    if _repeated(node.op, inputs) > MAX_REPEATED:
+        return None
     try:
         with np.errstate(all="ignore"):
             result = bind_kernel(op, node, context)(*inputs)
@@ -95,6 +102,19 @@ def _compute(
     except Exception:  # whatever it is, the node raises it again when it runs
         return None
     return arrays if sum(array.nbytes for array in arrays) <= MAX_FOLDED_BYTES else None
+
+
+def _repeated(op: str, inputs: Sequence[np.ndarray[Any, Any]]) -> int:
+    """How many elements the result has of an op that only repeats numbers; 0 for other ops."""
+    if op in ("OnesLike", "ZerosLike"):
+        return int(inputs[0].size)
+    if op in ("Fill", "BroadcastTo"):
+        dims: list[int] = inputs[0 if op == "Fill" else 1].reshape(-1).tolist()
+        return math.prod(dims)
+    if op == "Tile":
+        times: list[int] = inputs[1].reshape(-1).tolist()
+        return int(inputs[0].size) * math.prod(times)
+    return 0
 
 
 def _constant(node: Node, name: str, array: np.ndarray[Any, Any]) -> Node:

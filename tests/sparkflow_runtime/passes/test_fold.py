@@ -96,14 +96,30 @@ def test_a_failing_node_is_left_to_fail_when_it_runs() -> None:
 
 def test_large_results_are_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold_module, "MAX_FOLDED_BYTES", 16)
-    fill = [
-        const("n", [4], dtypes.int32),
-        const("one", 1),
-        node("y", "Fill", "n", "one", index_type=dtypes.int32),
-    ]
-    assert ops(fill)["y"] == "Const"
-    fill[0] = const("n", [5], dtypes.int32)
-    assert ops(fill)["y"] == "Fill"
+    square = [const("a", [1, 2, 3, 4]), node("y", "Square", "a")]
+    assert ops(square)["y"] == "Const"
+    square[0] = const("a", [1, 2, 3, 4, 5])
+    assert ops(square)["y"] == "Square"
+
+
+@pytest.mark.parametrize(
+    ("op", "first", "second"),
+    [
+        ("Fill", const("a", [4], dtypes.int32), const("b", 1)),
+        ("BroadcastTo", const("a", [1]), const("b", [4], dtypes.int32)),
+        ("Tile", const("a", [1, 2]), const("b", [2], dtypes.int32)),
+        ("ZerosLike", const("a", [1, 2, 3, 4]), None),
+    ],
+)
+def test_what_only_repeats_numbers_is_folded_when_small(
+    op: str, first: Node, second: Node | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = [first] if second is None else [first, second]
+    nodes = [*inputs, node("y", op, *(each.name for each in inputs))]
+    monkeypatch.setattr(fold_module, "MAX_REPEATED", 4)
+    assert ops(nodes)["y"] == "Const"
+    monkeypatch.setattr(fold_module, "MAX_REPEATED", 3)
+    assert ops(nodes)["y"] == op
 
 
 def test_results_have_the_declared_dtype() -> None:
