@@ -102,3 +102,8 @@ def test_updates_are_compared_with_copies():
     assert threads == "1"
     assert ours.endswith("±0%")
     assert float(over_limit) > 0
+
+
+def test_the_gpu_benchmark_ends_where_there_is_no_gpu():
+    done = run("gpu", "--shrink", "64", "--steps", "2")
+    assert "no GPU" in done.stdout or "softmax" in done.stdout

@@ -67,7 +67,7 @@ RECORDABLE: Final = frozenset(
         *("BatchMatMul", "BatchMatMulV2", "BiasAdd", "BiasAddGrad", "Identity", "MatMul"),
         *("Add", "AddN", "AddV2", "Mul", "Neg", "Square", "Sub"),
         *("ExpandDims", "ReadVariableOp", "Reshape", "Squeeze", "StopGradient", "Transpose"),
-        *("Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput"),
+        *("Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "MaxPool", "MaxPoolGrad"),
         *("Relu", "ReluGrad", "Sigmoid", "SigmoidGrad", "Tanh", "TanhGrad"),
         *("Assign", "AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"),
         *("ApplyAdam", "ApplyGradientDescent", "ApplyMomentum"),

@@ -196,6 +196,20 @@ class FakeCupy:
             hook.malloc_postprocess(device_id=0, size=made.nbytes, mem_size=made.nbytes)
         return made  # type: ignore[no-any-return]  # of `self.ndarray`
 
+    def full(self, shape: Any, value: Any, dtype: Any = None) -> FakeArray:
+        """A new array that is filled later."""
+        made = self.empty(shape, np.asarray(value).dtype if dtype is None else dtype)
+        made.fill(value)
+        return made
+
+    def zeros(self, shape: Any, dtype: Any = float) -> FakeArray:
+        """A new array of zeros, later."""
+        return self.full(shape, 0, dtype)
+
+    def ones(self, shape: Any, dtype: Any = float) -> FakeArray:
+        """A new array of ones, later."""
+        return self.full(shape, 1, dtype)
+
     def release(self, pool: _Pool, size: int) -> None:
         """What happens when cupy's last reference to an array goes."""
         pool.used -= size

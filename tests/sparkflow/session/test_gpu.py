@@ -127,6 +127,39 @@ def test_a_trace_of_a_step_on_a_gpu(folder):
     assert "device:GPU:0" in names
 
 
+def train_pictures(device):
+    """The losses of a small convolutional network, without feeds."""
+    rng = np.random.default_rng(0)
+    with tf.Graph().as_default(), tf.device(device):
+        pictures = tf.constant(rng.normal(size=(2, 6, 6, 1)).astype(np.float32))
+        filters = tf.Variable(rng.normal(size=(3, 3, 1, 4)).astype(np.float32))
+        dense = tf.Variable(rng.normal(size=(36, 5)).astype(np.float32))
+        hidden = tf.nn.relu(tf.nn.conv2d(pictures, filters, [1, 1, 1, 1], "SAME"))
+        hidden = tf.nn.max_pool(hidden, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+        logits = tf.matmul(tf.reshape(hidden, [2, 36]), dense)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[1, 3], logits=logits)
+        loss = tf.reduce_mean(losses)
+        step = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            return [session.run([loss, step])[0] for _ in range(STEPS)]
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_convolutional_network_on_the_stand_in(folder, plans):
+    expected = train_pictures("/cpu:0")
+    with fake_cupy.installed(folder):
+        found = train_pictures("/gpu:0")
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert max(plan.steady.replays for plan in plans) > 0
+
+
+@pytest.mark.gpu
+def test_a_convolutional_network_on_a_card():
+    np.testing.assert_allclose(train_pictures("/gpu:0"), train_pictures("/cpu:0"), rtol=2e-2)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_on_a_card_is_training_on_the_cpu(name, plans):
