@@ -155,7 +155,9 @@ class _Writer:
         """The products from `first` to `last`, of this part's rows and columns."""
         code, size, form = self._code, self._size, self._form
         # A factor is not copied if it is read once, in order.
-        few_columns = code.compare("sle", columns, form.columns)
+        # It depends on the whole product only, and so do the blocks of the sum: the result is the
+        # same on any number of threads.
+        few_columns = code.compare("sle", size(Size.N), form.columns)
         in_order = code.compare("eq", size(Size.LEFT_DEPTH), 1)
         left_stays = code.let(f"and i1 {few_columns}, {in_order}")
         few_rows = code.compare("sle", rows, form.rows)
@@ -464,10 +466,6 @@ class _Writer:
         for line in sums:
             for each in line:
                 code.set(each, "zeroinitializer", vectors.kind)
-        with code.when(code.let(f"xor i1 {is_first}, true")):
-            for line, place in zip(sums, outs, strict=True):
-                for v, each in enumerate(line):
-                    code.set(each, vectors.load(place, v * lanes, each_mask[v]), vectors.kind)
         unrolled = code.let(f"and i64 {deep}, {-UNROLLED}")
         left_now = code.variable("ptr")
         right_now = code.variable("ptr")
@@ -488,6 +486,13 @@ class _Writer:
                             code.set(each, total, vectors.kind)
                     code.set(left_now, self._at(here, left_factor.next_depth), "ptr")
                     code.set(right_now, self._at(there, right_factor.next_depth), "ptr")
+        # Blocks are summed apart, which rounds less than one long sum.
+        with code.when(code.let(f"xor i1 {is_first}, true")):
+            for line, place in zip(sums, outs, strict=True):
+                for v, each in enumerate(line):
+                    before = vectors.load(place, v * lanes, each_mask[v])
+                    total = code.get(each, vectors.kind)
+                    code.set(each, code.let(f"fadd {vectors.kind} {before}, {total}"), vectors.kind)
         for line, place in zip(sums, outs, strict=True):
             for v, each in enumerate(line):
                 vectors.store(code.get(each, vectors.kind), place, v * lanes, each_mask[v])

@@ -49,6 +49,27 @@ def test_products_on_several_threads(monkeypatch, count, sizes):
     check(random((5, m, k)), random((k, n), seed=1))
 
 
+@pytest.mark.parametrize("sizes", [(300, 900, 40), (40, 900, 300), (9, 5000, 17), (900, 600, 10)])
+def test_the_number_of_threads_does_not_change_the_result(monkeypatch, sizes):
+    m, k, n = sizes
+    left, right = random((m, k)), random((k, n), seed=1)
+    found = []
+    for count in (1, 2, 5):
+        monkeypatch.setattr(threads, "count", lambda count=count: count)
+        out = np.empty((m, n), np.float32)
+        assert gemm.bind_gemm(dtypes.float32)(left, right, out)
+        found.append(out)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_long_sums_are_not_added_up_one_by_one():
+    left, right = np.full((2, 1 << 20), 0.1, np.float32), np.ones((1 << 20, 2), np.float32)
+    out = np.empty((2, 2), np.float32)
+    assert gemm.bind_gemm(dtypes.float32)(left, right, out)
+    np.testing.assert_allclose(out, 0.1 * (1 << 20), rtol=2e-4)
+
+
 def test_factors_may_be_parts_of_larger_matrices():
     whole = random((40, 50))
     check(whole[3:23, 5:35], whole[1:31, 10:45])
