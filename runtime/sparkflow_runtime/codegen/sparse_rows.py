@@ -40,11 +40,13 @@ class Header(IntEnum):
     """64 less the logarithm of the size of the hash table."""
     ROW = 3
     """Elements of a row; bytes of it for `gather`."""
-    PARTS = 4
+    SOURCES = 4
+    """Every row of updates to take is to be at least 0 and less."""
+    PARTS = 5
     """In how many parts the work is split: the extent that the body is bound with."""
-    DISTINCT = 5
+    DISTINCT = 6
     """Answer: how many different indices there are."""
-    BAD = 6
+    BAD = 7
     """Answer: the place of the first index out of bounds, or -1."""
 
 
@@ -56,17 +58,18 @@ _SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi
 def distinct(index: DType, checked: bool) -> str:
     """Finds equal indices and chains them, in order of appearance.
 
-    Arrays: header; indices; the hash table, int32, a power of two and more than the indices; then
-    int32 arrays as long as the indices: the number of each index among the different ones, the
-    first place of each different index, its last place, and the next place of the same index (-1
-    for none). For one part.
+    Arrays: header; indices; the hash table, int32, a power of two and more than the indices; then,
+    as long as the indices, the different indices, int64, and in int32 the number of each index
+    among these, the first place of each different index, its last place, and the next place of the
+    same index (-1 for none). For one part. What reads the answers is safe from whoever changes the
+    indices meanwhile.
 
     Args:
         index: int32 or int64.
         checked: Whether indices are to be within the bound; the first one that is not ends it.
     """
     check = "%bad = icmp uge i64 %x, %BOUND" if checked else "%bad = icmp eq i64 0, 1"
-    names = ("header", "ids", "table", "number", "first", "last", "following")
+    names = ("header", "ids", "table", "rows", "number", "first", "last", "following")
     return f"""{prelude(index)}
 {_SIGNATURE} {{
 start:{loads(names)}{fields(Header.COUNT, Header.BOUND, Header.SHIFT, Header.DISTINCT, Header.BAD)}
@@ -99,8 +102,7 @@ probe:
   br i1 %free, label %new, label %compare
 compare:
   %known = zext i32 %entry to i64
-  %place = call i64 @place(ptr %first, i64 %known)
-  %y = call i64 @index(ptr %ids, i64 %place)
+  %y = call i64 @wide(ptr %rows, i64 %known)
   %same = icmp eq i64 %x, %y
   br i1 %same, label %chain, label %collide
 collide:
@@ -110,6 +112,8 @@ collide:
 new:
   %found32 = trunc i64 %found to i32
   store i32 %found32, ptr %at_slot
+  %at_row = getelementptr i64, ptr %rows, i64 %found
+  store i64 %x, ptr %at_row
   %at_new = getelementptr i32, ptr %first, i64 %found
   store i32 %i32, ptr %at_new
   %found_plus = add i64 %found, 1

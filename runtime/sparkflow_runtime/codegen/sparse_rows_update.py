@@ -52,22 +52,21 @@ def rule(kernel: Kernel, arrays: Sequence[str]) -> Rule:
     return Rule(loops.flat_text(kernel), tuple(arrays))
 
 
-def update(rule: Rule, index: DType, dtype: DType) -> str:
+def update(rule: Rule, dtype: DType) -> str:
     """Applies the rule once to each row that occurs, with the sum of its updates.
 
     Rows are summed in order of appearance. To be run after `sparse_rows.distinct`.
 
-    Arrays: header; indices; the first place of each different index; the next place of each; the
-    updates; memory for one row per part; the tables; the scalars.
+    Arrays: header; the different indices; the first place of each; the next place of every index;
+    the updates; memory for one row per part; the tables; the scalars.
 
     Args:
         rule: Does not look at other rows.
-        index: int32 or int64.
         dtype: Of updates and tables.
     """
     tables = [f"table{i}" for i in range(rule.count("table"))]
     scalars = [f"scalar{i}" for i in range(rule.count("scalar"))]
-    names = ("header", "ids", "first", "following", "updates", "memory", *tables, *scalars)
+    names = ("header", "rows", "first", "following", "updates", "memory", *tables, *scalars)
     item = dtype.size
     later = "".join(
         f"""
@@ -77,7 +76,7 @@ def update(rule: Rule, index: DType, dtype: DType) -> str:
     )
     return joined(
         rule.text,
-        f"""{prelude(index)}{_add(dtype)}
+        f"""{prelude(int64)}{_add(dtype)}
 {SIGNATURE} {{
 start:{loads(names)}{fields(Header.ROW, Header.PARTS, Header.DISTINCT)}
   {share("DISTINCT")}
@@ -90,10 +89,9 @@ start:{loads(names)}{fields(Header.ROW, Header.PARTS, Header.DISTINCT)}
 loop:
   %u = phi i64 [%from, %start], [%next_u, %apply]
   %later = call i64 @ahead(i64 %u, i64 %last)
-  %later_place = call i64 @place(ptr %first, i64 %later)
-  %later_x = call i64 @index(ptr %ids, i64 %later_place){later}
+  %later_x = call i64 @wide(ptr %rows, i64 %later){later}
   %place = call i64 @place(ptr %first, i64 %u)
-  %x = call i64 @index(ptr %ids, i64 %place)
+  %x = call i64 @wide(ptr %rows, i64 %u)
   %alone = call ptr @row(ptr %updates, i64 %place, i64 %row_bytes)
   %second = call i64 @place(ptr %following, i64 %place)
   %is_alone = icmp slt i64 %second, 0
@@ -122,9 +120,10 @@ end:
 def scatter(rule: Rule, index: DType, dtype: DType, source: DType | None = None) -> str:
     """Applies the rule to one row per index, in their order, as often as it occurs.
 
-    Arrays: header; indices; the table; the updates, one row per index, or one scalar where the
-    rule has no `update`; with `source` the numbers of the rows of updates, one per index. Nothing
-    is changed if an index is out of bounds. Parts are parts of the rows.
+    Arrays: header, in which `BAD` is -1; indices; the table; the updates, one row per index, or one
+    scalar where the rule has no `update`; with `source` the numbers of the rows of updates, one per
+    index. Nothing is changed if a number is out of bounds. Numbers that change meanwhile do no harm
+    but end it. Parts are parts of the rows.
 
     Args:
         rule: Of one table.
@@ -135,17 +134,28 @@ def scatter(rule: Rule, index: DType, dtype: DType, source: DType | None = None)
     updates = "updates" if "update" in rule.arrays else "scalar0"
     names = ("header", "ids", "table0", updates, *(("sources",) if source else ()))
     item = dtype.size
-    wide = "%s = call i64 @{0}(ptr %sources, i64 %i)"
-    number = {None: "%s = add i64 %i, 0", int32: wide.format("place"), int64: wide.format("wide")}
-    find_update = f"""
-  {number[source]}
-  %update = call ptr @row(ptr %updates, i64 %s, i64 %row_bytes)"""
+    update = "%update = call ptr @row(ptr %updates, i64 %source, i64 %row_bytes)"
+
+    def find(prefix: str, place: str) -> str:
+        """Indices and, with sources, these, and whether one of them is out of bounds."""
+        reader = "place" if source is int32 else "wide"
+        number = (
+            f"call i64 @{reader}(ptr %sources, i64 {place})" if source else f"add i64 {place}, 0"
+        )
+        bound = "%SOURCES" if source else "%COUNT"
+        return f"""
+  %{prefix}x = call i64 @index(ptr %ids, i64 {place})
+  %{prefix}source = {number}
+  %{prefix}no_row = icmp uge i64 %{prefix}x, %BOUND
+  %{prefix}no_source = icmp uge i64 %{prefix}source, {bound}
+  %{prefix}outside = or i1 %{prefix}no_row, %{prefix}no_source"""
+
     return joined(
         rule.text,
         f"""{prelude(index)}
 {SIGNATURE} {{
 start:{loads(names)}
-  {fields(Header.COUNT, Header.BOUND, Header.ROW, Header.PARTS, Header.BAD)}
+  {fields(Header.COUNT, Header.BOUND, Header.ROW, Header.SOURCES, Header.PARTS, Header.BAD)}
   {share("ROW")}
   %from_column = and i64 %from, -{_COLUMNS}
   %inner_to = and i64 %to, -{_COLUMNS}
@@ -157,32 +167,30 @@ start:{loads(names)}
   %first_column = call ptr @row(ptr %table0, i64 %from_column, i64 {item})
   {_wires(rule)}
   %last = sub i64 %COUNT, 1
-  store i64 -1, ptr %at_BAD
   br label %check_head
 check_head:
   %c = phi i64 [0, %start], [%next_c, %check]
   %unchecked = icmp slt i64 %c, %COUNT
   br i1 %unchecked, label %check, label %head
-check:
-  %checked_x = call i64 @index(ptr %ids, i64 %c)
+check:{find("checked_", "%c")}
   %next_c = add i64 %c, 1
-  %outside = icmp uge i64 %checked_x, %BOUND
-  br i1 %outside, label %refuse, label %check_head
+  br i1 %checked_outside, label %refuse, label %check_head
 refuse:
-  store i64 %c, ptr %at_BAD
+  %wrong = phi i64 [%c, %check], [%i, %look]
+  store i64 %wrong, ptr %at_BAD
   ret void
 head:
   %i = phi i64 [0, %check_head], [%next_i, %apply]
   %more = icmp slt i64 %i, %COUNT
-  br i1 %more, label %apply, label %end
+  br i1 %more, label %look, label %end
+look:{find("", "%i")}
+  br i1 %outside, label %refuse, label %apply
 apply:
   %later = call i64 @ahead(i64 %i, i64 %last)
   %later_x = call i64 @index(ptr %ids, i64 %later)
   %later_row = call ptr @row(ptr %first_column, i64 %later_x, i64 %row_bytes)
   call void @fetch_to_write(ptr %later_row, i64 %fetched)
-  %x = call i64 @index(ptr %ids, i64 %i)
-  {find_update if updates == "updates" else ""}
-  {_set_rows(rule)}
+  {update if updates == "updates" else ""}{_set_rows(rule)}
   call void @rule(ptr %row_sizes, ptr %wires, i64 %from_column, i64 %to_column, i64 0)
   %next_i = add i64 %i, 1
   br label %head

@@ -97,9 +97,11 @@ def gather_into(params: Array, indices: Array, out: Array) -> None:
     """Writes slices of the first dimension into a host array.
 
     Raises:
-        InvalidArgumentError: An index is outside of it.
+        InvalidArgumentError: An index is outside of it, or there is none.
     """
-    if params.ndim and row_kernels.gather(params, indices, out) is None:
+    if not params.ndim:
+        raise InvalidArgumentError(message="params must be at least 1 dimensional")
+    if row_kernels.gather(params, indices, out) is None:
         out[...] = _take(np, params, indices, 0)
 
 
@@ -183,7 +185,7 @@ class GatherV2(Op):
             return None
 
         def fill(params: Array, indices: Array, axis: Array, out: Array) -> None:
-            if int(axis) and params.ndim != 1:
+            if int(axis):
                 out[...] = self.compute(np, params, indices, axis, batch_dims=0)
             else:
                 gather_into(params, indices, out)

@@ -77,7 +77,7 @@ class Arguments:
             for i, (name, arg) in enumerate(zip(names, signature.inputs, strict=True))
             if i != self.indices
         )
-        self._flags = tuple((name, each) for name, each in attrs.items() if each in (True, False))
+        self._flags = tuple((name, each) for name, each in attrs.items() if isinstance(each, bool))
 
     def needs_root_only(self, inputs: Sequence[Any]) -> bool:
         """Whether a power among the scalars is one for which there is a faster kernel."""

@@ -22,6 +22,7 @@ from sparkflow_runtime.ops import (
     training_sign,  # noqa: F401
 )
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.gather import gather_into
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import all_ops, lookup, register
@@ -202,6 +203,12 @@ class ResourceGather(_HandleOp):
             return found.copy() if xp.may_share_memory(found, handle.read()) else found
 
         return run
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """Fills the array with the rows; on the host and without batch dimensions only."""
+        if context.xp is not np or node.attrs["batch_dims"]:
+            return None
+        return lambda handle, indices, out: gather_into(handle.read(), indices, out)
 
 
 @register

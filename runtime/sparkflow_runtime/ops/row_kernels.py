@@ -41,6 +41,8 @@ _SHARED_COLUMNS: Final = 32
 _SHORT_BYTES: Final = 1 << 14
 """What is more is worth letting other Python threads run meanwhile."""
 _SHORT_COUNT: Final = 1 << 11
+_MOST_KEPT: Final = 1 << 20
+"""Memory for more indices, or for rows of more bytes, is not kept."""
 _PACK_HEADER: Final = struct.Struct(f"{HEADER_SIZE}q").pack_into
 
 
@@ -58,25 +60,31 @@ class _Memory(threading.local):
     def __init__(self) -> None:
         self._bytes = bytearray(8 * HEADER_SIZE)
         self.header = np.frombuffer(self._bytes, np.int64)
-        self._table = np.empty(0, np.int32)
         self._chains: tuple[Array, ...] = ()
         self._capacity = -1
         self._parts = np.empty(1, np.int64)
         self._row = np.empty(0, np.uint8)
 
-    def fill(self, count: int, bound: int, row: int, parts: int, shift: int = 0) -> Array:
+    def fill(
+        self, count: int, bound: int, row: int, parts: int, shift: int = 0, sources: int = 0
+    ) -> Array:
         """The header with these numbers."""
-        _PACK_HEADER(self._bytes, 0, count, bound, shift, row, parts, 0, -1)
+        _PACK_HEADER(self._bytes, 0, count, bound, shift, row, sources, parts, 0, -1)
         return self.header
 
     def chains(self, count: int) -> tuple[int, tuple[Array, ...]]:
         """The header's `SHIFT`, and the arrays of `sparse_rows.distinct` after the indices."""
         bits = max(1, (2 * count - 1).bit_length())
-        if count > self._capacity:
-            self._table = np.empty(1 << bits, np.int32)
-            self._chains = tuple(np.empty(count, np.int32) for _ in range(4))
-            self._capacity = count
-        return 64 - bits, (self._table, *self._chains)
+        if count <= self._capacity:
+            return 64 - bits, self._chains
+        chains = (
+            np.empty(1 << bits, np.int32),
+            np.empty(count, np.int64),
+            *(np.empty(count, np.int32) for _ in range(4)),
+        )
+        if count <= _MOST_KEPT:
+            self._chains, self._capacity = chains, count
+        return 64 - bits, chains
 
     def parts(self, parts: int) -> Array:
         """One int64 per part."""
@@ -86,6 +94,8 @@ class _Memory(threading.local):
 
     def row(self, size_bytes: int) -> Array:
         """So many bytes."""
+        if size_bytes > _MOST_KEPT:
+            return np.empty(size_bytes, np.uint8)
         if self._row.size < size_bytes:
             self._row = np.empty(size_bytes, np.uint8)
         return self._row
@@ -135,11 +145,10 @@ def distinct(values: Array) -> tuple[Array, Array] | None:
     if index is None or values.size > _MOST_INDICES:
         return None
     count = values.size
-    shift, (table, number, first, last, following) = _memory.chains(count)
+    shift, chains = _memory.chains(count)
     header = _memory.fill(count, 0, 0, 1, shift)
-    _distinct(index, False, count > _SHORT_COUNT)(
-        header, values, table, number, first, last, following
-    )
+    _distinct(index, False, count > _SHORT_COUNT)(header, values, *chains)
+    _, _, number, first, _, _ = chains
     return first[: header[Header.DISTINCT]].copy(), number[:count].copy()
 
 
@@ -157,7 +166,7 @@ def update(
 
     Returns:
         True when it is done; False where an index is out of bounds, and None where the arrays are
-        none for machine code: nothing is changed then.
+        none for machine code. Nothing is changed then.
     """
     first_table = tables[0]
     index, dtype = _index_of(indices), _FLOATS.get(first_table.dtype)
@@ -170,14 +179,15 @@ def update(
     count, bound, row = indices.size, first_table.shape[0], math.prod(first_table.shape[1:])
     parts = _parts(updates.nbytes * len(tables))
     is_long = updates.nbytes > _SHORT_BYTES
-    shift, (table, number, first, last, following) = _memory.chains(count)
+    shift, chains = _memory.chains(count)
     header = _memory.fill(count, bound, row, parts, shift)
-    _distinct(index, True, is_long)(header, indices, table, number, first, last, following)
+    _distinct(index, True, is_long)(header, indices, *chains)
     if header[Header.BAD] >= 0:
         return False
     memory = _memory.row(parts * row * dtype.size)
-    run = _update(rule, index, dtype, parts, is_long)
-    return run(header, indices, first, following, updates, memory, *tables, *scalars)
+    _, rows, _, first, _, following = chains
+    run = _update(rule, dtype, parts, is_long)
+    return run(header, rows, first, following, updates, memory, *tables, *scalars)
 
 
 def scatter(
@@ -191,7 +201,7 @@ def scatter(
         indices: Integers of any shape.
         updates: `indices.shape + table.shape[1:]` of the table's dtype, or one number; with
             `sources` any number of rows.
-        sources: Which row of `updates` to take for each index, all of them within it.
+        sources: Which row of `updates` to take for each index.
 
     Returns:
         As `update`.
@@ -210,7 +220,8 @@ def scatter(
     row = math.prod(table.shape[1:])
     size_bytes = indices.size * row * dtype.size
     parts = _parts(size_bytes) if row >= _SHARED_COLUMNS else 1
-    header = _memory.fill(indices.size, table.shape[0], row, parts)
+    rows = updates.shape[0] if sources is not None else 0
+    header = _memory.fill(indices.size, table.shape[0], row, parts, sources=rows)
     run = _scatter(function, index, dtype, is_scalar, source, parts, size_bytes > _SHORT_BYTES)
     given = (updates,) if sources is None else (updates, sources)
     if not run(header, indices, table, *given):
@@ -258,14 +269,12 @@ def _gather(index: DType, row_bytes: int, parts: int, releases_gil: bool) -> Cal
 
 @functools.cache
 def _distinct(index: DType, checked: bool, releases_gil: bool) -> Callable[..., bool]:
-    return _bound(sparse_rows.distinct(index, checked), 7, 1, releases_gil)
+    return _bound(sparse_rows.distinct(index, checked), 8, 1, releases_gil)
 
 
 @functools.cache
-def _update(
-    rule: Rule, index: DType, dtype: DType, parts: int, releases_gil: bool
-) -> Callable[..., bool]:
-    text = sparse_rows_update.update(rule, index, dtype)
+def _update(rule: Rule, dtype: DType, parts: int, releases_gil: bool) -> Callable[..., bool]:
+    text = sparse_rows_update.update(rule, dtype)
     return _bound(text, 6 + rule.count("table") + rule.count("scalar"), parts, releases_gil)
 
 

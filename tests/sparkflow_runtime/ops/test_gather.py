@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.testing.eager import EagerBuilder, EagerSlices
 
 TABLE = np.arange(12.0).reshape(4, 3)
@@ -57,3 +59,39 @@ def test_all_indices_are_checked_before_any_is_used():
     params = g.tensor(np.zeros((0, 3)))
     with pytest.raises(Exception, match=r"indices\[0\] = 0 is not in \[0, 0\)"):
         g.Gather(params, np.array([0], np.int32))
+
+
+def filler(op_type, **attrs):
+    node = type("Node", (), {"name": "n", "op": op_type, "attrs": {"batch_dims": 0, **attrs}})()
+    return registry.lookup(op_type).bind_out(node, EagerBuilder().context)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, object])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_fills_arrays_that_it_is_given(axis, dtype):
+    params = np.arange(12).reshape(3, 4).astype(dtype)
+    indices = np.array([[2, 0], [1, 1]])
+    expected = np.take(params, indices, axis)
+    out = np.empty(expected.shape, dtype)
+    filler("GatherV2")(params, indices, np.int32(axis), out)
+    np.testing.assert_array_equal(out, expected)
+    if not axis:
+        for op_type, given in (("Gather", params), ("ResourceGather", variable(params))):
+            out = np.empty(expected.shape, dtype)
+            filler(op_type)(given, indices, out)
+            np.testing.assert_array_equal(out, expected)
+
+
+def variable(array):
+    return EagerBuilder().variable(array).value
+
+
+def test_refuses_what_it_cannot_fill():
+    fill, out = filler("GatherV2"), np.empty((1, 2))
+    with pytest.raises(InvalidArgumentError, match=r"indices\[0\] = 3 is not in \[0, 3\)"):
+        fill(np.zeros((3, 2)), np.array([3]), np.int32(0), out)
+    with pytest.raises(InvalidArgumentError, match="at least 1 dimensional"):
+        fill(np.zeros(()), np.array([0]), np.int32(0), out)
+    with pytest.raises(InvalidArgumentError, match="Expected axis in the range"):
+        fill(np.zeros(3), np.array([0]), np.int32(5), out)
+    assert filler("GatherV2", batch_dims=1) is None
