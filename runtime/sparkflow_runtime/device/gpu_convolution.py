@@ -7,6 +7,7 @@ differs before and after, dtypes, no engine) is left to the ops' own way, by say
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 _KINDS: Final = ("forward", "input_gradient", "filter_gradient")
+_log = logging.getLogger(__name__)
+
 Sizes = tuple[int, int, int, int]
 _DTYPES: Final = {"float32": "FLOAT", "float16": "HALF", "float64": "DOUBLE"}
 
@@ -163,6 +166,7 @@ class GpuConvolutions:
         made.set_dim(list(sizes)).set_stride(strides_of(sizes, wanted.channels_last))
         try:
             graph.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
-        except cudnn.cudnnGraphNotSupportedError:
+        except Exception as error:  # its types differ between versions
+            _log.info("cuDNN does not take %s: %s", wanted, error)
             return None
         return _Built(graph, (*given, made), int(graph.get_workspace_size()))

@@ -133,5 +133,6 @@ class GpuKernel:
             if module is None:
                 code = self._program.source(wide)
                 module = self._cupy.RawModule(code=code, options=OPTIONS)
+                module.compile()  # what is wrong with it shows now, not in a step
                 self._modules[wide] = module
             return module

@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sparkflow_runtime.device.gpu_memory import GpuMemory
 
@@ -17,31 +18,26 @@ from sparkflow_runtime.device.gpu_memory import GpuMemory
 class StreamOrder:
     """The last work of each stream of one GPU.
 
-    `_lock` guards `_ends`.
+    `_lock` guards `_ends`. Streams that are gone are forgotten.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ends: dict[int, Any] = {}
+        self._ends: WeakKeyDictionary[GpuStream, Any] = WeakKeyDictionary()
 
-    def begin(self, stream: Any) -> None:
+    def begin(self, begun: GpuStream) -> None:
         """Has the stream wait for the runs that have returned on others."""
         with self._lock:
-            ends = [event for other, event in self._ends.items() if other != stream.ptr]
+            ends = [event for other, event in self._ends.items() if other is not begun]
         for event in ends:
             if not event.done:
-                stream.wait_event(event)
+                begun.stream.wait_event(event)
 
-    def end(self, stream: Any, event: Any) -> None:
+    def end(self, ended: GpuStream, event: Any) -> None:
         """Notes that a run's work is all on the stream."""
-        event.record(stream)
+        event.record(ended.stream)
         with self._lock:
-            self._ends[stream.ptr] = event
-
-    def forget(self, stream: Any) -> None:
-        """Forgets a stream that gets no more work."""
-        with self._lock:
-            self._ends.pop(stream.ptr, None)
+            self._ends[ended] = event
 
 
 class GpuStream:
@@ -75,17 +71,12 @@ class GpuStream:
             self.stream,
             cuda.using_allocator(self._memory.pool.malloc),
         ):
-            self._order.begin(self.stream)
+            self._order.begin(self)
             try:
                 yield self.stream
             finally:
-                self._order.end(self.stream, self._end)
+                self._order.end(self, self._end)
 
     def synchronize(self) -> None:
         """Waits until everything on the stream is done."""
         self.stream.synchronize()
-
-    def close(self) -> None:
-        """Waits for the last work; others need not wait for it any more. Idempotent."""
-        self.stream.synchronize()
-        self._order.forget(self.stream)

@@ -63,13 +63,14 @@ def test_a_failed_run_is_in_order_too():
     assert done == ["first"]
 
 
-def test_a_closed_stream_is_done_and_forgotten():
-    _, _, (first, second) = two_streams()
-    done = []
-    with first.running() as stream:
-        stream.put(lambda: done.append("first"))
-    first.close()
-    first.close()
-    assert done == ["first"]
-    with second.running() as stream:
-        assert not [work for work in stream._queue if work.__name__ == "synchronize"]
+def test_streams_that_are_gone_are_forgotten():
+    cupy, memory, (first, _) = two_streams()
+    order = StreamOrder()
+    gone = GpuStream(cupy, 2, memory, order)
+    with gone.running() as stream:
+        stream.put(lambda: None)
+    assert len(order._ends) == 1
+    del gone
+    assert len(order._ends) == 0
+    order.begin(first)
+    assert not first.stream._queue
