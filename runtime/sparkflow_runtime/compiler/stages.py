@@ -49,6 +49,7 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
     early: set[str] = set()
     sources: set[str] = set()
     only_early_so_far = True
+    has_handed_on = False
     for node in nodes:
         if node.op in _WITHOUT_EFFECT:
             if node.op != ARG and all(name in early for name in node.control_inputs):
@@ -57,17 +58,23 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
         waits = (*(endpoint.node for endpoint in node.inputs), *node.control_inputs)
         ready = all(name in early for name in waits)
         is_source = _is_source(node, known)
-        # To wait for another task before everything is sent to it could be to wait for ever.
-        in_time = node.op != "_RecvBundle" or only_early_so_far
+        # To wait before everything is sent or enqueued that comes first could be to wait for ever.
+        in_time = only_early_so_far if node.op == "_RecvBundle" else not has_handed_on
         if ready and in_time and (is_source or _makes_handle(node)):
             early.add(node.name)
             if is_source:
                 sources.add(node.name)
         else:
             only_early_so_far = False
+            has_handed_on |= _hands_on(node)
     if not sources or only_early_so_far:
         return None
     return _divide(nodes, known, early, sources, num_args)
+
+
+def _hands_on(node: Node) -> bool:
+    """Whether somebody may wait for what it does: another task, or who takes from a queue."""
+    return node.op == "_SendBundle" or registry.lookup(node.op).may_keep_inputs(node)
 
 
 def _may_be_source(node: Node) -> bool:

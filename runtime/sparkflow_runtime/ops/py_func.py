@@ -108,6 +108,10 @@ class PyFuncStateless(PyFunc):
 
     stateful = False
 
+    def may_keep_inputs(self, node: NodeView) -> bool:
+        """As any Python function may, or it returns them."""
+        return True
+
 
 for _op in (PyFunc, PyFuncStateless):
     add(_op())
