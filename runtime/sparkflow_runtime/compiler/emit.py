@@ -166,7 +166,7 @@ class _Emitter:
             arguments.append(register)
         return arguments
 
-    def _line(self, number: int, unit: Unit, text: str) -> None:
+    def _line(self, number: int, unit: Unit, text: str, node: Node | None = None) -> None:
         dead = []
         for endpoint in dict.fromkeys(unit.inputs):
             register = self.registers.get(endpoint)
@@ -176,7 +176,7 @@ class _Emitter:
         if dead:
             text += f"; del {', '.join(dead)}"
         self.lines.append(f"    {text}")
-        self.line_nodes.append(unit.node)
+        self.line_nodes.append(node or unit.node)
 
     # ------------------------------------------------------------------------------ units
 
@@ -243,7 +243,11 @@ class _Emitter:
         name = self._name("r")
         self.results.append((node.attrs["index"], name))
         unit = self.units[number]
-        given_away = endpoint in self.storage.fresh and self.last_use[endpoint] == number
+        given_away = (
+            endpoint in self.storage.fresh
+            and endpoint not in self.storage.kept
+            and self.last_use[endpoint] == number
+        )
         if self.is_function or given_away:
             self._line(number, unit, f"{name} = {register}")
         else:
@@ -286,12 +290,15 @@ class _Emitter:
             self.views.append(
                 StaticView((retry,), partial(_retrying, self.kernels.xp, dtypes), (run,), False)
             )
-            text = f"{run}({call}) or {retry}({call})"
+            lines = [(unit.node, f"{run}({call}) or {retry}({call})")]
             for flag, check in flags:
                 fail = self._global("f", check.check.fail)
                 given = ", ".join(self._register(each) for each in check.inputs)
-                text += f"; {flag} and {fail}({given})"
-            self._line(number, unit, text)
+                lines.append((check.node, f"{flag} and {fail}({given})"))
+            for node, text in lines[:-1]:
+                self.lines.append(f"    {text}")
+                self.line_nodes.append(node)
+            self._line(number, unit, lines[-1][1], lines[-1][0])
 
     def _other_name(self, number: int, unit: Unit, endpoint: Endpoint, source: Endpoint) -> None:
         """Another name for a tensor, of other dimensions of size 1."""

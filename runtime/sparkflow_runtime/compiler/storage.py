@@ -45,6 +45,7 @@ class Storage:
         slots: The values with a place in the block, and the number of the place.
         views: Values that are other names or views of slots: made once per frame.
         fresh: Values that are new arrays, made right before the unit that fills them.
+        kept: Values that somebody may hold on to after the step, besides who fetches them.
         filling: Kernels that fill given arrays, by the name of their nodes.
         layout: Of the places in the block.
     """
@@ -52,6 +53,7 @@ class Storage:
     slots: dict[Endpoint, int] = field(default_factory=dict)
     views: set[Endpoint] = field(default_factory=set)
     fresh: set[Endpoint] = field(default_factory=set)
+    kept: set[Endpoint] = field(default_factory=set)
     filling: dict[str, Callable[..., Any]] = field(default_factory=dict)
     layout: Layout = field(default_factory=lambda: Layout((), 0))
 
@@ -109,7 +111,7 @@ class _Assigner:
         self.is_function = is_function
         self.storage = Storage()
         self.roots = _roots(units)
-        self.kept: set[Endpoint] = set()
+        self.kept = self.storage.kept
         self.results: set[Endpoint] = set()
         self.read_by_kernels = {
             endpoint for unit in units if unit.fused is not None for endpoint in unit.inputs
