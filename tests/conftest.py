@@ -1,9 +1,13 @@
 """What all tests share: marks, skips without a GPU, examples that are the same in every run."""
 
 import functools
+import logging
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from sparkflow_runtime.compiler import specialise
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.load_profile("same")
@@ -21,6 +25,47 @@ def _why_no_gpu() -> str | None:
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return f"CUDA has no usable device: {error}"
     return None if count else "CUDA reports no device"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Lets every test run what the third step of a kind runs: `--plans-at-once`."""
+    parser.addoption(
+        "--plans-at-once",
+        action="store_true",
+        help="make the plan of a partition for the first step with shapes, not for the third",
+    )
+
+
+class _Records(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.fixture(autouse=True)
+def no_plan_fails(request: pytest.FixtureRequest) -> Iterator[list[logging.LogRecord]]:
+    """Fails a test in which a plan could not be made, which otherwise only costs speed.
+
+    Gives what was logged of that: a test that expects it clears the list.
+    """
+    if request.config.getoption("--plans-at-once"):
+        request.getfixturevalue("plans_at_once")
+    failures = _Records()
+    log = logging.getLogger(specialise.__name__)
+    log.addHandler(failures)
+    yield failures.records
+    log.removeHandler(failures)
+    texts = [logging.Formatter().format(record) for record in failures.records]
+    assert not texts, "\n".join(texts)
+
+
+@pytest.fixture
+def plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the first step with shapes run their plan, as elsewhere the third does."""
+    monkeypatch.setattr(specialise, "SIGHTINGS", 1)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark

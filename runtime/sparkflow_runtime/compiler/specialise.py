@@ -146,19 +146,19 @@ class Specialisations:
 
     Args:
         plan: Makes the plan for a signature.
-        sightings: See `SIGHTINGS`.
+        sightings: See `SIGHTINGS`; None for as many as that says.
         max_plans: See `MAX_PLANS`.
     """
 
     def __init__(
         self,
         plan: Callable[[Signature], Planned],
-        sightings: int = SIGHTINGS,
+        sightings: int | None = None,
         max_plans: int = MAX_PLANS,
     ) -> None:
         self.statistics = Statistics()
         self._plan = plan
-        self._sightings = sightings
+        self._sightings = SIGHTINGS if sightings is None else sightings
         self._max_plans = max_plans
         self._lock = threading.Lock()
         self._plans: OrderedDict[Signature, Planned | None] = OrderedDict()
@@ -188,7 +188,7 @@ class Specialisations:
         """The plan for a signature, made now if there is none yet; None where it cannot be."""
         with self._lock:
             if signature not in self._plans:
-                self._plans[signature] = self._make(signature)
+                self._add(signature)
             return self._plans[signature]
 
     def _missed(self, signature: Signature) -> Planned | None:
@@ -202,13 +202,16 @@ class Specialisations:
                 self._seen[signature] = seen
                 return None
             self._seen.pop(signature, None)
-            made = self._make(signature)
-            if len(self._plans) >= self._max_plans:
-                self._plans.popitem(last=False)
-                self.statistics.dropped += 1
-                self._sightings *= 2  # shapes that come and go are not worth their compilation
-            self._plans[signature] = made
-            return made
+            self._add(signature)
+            return self._plans[signature]
+
+    def _add(self, signature: Signature) -> None:
+        made = self._make(signature)
+        if len(self._plans) >= self._max_plans:
+            self._plans.popitem(last=False)
+            self.statistics.dropped += 1
+            self._sightings *= 2  # shapes that come and go are not worth their compilation
+        self._plans[signature] = made
 
     def _make(self, signature: Signature) -> Planned | None:
         try:
