@@ -86,7 +86,9 @@ class _Emitter:
             for endpoint in unit.inputs:
                 self.last_use[endpoint] = number
         for number, unit in enumerate(self.units):
-            if unit.fused is None:
+            if unit.group:
+                self._group(number, unit)
+            elif unit.fused is None:
                 self._node(number, unit.node)
             else:
                 self._fused(number, unit, unit.fused)
@@ -222,6 +224,20 @@ class _Emitter:
             self._line(number, unit, f"{names_[0]} = one({call})")
         else:
             self._line(number, unit, f"{', '.join(names_)} = {call}")
+
+    def _group(self, number: int, unit: Unit) -> None:
+        """Several updates; what each gives on is the variable that it was given."""
+        sets = []
+        for node in unit.group:
+            arguments = self._arguments(node, registry.lookup(node.op))
+            sets.append(f"({', '.join(arguments)})")
+            given_on = Endpoint(node.name, 0)
+            if given_on in self.last_use:
+                variable = self._register(node.inputs[0])
+                self.lines.append(f"    {self._local(given_on)} = {variable}")
+                self.line_nodes.append(node)
+        self.alone.add(unit.node.op)
+        self._line(number, unit, f"{self._global('k', unit.kernel)}(({', '.join(sets)}))")
 
     def _target(self, number: int, unit: Unit, endpoint: Endpoint) -> str:
         """The array that is to be filled; new ones are made first."""

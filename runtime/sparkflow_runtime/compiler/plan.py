@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sparkflow_runtime.codegen.kernel import Kernel
 from sparkflow_runtime.compiler.fusion.cluster import Cluster
@@ -25,14 +25,25 @@ _AT_PLACE, _AFTER = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One call of the plan: a fused kernel, or a node."""
+    """One call of the plan: a fused kernel, a node, or several updates of variables.
+
+    Attributes:
+        node: The node, or the last of several.
+        fused: The kernel, if it is one.
+        group: The updates, if it is several.
+        kernel: Takes the inputs of each of these.
+    """
 
     node: Node
     fused: FusedKernel | None = None
+    group: tuple[Node, ...] = ()
+    kernel: Callable[..., Any] | None = None
 
     @property
     def inputs(self) -> tuple[Endpoint, ...]:
         """The tensors it reads."""
+        if self.group:
+            return tuple(endpoint for node in self.group for endpoint in node.inputs)
         if self.fused is None:
             return self.node.inputs
         checked = (endpoint for check in self.fused.checks for endpoint in check.inputs)
@@ -43,6 +54,8 @@ class Unit:
         """The tensors it makes, those it only gives another name to left out."""
         if self.fused is not None:
             return tuple(e for output in self.fused.outputs for e in output.endpoints)
+        if self.group:
+            return tuple(Endpoint(node.name, 0) for node in self.group)
         count = len(registry.lookup(self.node.op).signature.output_dtypes(self.node.attrs))
         return tuple(Endpoint(self.node.name, slot) for slot in range(count))
 

@@ -33,7 +33,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ir.function import ARG, Function, called, find
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops import registry, update_group
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
@@ -150,6 +150,18 @@ def located(error: Exception, node: Node) -> OpError:
         made = UnknownError(message=f"{type(error).__name__}: {error}")
     made.node_def = node.name
     return made.at(node.describe())
+
+
+def _locating(kernel: Callable[..., Any], node: Node) -> Callable[..., Any]:
+    """The kernel, whose errors name the node."""
+
+    def run(*inputs: Any) -> Any:
+        try:
+            return kernel(*inputs)
+        except Exception as error:
+            raise located(error, node) from error
+
+    return run
 
 
 def compile_partition(
@@ -444,7 +456,11 @@ class _Compiler:
         def bind_out(node: Node) -> Callable[..., Any] | None:
             return bind_filling_kernel(registry.lookup(node.op), node, context)
 
-        kernels = Kernels(lambda node: self.kernels[node.name], bind_out)
+        def bind_group(nodes: Sequence[Node]) -> Callable[..., Any] | None:
+            own = [_locating(self.kernels[node.name], node) for node in nodes]
+            return update_group.bind(nodes, context, own)
+
+        kernels = Kernels(lambda node: self.kernels[node.name], bind_out, bind_group=bind_group)
 
         def plan(shapes: Sequence[Any]) -> Planned:
             by_index = dict(zip(order, shapes, strict=True))

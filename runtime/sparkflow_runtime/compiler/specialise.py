@@ -24,6 +24,7 @@ from sparkflow_runtime.compiler.plan import Unit, make_units
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.compiler.storage import Kernels, assign_storage
+from sparkflow_runtime.compiler.update_groups import group_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
 
 SIGHTINGS: Final = 2
@@ -101,6 +102,8 @@ def make_plan(
     units = find_units(nodes, known, compile_kernel)
     if bind_loop is not None:
         kernels = _with_loops(kernels, bind_loop, known)
+    if kernels.bind_group is not None:
+        units = group_updates(units, known, kernels.bind_group)
     storage = assign_storage(units, known, kernels, is_function)
     return emit(units, known, storage, kernels, bind, reads_to_copy(nodes), is_function)
 

@@ -72,6 +72,7 @@ class Kernels:
         xp: The module of the arrays.
         constant: A known value as kernels take it.
         reads_on_host: Whether a node's input of that number is a host array when it is known.
+        bind_group: The kernel of several updates, or None.
         late_checks: Whether what a check finds comes with the results, see `Planned.late`.
     """
 
@@ -81,6 +82,7 @@ class Kernels:
     constant: Callable[[Any], Any] = lambda value: value
     reads_on_host: Callable[[Node, int], bool] = lambda node, number: False
     late_checks: bool = False
+    bind_group: Callable[[Sequence[Node]], Callable[..., Any] | None] | None = None
 
 
 def assign_storage(
@@ -123,6 +125,8 @@ class _Assigner:
     def assign(self) -> Storage:
         self._find_uses()
         for number, unit in enumerate(self.units):
+            if unit.group:
+                continue
             if unit.fused is None:
                 self._place_node(number, unit.node)
                 continue

@@ -30,12 +30,17 @@ _SHORT_ELEMENTS: Final = 1 << 15
 Sets = Sequence[Sequence[Any]]
 
 
-def bind(nodes: Sequence[NodeView], context: KernelContext) -> Callable[[Sets], None] | None:
+def bind(
+    nodes: Sequence[NodeView],
+    context: KernelContext,
+    kernels: Sequence[Callable[..., Any]] | None = None,
+) -> Callable[[Sets], None] | None:
     """One kernel for several nodes.
 
     Args:
         nodes: Of one op type, `ApplyX` or `ResourceApplyX`, with equal attributes.
         context: Where they run.
+        kernels: Their own kernels, for what the group cannot do; None to bind them here.
 
     Returns:
         A function of the inputs of each node, in their order. The scalars must be the same for all
@@ -49,7 +54,8 @@ def bind(nodes: Sequence[NodeView], context: KernelContext) -> Callable[[Sets], 
     arguments = native_update.arguments(op.signature, nodes[0].attrs["T"], nodes[0].attrs)
     if arguments is None or arguments.indices is not None:
         return None
-    return _Group(arguments, [op.bind(node, context) for node in nodes])
+    own = kernels or [op.bind(node, context) for node in nodes]
+    return _Group(arguments, own)
 
 
 class _Group:

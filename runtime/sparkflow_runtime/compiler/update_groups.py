@@ -1,0 +1,76 @@
+"""Brings the updates of many small variables together into one call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.compiler.plan import Unit
+from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.training import DenseUpdate
+
+MOST_ELEMENTS: Final = 1 << 16
+"""Updates of larger variables gain nothing, and would wait for each other."""
+
+BindGroup = Callable[[Sequence[Node]], Callable[..., Any] | None]
+
+
+def group_updates(
+    units: Sequence[Unit], known: Mapping[Endpoint, Known], bind: BindGroup
+) -> list[Unit]:
+    """The plan with neighbouring updates by one rule, with the same scalars, as one unit.
+
+    Args:
+        units: The plan.
+        known: What is known of its tensors.
+        bind: The kernel of several nodes; None where there is none.
+    """
+    found: list[Unit] = []
+    run: list[Node] = []
+    key: Any = None
+
+    def close() -> None:
+        kernel = bind(run) if len(run) > 1 else None
+        if kernel is None:
+            found.extend(Unit(node) for node in run)
+        else:
+            found.append(Unit(run[-1], group=tuple(run), kernel=kernel))
+        run.clear()
+
+    for unit in units:
+        mine = None if unit.fused is not None else _key(unit.node, known)
+        if run and (mine != key or _meets(run, unit.node)):
+            close()
+        if mine is None:
+            found.append(unit)
+        else:
+            key = mine
+            run.append(unit.node)
+    close()
+    return found
+
+
+def _key(node: Node, known: Mapping[Endpoint, Known]) -> Any:
+    """What the updates of a group have in common; None for other nodes."""
+    op = registry.lookup(node.op)
+    if not isinstance(op, DenseUpdate) or op.indices_at is not None:
+        return None
+    shape = known[node.inputs[op.grad_at]].full_shape
+    if shape is None or math.prod(shape) > MOST_ELEMENTS:
+        return None
+    attrs = tuple(
+        (name, value)
+        for name, value in sorted(node.attrs.items())
+        if name != SOURCE_ATTR and not name.startswith("_")
+    )
+    return node.op, attrs, tuple(node.inputs[number] for number in op.scalars)
+
+
+def _meets(run: Sequence[Node], node: Node) -> bool:
+    """Whether a node updates what one of the group does, or reads what it gives on."""
+    updated = {endpoint for each in run for endpoint in each.inputs[:1]}
+    made = {each.name for each in run}
+    return any(each in updated or each.node in made for each in node.inputs)
