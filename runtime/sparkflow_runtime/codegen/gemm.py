@@ -93,12 +93,13 @@ def form(dtype: DType) -> Form:
 
 @functools.cache
 def _body(dtype: DType) -> int:
-    return native.link(text(form(dtype)), ("body",)).address("body")
+    return native.link(text(form(dtype)), ("body",), is_tidy=True).address("body")
 
 
 @functools.cache
 def _entry() -> entry.Entry:
-    return entry.Entry(native.link(gemm_entry.text(), ("entry",)).address("entry"))
+    linked = native.link(gemm_entry.text(), ("entry",), is_tidy=True)
+    return entry.Entry(linked.address("entry"))
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.codegen.gemm import bind_gemm
-from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.dtypes import DType, bfloat16, float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.static import bracketed
@@ -86,6 +86,8 @@ def bind_product_out(
 def _native(
     dtype: DType, turn_left: Turn | None, turn_right: Turn | None
 ) -> Callable[..., bool] | None:
+    # Kernels are given float32 for it, see `bfloat16`.
+    dtype = float32 if dtype is bfloat16 else dtype
     return bind_gemm(dtype, turn_left is not None, turn_right is not None)
 
 

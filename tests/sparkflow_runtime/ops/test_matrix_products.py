@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen import native
-from sparkflow_runtime.dtypes import DType, complex64, float32, float64, int32
+from sparkflow_runtime.dtypes import DType, bfloat16, complex64, float32, float64, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import matrix_products
 from sparkflow_runtime.ops.matrix_products import bind_product, bind_product_out
@@ -80,12 +80,13 @@ def test_sizes_are_told_as_they_are_multiplied():
 
 
 @pytest.mark.skipif(not native.available(), reason="makes machine code")
-def test_real_products_are_in_machine_code(monkeypatch):
+@pytest.mark.parametrize("dtype", [float32, bfloat16], ids=str)  # float32 is what bfloat16 becomes
+def test_real_products_are_in_machine_code(monkeypatch, dtype):
     def refuse(*args, **kwargs):
         raise AssertionError("numpy multiplied")
 
     x, y = np.ones((4, 5), np.float32), np.ones((6, 5), np.float32)
-    product, fill = bind_product(np, float32, None, turned), bind_product_out(float32, None, turned)
+    product, fill = bind_product(np, dtype, None, turned), bind_product_out(dtype, None, turned)
     out = np.empty((4, 6), np.float32)
     monkeypatch.setattr(matrix_products.np, "matmul", refuse)
     monkeypatch.setattr(matrix_products.np, "dot", refuse)
