@@ -86,8 +86,17 @@ def body(text: str, is_tidy: bool = False) -> Body:
     return Body(link(text, ("body",), is_tidy))
 
 
-@functools.cache
+_entry_lock = threading.Lock()
+"""Guards the making of the one `Entry`, which what it has bound points to: none may be dropped."""
+
+
 def _entry() -> entry.Entry:
+    with _entry_lock:
+        return _only_entry()
+
+
+@functools.cache
+def _only_entry() -> entry.Entry:
     return entry.Entry(link(entry.TEXT, ("entry",)).address("entry"))
 
 
