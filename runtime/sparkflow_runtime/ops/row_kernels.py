@@ -33,6 +33,8 @@ _NUMBERS: Final = {**_INDICES, **_FLOATS}
 _MOST_INDICES: Final = 2**31 - 1
 _SHARED_BYTES: Final = 1 << 20
 """What is less is done by one thread."""
+_SHARED_COPY_BYTES: Final = 1 << 22
+"""Likewise of gathers: 1 MB takes two threads as long as one (2026-11-21)."""
 _KNOWN_ROW_BYTES: Final = 512
 """Rows of more bytes share one kernel to gather them."""
 _MOST_KERNELS: Final = 256
@@ -122,7 +124,7 @@ def gather(table: Array, indices: Array, out: Array | None = None) -> Array | No
     if out is None:
         out = np.empty(indices.shape + table.shape[1:], table.dtype)
     row = math.prod(table.shape[1:]) * table.itemsize
-    parts = _parts(out.nbytes)
+    parts = _parts(out.nbytes, _SHARED_COPY_BYTES)
     bad = _memory.parts(parts)
     header = _memory.fill(indices.size, table.shape[0], row, parts)
     known_row = row if row <= _KNOWN_ROW_BYTES else 0
@@ -258,8 +260,8 @@ def _is_plain(array: Array) -> bool:
     return type(array) is np.ndarray and array.flags.c_contiguous and not array.dtype.hasobject
 
 
-def _parts(size_bytes: int) -> int:
-    return threads.count() if size_bytes >= _SHARED_BYTES else 1
+def _parts(size_bytes: int, least: int = _SHARED_BYTES) -> int:
+    return threads.count() if size_bytes >= least else 1
 
 
 @functools.lru_cache(maxsize=_MOST_KERNELS)
