@@ -147,7 +147,7 @@ FIRST_RUNS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser, rounds=7)
+    add_options(parser, rounds=5)
     parser.add_argument("--round-s", type=float, default=0.15, help="seconds of calls per round")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     cases = [*CASES, FIRST_RUN]

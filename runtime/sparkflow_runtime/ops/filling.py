@@ -62,7 +62,7 @@ def remembering(read: Callable[..., _R]) -> Callable[..., _R]:
         ):
             return known[2]
         result = read(shape, *numbers)
-        if not any(isinstance(each, np.ndarray) and each.flags.writeable for each in numbers):
+        if all(isinstance(each, np.ndarray) and not each.flags.writeable for each in numbers):
             last = shape, numbers, result
         return result
 

@@ -253,10 +253,18 @@ def check_filling(case: OpCase, dtype: DType | None) -> bool:
         with np.errstate(all="ignore"):
             kernel(*(tensor.read() for tensor in operation.inputs), *filled)
         for index, (found, expected) in enumerate(zip(filled, results, strict=True)):
-            np.testing.assert_array_equal(
-                found, expected, err_msg=f"{case.op}, output {index}, {found.dtype}"
-            )
+            where = f"{case.op}, output {index}, {found.dtype}"
+            np.testing.assert_array_equal(found, expected, err_msg=where)
+            np.testing.assert_array_equal(_signs(found), _signs(expected), err_msg=where)
     return True
+
+
+def _signs(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Which numbers are negative, -0.0 among them; none of those that are none."""
+    if array.dtype.kind not in "fc":
+        return np.zeros(0, bool)
+    parts = np.ascontiguousarray(array).reshape(-1).view(array.real.dtype)
+    return np.asarray(np.signbit(parts) & ~np.isnan(parts))
 
 
 def _poisoned(like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

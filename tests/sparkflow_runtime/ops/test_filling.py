@@ -179,6 +179,11 @@ def test_only_constants_are_remembered():
     assert remembered((2,), writeable) == [1, 2]
     writeable[0] = 3
     assert remembered((2,), writeable) == [3, 2]
+    elsewhere = memoryview(b"ab")  # as an array of a GPU: not one of numpy's
+    remembered((2,), elsewhere)
+    calls.clear()
+    remembered((2,), elsewhere)
+    assert calls == [(2,)]
     constant = np.array([4])
     constant.flags.writeable = False
     calls.clear()
