@@ -21,6 +21,7 @@ from sparkflow_runtime.master.running import RunningSteps
 from sparkflow_runtime.passes.clean import Observe, clean, unobserved
 from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
 from sparkflow_runtime.passes.late_reads import late_reads
+from sparkflow_runtime.passes.layout import channels_last
 from sparkflow_runtime.passes.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.passes.prune import prune
@@ -48,8 +49,8 @@ def optimise(
     """Runs the master's passes on a graph; the result is what the workers run.
 
     They are: prune, raise control flow, check, read variables late, clean (drop what is unread,
-    simplify, fold, merge, reduce control edges), place, hand raw gradients to sparse updates,
-    partition.
+    simplify, fold, merge, reduce control edges), place, put channels last, hand raw gradients
+    to sparse updates, partition.
 
     Args:
         graph: The session's graph.
@@ -75,8 +76,11 @@ def optimise(
     functions = ready_functions(needed, lambda name: made[name] if name in made else load(name))
     placed = place(needed, placement, graph, bodies(needed, functions))
     observe("place", placed)
-    final = sparse_updates(placed)
-    if final is not placed:
+    ordered = channels_last(placed, types, request.targets)
+    if ordered is not placed:
+        observe("channels_last", ordered)
+    final = sparse_updates(ordered)
+    if final is not ordered:
         observe("sparse_updates", final)
     partitions = partition(final)
     if functions:

@@ -1,0 +1,233 @@
+"""Convolutions of images with channels first run with channels last on a CPU.
+
+Its kernels are made for channels last and transpose what comes otherwise, before and after. Here a
+convolution and what is around it is done with channels last instead, and only what enters such a
+part of the graph, or is read by others, is transposed.
+
+A node that is taken over leaves its name to the transpose back, so that every tensor stays what it
+was; it is called `name/channels_last` itself, and nobody transposes back what nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ir.graph import Graph, predecessors
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.types import Types
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.purity import without_dead
+
+_TO_LAST: Final = (0, 2, 3, 1)
+_TO_FIRST: Final = (0, 3, 1, 2)
+_CPU: Final = "/device:CPU:"
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Which inputs and outputs of an op are images, and which input is the shape of one."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...] = (0,)
+    sizes: int | None = None
+
+
+_IMAGE: Final = _Layout((0,))
+_OF_FILTER: Final = _Layout((0, 2), ())
+_OF_IMAGE: Final = _Layout((2,), sizes=0)
+_LAYOUTS: Final[dict[str, _Layout]] = {
+    "Conv2D": _IMAGE,
+    "Conv2DBackpropInput": _OF_IMAGE,
+    "Conv2DBackpropFilter": _OF_FILTER,
+    "DepthwiseConv2dNative": _IMAGE,
+    "DepthwiseConv2dNativeBackpropInput": _OF_IMAGE,
+    "DepthwiseConv2dNativeBackpropFilter": _OF_FILTER,
+    "MaxPool": _IMAGE,
+    "MaxPoolGrad": _Layout((0, 1, 2)),
+    "AvgPool": _IMAGE,
+    "AvgPoolGrad": _Layout((1,), sizes=0),
+    "BiasAdd": _IMAGE,
+    "BiasAddGrad": _Layout((0,), ()),
+    "FusedBatchNorm": _IMAGE,
+    "FusedBatchNormV2": _IMAGE,
+    "FusedBatchNormV3": _IMAGE,
+    "FusedBatchNormGrad": _Layout((0, 1)),
+    "FusedBatchNormGradV2": _Layout((0, 1)),
+    "FusedBatchNormGradV3": _Layout((0, 1)),
+}
+_CONVOLUTIONS: Final = frozenset({"Conv2D", "DepthwiseConv2dNative"})
+_ELEMENTWISE: Final = frozenset(
+    {
+        *("Abs", "Cast", "Elu", "Exp", "Identity", "LeakyRelu", "Log", "Neg", "Relu", "Relu6"),
+        *("Rsqrt", "Selu", "Sigmoid", "Softplus", "Sqrt", "Square", "Tanh"),
+        *("Add", "AddN", "AddV2", "Maximum", "Minimum", "Mul", "RealDiv", "SquaredDifference"),
+        *("Sub", "EluGrad", "LeakyReluGrad", "Relu6Grad", "ReluGrad", "SeluGrad", "SigmoidGrad"),
+        *("SoftplusGrad", "TanhGrad"),
+    }
+)
+
+
+def channels_last(graph: Graph, types: Types, keep: Collection[str] = ()) -> Graph:
+    """The graph with images in the order of a CPU's kernels; the same object without convolutions.
+
+    Args:
+        graph: Placed.
+        types: What is known of its tensors; elementwise ops follow where ranks are known. It stays
+            right for tensors that stay.
+        keep: Names of nodes that must stay: those the step is asked to run.
+    """
+    if not any(node.op in _CONVOLUTIONS and _is_first(node) for node in graph):
+        return graph
+    rewriting = _Rewriting(graph, types)
+    for node in graph.sorted():
+        rewriting.visit(node)
+    once_read = {name for node in graph for name in predecessors(node)}
+    once_read.update(node.name for node in rewriting.nodes if node.name not in graph)
+    return Graph(without_dead(rewriting.nodes, once_read, keep))
+
+
+def _is_first(node: Node) -> bool:
+    return node.attrs.get("data_format") == "NCHW" and _CPU in node.device
+
+
+class _Rewriting:
+    def __init__(self, graph: Graph, types: Types) -> None:
+        self.nodes: list[Node] = []
+        self._graph = graph
+        self._types = types
+        self._last: dict[Endpoint, Endpoint] = {}
+        self._moved: dict[Endpoint, Endpoint] = {}
+        self._renamed: dict[str, str] = {}
+        self._constants: dict[tuple[str, tuple[int, ...]], Endpoint] = {}
+
+    def visit(self, node: Node) -> None:
+        """Takes in the next node in execution order."""
+        inputs = tuple(self._moved.get(endpoint, endpoint) for endpoint in node.inputs)
+        control = tuple(self._renamed.get(name, name) for name in node.control_inputs)
+        node = Node(node.name, node.op, inputs, control, node.device, node.attrs)
+        layout = _LAYOUTS.get(node.op)
+        if layout is not None and _is_first(node) and self._are_images(node, layout):
+            self._take_over(node, layout)
+        elif node.op in _ELEMENTWISE and self._follows(node):
+            images = [i for i, each in enumerate(inputs) if self._rank(each) == 4]
+            self._take_over(node, _Layout(tuple(images)))
+        else:
+            self.nodes.append(node)
+
+    def _are_images(self, node: Node, layout: _Layout) -> bool:
+        """Whether it is the images of a convolution: BiasAdd and others take any rank."""
+        return node.op in _CONVOLUTIONS or all(
+            self._rank(node.inputs[index]) == 4 for index in layout.inputs
+        )
+
+    def _follows(self, node: Node) -> bool:
+        """Whether an op takes images with channels last that are there, and nothing in its way."""
+        if _CPU not in node.device or not any(each in self._last for each in node.inputs):
+            return False
+        return all(self._rank(each) in (0, 4) for each in node.inputs)
+
+    def _rank(self, endpoint: Endpoint) -> int | None:
+        producer = self._graph.nodes.get(endpoint.node)
+        if producer is not None and producer.op == "Const":
+            rank: int = producer.attrs["value"].ndim
+            return rank
+        found = self._types.get(endpoint)
+        return None if found is None or found.shape is None else len(found.shape)
+
+    def _take_over(self, node: Node, layout: _Layout) -> None:
+        inputs = list(node.inputs)
+        for index in layout.inputs:
+            inputs[index] = self._with_channels_last(inputs[index], node)
+        if layout.sizes is not None:
+            inputs[layout.sizes] = self._sizes(inputs[layout.sizes], node)
+        attrs = _permuted(node.attrs) if "data_format" in node.attrs else node.attrs
+        if not layout.outputs:
+            made = Node(node.name, node.op, tuple(inputs), node.control_inputs, node.device, attrs)
+            self.nodes.append(made)
+            return
+        name = self._free(f"{node.name}/channels_last")
+        self.nodes.append(
+            Node(name, node.op, tuple(inputs), node.control_inputs, node.device, attrs)
+        )
+        outputs = registry.lookup(node.op).signature.output_dtypes(node.attrs)
+        for slot in range(1, len(outputs)):
+            self._moved[Endpoint(node.name, slot)] = Endpoint(name, slot)
+        image = Endpoint(name, 0)
+        self._renamed[node.name] = name
+        self._last[Endpoint(node.name, 0)] = image
+        self.nodes.append(self._transpose(node.name, image, _TO_FIRST, outputs[0], node))
+
+    def _with_channels_last(self, endpoint: Endpoint, node: Node) -> Endpoint:
+        found = self._last.get(endpoint)
+        if found is None:
+            producer = self._graph[endpoint.node]
+            signature = registry.lookup(producer.op).signature
+            dtype = signature.output_dtypes(producer.attrs)[endpoint.slot].base
+            name = self._free(f"{endpoint.node}/channels_last_{endpoint.slot}")
+            self.nodes.append(self._transpose(name, endpoint, _TO_LAST, dtype, node))
+            found = self._last[endpoint] = Endpoint(name, 0)
+        return found
+
+    def _transpose(
+        self, name: str, endpoint: Endpoint, order: tuple[int, ...], dtype: DType, beside: Node
+    ) -> Node:
+        attrs: dict[str, Any] = {"T": dtype, "Tperm": dtypes.int32}
+        inputs = (endpoint, self._constant(order, beside))
+        return Node(name, "Transpose", inputs, (), beside.device, {**_private(beside), **attrs})
+
+    def _sizes(self, endpoint: Endpoint, node: Node) -> Endpoint:
+        """The shape of an image with channels last, from that with channels first."""
+        producer = self._graph.nodes.get(endpoint.node)
+        if producer is not None and producer.op == "Const" and not producer.control_inputs:
+            value = producer.attrs["value"]
+            return self._constant(tuple(value[list(_TO_LAST)].tolist()), node, value.dtype)
+        assert producer is not None
+        dtype = registry.lookup(producer.op).signature.output_dtypes(producer.attrs)[0].base
+        order, axis = self._constant(_TO_LAST, node), self._constant(0, node)
+        name = self._free(f"{node.name}/sizes")
+        kinds = {"Tparams": dtype, "Tindices": dtypes.int32, "Taxis": dtypes.int32}
+        attrs = registry.lookup("GatherV2").signature.read_attrs({**_private(node), **kinds})
+        self.nodes.append(Node(name, "GatherV2", (endpoint, order, axis), (), node.device, attrs))
+        return Endpoint(name, 0)
+
+    def _constant(
+        self, value: tuple[int, ...] | int, beside: Node, dtype: Any = np.int32
+    ) -> Endpoint:
+        array = np.array(value, dtype)
+        key = (beside.device, (*array.shape, *array.reshape(-1).tolist(), array.itemsize))
+        if key not in self._constants:
+            name = self._free(f"channels_last/{len(self._constants)}")
+            attrs = {"value": array, "dtype": dtypes.as_dtype(array.dtype)}
+            self.nodes.append(Node(name, "Const", (), (), beside.device, attrs))
+            self._constants[key] = Endpoint(name, 0)
+        return self._constants[key]
+
+    def _free(self, name: str) -> str:
+        while name in self._graph:
+            name += "_"
+        return name
+
+
+def _private(node: Node) -> dict[str, Any]:
+    return {name: value for name, value in node.attrs.items() if name.startswith("_")}
+
+
+def _permuted(attrs: Any) -> dict[str, Any]:
+    """The attributes of an op of images for channels last."""
+    changed = {**attrs, "data_format": "NHWC"}
+    for name in ("strides", "ksize", "dilations"):
+        if name in attrs:
+            changed[name] = _picked(attrs[name], 1)
+    if attrs.get("explicit_paddings"):
+        changed["explicit_paddings"] = _picked(attrs["explicit_paddings"], 2)
+    return changed
+
+
+def _picked(values: Sequence[int], each: int) -> list[int]:
+    return [values[axis * each + i] for axis in _TO_LAST for i in range(each)]
