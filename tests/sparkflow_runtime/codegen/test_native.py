@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +143,21 @@ def test_the_environment_names_the_folder() -> None:
     assert str(default_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"})) == "/c/sparkflow/kernels"
     assert str(default_folder({"HOME": "/h"})) == "/h/.cache/sparkflow/kernels"
     assert default_folder({}) is None
+
+
+def test_threads_that_come_at_once_make_one_entry(monkeypatch):
+    made, inside = [], threading.Barrier(2)
+
+    @functools.cache
+    def make():
+        made.append("entry")
+        with contextlib.suppress(threading.BrokenBarrierError):
+            inside.wait(timeout=0.2)  # until a second thread is in here, too, which it must not be
+
+    monkeypatch.setattr(native, "_only_entry", make)
+    workers = [threading.Thread(target=native._entry) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert made == ["entry"]
