@@ -14,7 +14,7 @@ import numpy as np
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.plan import Unit
-from sparkflow_runtime.compiler.planned import FILE, Planned, SlotArray, StaticView
+from sparkflow_runtime.compiler.planned import FILE, Called, Planned, SlotArray, StaticView
 from sparkflow_runtime.compiler.reads import VIEWS
 from sparkflow_runtime.compiler.storage import Kernels, Storage
 from sparkflow_runtime.errors import InternalError
@@ -79,6 +79,7 @@ class _Emitter:
         self.alone: set[str] = set()
         self.borrowed: set[Endpoint] = set()  # what may be a variable's own memory
         self.late: list[tuple[str, Node]] = []
+        self.calls: dict[str, Called] = {}
         self.count = 0
 
     def emit(self) -> Planned:
@@ -114,6 +115,7 @@ class _Emitter:
             self.kernels.xp,
             frozenset(self.alone),
             tuple(node for _, node in self.late),
+            self.calls,
         )
 
     # ------------------------------------------------------------------------------ registers
@@ -213,10 +215,13 @@ class _Emitter:
             return
         if node.name in self.storage.filling:
             kernel = self._global("k", self.storage.filling[node.name])
+            self.calls[kernel] = Called(node, len(outputs))
             targets = [self._target(number, unit, endpoint) for endpoint in outputs]
             self._line(number, unit, f"{kernel}({', '.join([*arguments, *targets])})")
             return
-        call = f"{self._global('k', self.kernels.bind(node))}({', '.join(arguments)})"
+        kernel = self._global("k", self.kernels.bind(node))
+        self.calls[kernel] = Called(node)
+        call = f"{kernel}({', '.join(arguments)})"
         names_ = [self._local(endpoint) for endpoint in outputs]
         if not names_:
             self._line(number, unit, call)
@@ -237,7 +242,9 @@ class _Emitter:
                 self.lines.append(f"    {self._local(given_on)} = {variable}")
                 self.line_nodes.append(node)
         self.alone.add(unit.node.op)
-        self._line(number, unit, f"{self._global('k', unit.kernel)}(({', '.join(sets)}))")
+        kernel = self._global("k", unit.kernel)
+        self.calls[kernel] = Called(_standing_for(unit.group, f"{unit.node.op}*{len(sets)}"))
+        self._line(number, unit, f"{kernel}(({', '.join(sets)}))")
 
     def _target(self, number: int, unit: Unit, endpoint: Endpoint) -> str:
         """The array that is to be filled; new ones are made first."""
@@ -302,6 +309,8 @@ class _Emitter:
             dtypes = [operand.dtype.as_numpy_dtype for operand in fused.kernel.inputs]
             # A kernel with threads has memory of its own: one for each frame.
             run, retry = self._name("k"), self._name("s")
+            ops = "+".join(node.op for node in fused.nodes)
+            self.calls[run] = Called(_standing_for(fused.nodes, ops), len(targets))
             self.views.append(StaticView((run,), partial(self.bind_fused, fused), (), False))
             self.views.append(
                 StaticView((retry,), partial(_retrying, self.kernels.xp, dtypes), (run,), False)
@@ -332,6 +341,14 @@ class _Emitter:
         reshape = self._global("h", partial(_reshaped, shape))
         self.lines.append(f"    {self._local(endpoint)} = {reshape}({register})")
         self.line_nodes.append(unit.node)
+
+
+def _standing_for(nodes: Sequence[Node], ops: str) -> Node:
+    """A node to show in the place of several: the last one, with all that they read."""
+    names = {node.name for node in nodes}
+    inputs = dict.fromkeys(e for node in nodes for e in node.inputs if e.node not in names)
+    last = nodes[-1]
+    return Node(last.name, ops, tuple(inputs), (), last.device, last.attrs)
 
 
 def _makes_list(op: Op) -> bool:

@@ -93,6 +93,7 @@ class _Tape:
     target: int
     stack: int
     row_bytes: int
+    rows: int
 
 
 @dataclass(slots=True)
@@ -144,6 +145,7 @@ class _State:
         self.plan = plan
         self.pointers = np.zeros(len(plan.cells), np.int64)
         self.kept: list[Any] = []
+        self.unchanged: dict[int, np.ndarray[Any, Any]] = {}
         self.moves: dict[int, Move] = {}
         self.stacks: dict[int, tuple[np.ndarray[Any, Any], int]] = {}
         self.buffers: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = {}
@@ -165,7 +167,7 @@ class _State:
                 return False
             if result is None:
                 array = array if array.flags.c_contiguous else array.copy()
-                self.kept.append(array)
+                self.unchanged[number] = array
                 pointers[number] = array.ctypes.data
             elif number in recorded or result in recorded:
                 stack = self._new_stack(cell)
@@ -206,6 +208,7 @@ class _State:
                 return False
             self.pointers[each.stack] = self.pointers[each.target] = array.ctypes.data
             self.pointers[each.row_bytes] = cell.size_bytes if moves else 0
+            self.pointers[each.rows] = len(tape)
             self.kept.append(array)
         return True
 
@@ -261,8 +264,7 @@ class _State:
             return stack[shift : shift + self.turns], True
         if number in self.plan.constants:
             return self.plan.constants[number], False
-        address = self.pointers[number]
-        return next(array for array in self.kept if array.ctypes.data == address), False
+        return self.unchanged[number], False
 
 
 def plan_loop(
@@ -398,15 +400,15 @@ class _Planner:
         for slot, name in enumerate(unit.node.attrs["names"]):
             endpoint = Endpoint(unit.node.name, slot)
             target = places[endpoint] = self._new(function.known[endpoint])
-            stack, row_bytes = self._number(), self._number()
+            stack, row_bytes, rows = self._number(), self._number(), self._number()
             place = list(recorded).index(name)
-            self.tapes.append(_Tape(source.attrs["index"], place, target, stack, row_bytes))
-            steps.append(Read(at, stack, row_bytes, target))
+            self.tapes.append(_Tape(source.attrs["index"], place, target, stack, row_bytes, rows))
+            steps.append(Read(at, stack, row_bytes, rows, target))
         return steps
 
     def _results(self, found: Sequence[int | None]) -> list[int | None]:
         results: list[int | None] = []
-        taken = set(self.arguments) | set(self.constants)
+        taken = {*self.arguments, *self.constants, *(each.target for each in self.tapes)}
         for argument, result in zip(self.arguments, found, strict=True):
             if argument == result:
                 results.append(None)

@@ -55,6 +55,30 @@ class StaticView:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """What a kernel of the plan does.
+
+    Attributes:
+        node: The node; for several nodes, one that stands for them.
+        filled: How many of the last arguments are arrays that it fills.
+    """
+
+    node: Node
+    filled: int = 0
+
+    def giving_outputs(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """The kernel, returning its outputs also where it fills arrays."""
+        if not self.filled:
+            return kernel
+
+        def run(*arguments: Any) -> Any:
+            refused = kernel(*arguments) is False
+            return False if refused else arguments[-self.filled :]
+
+        return run
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """A compiled plan.
 
@@ -67,6 +91,7 @@ class Planned:
         args, results: The step's index of each parameter and returned value, in order.
         xp: The module of the arrays.
         alone: The types of the nodes that run by themselves in every step, or fail in it.
+        calls: What the registers of kernels stand for.
         is_quiet: Whether nothing in it makes numpy warn.
         late: Nodes that fail where the number is not 0 that comes for them after the results.
     """
@@ -82,6 +107,7 @@ class Planned:
     xp: Any = np
     alone: frozenset[str] = frozenset()
     late: tuple[Node, ...] = ()
+    calls: Mapping[str, Called] = field(default_factory=dict)
     is_quiet: bool = field(init=False)
     _frames: list[Callable[..., tuple[Any, ...]]] = field(default_factory=list)
 
@@ -99,7 +125,27 @@ class Planned:
         finally:
             self._frames.append(frame)
 
-    def _new_frame(self) -> Callable[..., tuple[Any, ...]]:
+    def run_observed(
+        self,
+        step: Any,
+        args: Sequence[Any],
+        observe: Callable[[Node, Callable[..., Any]], Callable[..., Any]],
+    ) -> tuple[Any, ...]:
+        """Runs one step with something put around each kernel, such as a clock.
+
+        Args:
+            step: The running step.
+            args: As for a call.
+            observe: Is given a node and a kernel that returns the outputs, and returns what runs.
+        """
+        frame = self._new_frame()
+        names = frame.__globals__
+        for register, called in self.calls.items():
+            names[register] = observe(called.node, called.giving_outputs(names[register]))
+        results: tuple[Any, ...] = frame(step, *args)
+        return results
+
+    def _new_frame(self) -> FunctionType:
         block = self._new_block()
         names = dict(self.bound)
         for slot in self.slots:

@@ -43,6 +43,22 @@ _FILE = "<sparkflow partition>"
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
 
+ObserveKernel = Callable[[Node, Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a plan gave.
+
+    Attributes:
+        results: As of `Program.run`.
+        block_bytes: The memory in which its values lived.
+    """
+
+    results: tuple[Any, ...]
+    block_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A compiled partition.
@@ -88,6 +104,34 @@ class Program:
         """The same with numpy's warnings as they are; see `run`."""
         planned = None if self.specialisations is None else self.specialisations.find(args)
         return self._run(planned, step, args)
+
+    def run_observed(
+        self, step: StepContext | None, args: Sequence[Any], observe: ObserveKernel
+    ) -> Observed | None:
+        """Runs every node once with something put around each kernel, if there is a plan for it.
+
+        Args:
+            step: As for `run`.
+            args: As for `run`.
+            observe: See `Planned.run_observed`.
+
+        Returns:
+            The results; None where there is no plan, and nothing was done.
+
+        Raises:
+            OpError: As for `run`.
+        """
+        planned = None if self.specialisations is None else self.specialisations.peek(args)
+        if planned is None:
+            return None
+        with np.errstate(all="ignore"):
+            try:
+                return Observed(planned.run_observed(step, args, observe), planned.block_bytes)
+            except Exception as error:
+                made = _located_in(error, planned.code, planned.lines)
+                if made is error:
+                    raise
+                raise made from error
 
     def _run(
         self, planned: Planned | None, step: StepContext | None, args: Sequence[Any]

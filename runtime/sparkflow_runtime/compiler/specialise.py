@@ -169,10 +169,7 @@ class Specialisations:
 
     def find(self, args: Sequence[Any]) -> Planned | None:
         """The plan for arguments of these shapes; None where there is none (yet)."""
-        try:
-            signature = tuple([arg.shape for arg in args])
-        except AttributeError:
-            signature = tuple([getattr(arg, "shape", None) for arg in args])
+        signature = _signature(args)
         plans = self._plans
         found = plans.get(signature)
         if found is None:
@@ -186,6 +183,10 @@ class Specialisations:
                     plans.move_to_end(signature)
         self.statistics.planned += 1
         return found
+
+    def peek(self, args: Sequence[Any]) -> Planned | None:
+        """The plan there is for arguments of these shapes, if there is one."""
+        return self._plans.get(_signature(args))
 
     def at_once(self, signature: Signature) -> Planned | None:
         """The plan for a signature, made now if there is none yet; None where it cannot be."""
@@ -226,3 +227,10 @@ class Specialisations:
         self.statistics.plans += 1
         self.statistics.block_bytes = max(self.statistics.block_bytes, made.block_bytes)
         return made
+
+
+def _signature(args: Sequence[Any]) -> Signature:
+    try:
+        return tuple([arg.shape for arg in args])
+    except AttributeError:
+        return tuple([getattr(arg, "shape", None) for arg in args])

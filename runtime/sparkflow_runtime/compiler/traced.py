@@ -36,6 +36,8 @@ class TracedPartition:
         nodes: The partition in execution order.
         context: Device and resources the kernels are bound to.
         functions: What nodes may call.
+        program: The same partition as it runs without a trace. Where it has a plan, the plan is
+            what is recorded.
         synchronize: Waits for the device, so that a kernel's time is its own.
         running: What a run is within: on a GPU its stream.
     """
@@ -45,12 +47,14 @@ class TracedPartition:
         nodes: Sequence[Node],
         context: KernelContext,
         functions: Mapping[str, Function],
+        program: Program,
         synchronize: Callable[[], None],
         running: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self._nodes = nodes
         self._context = context
         self._functions = functions
+        self._usual = program
         self._synchronize = synchronize
         self._running = running
         self._lock = threading.Lock()
@@ -68,24 +72,46 @@ class TracedPartition:
         Raises:
             OpError: A kernel failed.
         """
-        with self._lock:
-            if self._program is None:
-                context = replace(self._context, observe=self._observe)
-                self._program = compile_partition(self._nodes, context, self._functions)
         stats = DeviceStepStats(device=self._context.device_name)
         thread = threading.get_native_id()
         stats.thread_names[thread] = threading.current_thread().name
         clock = _Clock()
-        for node in self._nodes:
-            if node.op in _NOT_CALLED:
-                _add(stats, node, clock.now(), 0)
         outer = getattr(self._active, "recording", None)
         self._active.recording = (stats, clock)
         try:
             with self._running():
-                return self._program.run(step, args), stats
+                planned = self._usual.run_observed(step, args, self._observe)
+                if planned is not None:
+                    stats.plan.peak_bytes = planned.block_bytes
+                    results = planned.results
+                else:
+                    self._active.recording = None  # constants are asked for to compile
+                    general = self._general()
+                    self._active.recording = (stats, clock)
+                    for node in self._nodes:
+                        if node.op in _NOT_CALLED:
+                            _add(stats, node, clock.now(), 0)
+                    results = general.run(step, args)
         finally:
             self._active.recording = outer
+        self._count(stats)
+        return results, stats
+
+    def _general(self) -> Program:
+        """The partition node by node."""
+        with self._lock:
+            if self._program is None:
+                context = replace(self._context, observe=self._observe)
+                self._program = compile_partition(self._nodes, context, self._functions)
+            return self._program
+
+    def _count(self, stats: DeviceStepStats) -> None:
+        """How the partition ran so far."""
+        counted = self._usual.statistics
+        if counted is not None:
+            stats.plan.planned_runs, stats.plan.general_runs = counted.planned, counted.general
+            stats.plan.plans_made, stats.plan.plans_dropped = counted.plans, counted.dropped
+            stats.plan.plans_failed = counted.failed
 
     def _observe(self, node: NodeView, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """The kernel, with its runs recorded where they belong to a run of this partition."""

@@ -148,7 +148,7 @@ class Worker:
             program, running = on_stream(program, stream), stream.running
         sends = [node.attrs["key"] for node in nodes if node.op == "_SendBundle"]
         number = sends[0].partition("-")[0] if sends else ""
-        traced = TracedPartition(nodes, context, functions, device.synchronize, running)
+        traced = TracedPartition(nodes, context, functions, program, device.synchronize, running)
         graph = RegisteredGraph(program, program.needs_step, number, traced)
         handle = f"{session}/{next(self._numbers)}"
         with self._lock:

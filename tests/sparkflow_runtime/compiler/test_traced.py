@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.compiler.program import compile_partition
 from sparkflow_runtime.compiler.traced import TRANSFER, TracedPartition
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Endpoint, Node
@@ -17,7 +18,8 @@ T = {"T": dtypes.float32}
 
 def partition(*nodes, synchronize=lambda: None):
     context = KernelContext(np, "CPU", DEVICE, Resources(), Resources())
-    return TracedPartition(list(nodes), context, {}, synchronize)
+    program = compile_partition(list(nodes), context)
+    return TracedPartition(list(nodes), context, {}, program, synchronize)
 
 
 def argument():
@@ -100,3 +102,27 @@ def test_what_arrives_is_listed_as_a_transfer():
     assert transfer.timeline_label == (
         f"[20B] 0-1-0-0 from /job:ps/task:0/device:CPU:0 to {DEVICE}"
     )
+
+
+def test_a_plan_is_recorded_as_it_runs():
+    nodes = (
+        argument(),
+        const("c", np.float32(2)),
+        Node("m", "Mul", (Endpoint("a", 0), Endpoint("c", 0)), attrs=T),
+        Node("s", "Square", (Endpoint("m", 0),), attrs=T),
+        result("s"),
+    )
+    context = KernelContext(np, "CPU", DEVICE, Resources(), Resources())
+    program = compile_partition(list(nodes), context)
+    traced = TracedPartition(list(nodes), context, {}, program, lambda: None)
+    given = np.arange(100, dtype=np.float32)
+    for _ in range(4):
+        program.run(None, [given])
+    (squares,), stats = traced.run(None, [given])
+    np.testing.assert_array_equal(squares, np.square(given * 2))
+    (kernel,) = [node for node in stats.node_stats if node.output]
+    assert kernel.timeline_label == "s = Mul+Square(a, c)"
+    assert kernel.output[0].tensor_description.shape.dim[0].size == 100
+    assert stats.plan.plans_made == 1
+    assert stats.plan.planned_runs >= 2
+    assert stats.plan.planned_runs + stats.plan.general_runs == 4
