@@ -35,7 +35,7 @@ OUR_PACKAGE = "sparkflow_runtime.protos."
 TENSORFLOW_PACKAGES = ("tensorflow.error.", "tensorflow.")
 FIRST_OWN_FIELD = 1000
 # Files without a counterpart in TensorFlow.
-OURS = frozenset({"pass_graph", "rendezvous", "run_loop"})
+OURS = frozenset({"pass_graph", "plan_stats", "rendezvous", "run_loop"})
 # Not in TensorFlow's Python package; their descriptors are compiled into its C++ library.
 ONLY_IN_LIBRARY = (
     "tensorflow/core/protobuf/master.proto",

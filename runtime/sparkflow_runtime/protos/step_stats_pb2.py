@@ -22,11 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from sparkflow_runtime.protos import plan_stats_pb2 as sparkflow__runtime_dot_protos_dot_plan__stats__pb2
 from sparkflow_runtime.protos import allocation_description_pb2 as sparkflow__runtime_dot_protos_dot_allocation__description__pb2
 from sparkflow_runtime.protos import tensor_description_pb2 as sparkflow__runtime_dot_protos_dot_tensor__description__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)sparkflow_runtime/protos/step_stats.proto\x12\x18sparkflow_runtime.protos\x1a\x35sparkflow_runtime/protos/allocation_description.proto\x1a\x31sparkflow_runtime/protos/tensor_description.proto\"=\n\x10\x41llocationRecord\x12\x14\n\x0c\x61lloc_micros\x18\x01 \x01(\x03\x12\x13\n\x0b\x61lloc_bytes\x18\x02 \x01(\x03\"\xd2\x01\n\x13\x41llocatorMemoryUsed\x12\x16\n\x0e\x61llocator_name\x18\x01 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x03\x12\x12\n\npeak_bytes\x18\x03 \x01(\x03\x12\x12\n\nlive_bytes\x18\x04 \x01(\x03\x12\x1e\n\x16\x61llocator_bytes_in_use\x18\x05 \x01(\x03\x12\x46\n\x12\x61llocation_records\x18\x06 \x03(\x0b\x32*.sparkflow_runtime.protos.AllocationRecord\"c\n\nNodeOutput\x12\x0c\n\x04slot\x18\x01 \x01(\x05\x12G\n\x12tensor_description\x18\x03 \x01(\x0b\x32+.sparkflow_runtime.protos.TensorDescription\"\xec\x01\n\x0bMemoryStats\x12\x18\n\x10temp_memory_size\x18\x01 \x01(\x03\x12#\n\x17\x64\x65vice_temp_memory_size\x18\x02 \x01(\x03\x42\x02\x18\x01\x12\x1e\n\x16persistent_memory_size\x18\x03 \x01(\x03\x12)\n\x1d\x64\x65vice_persistent_memory_size\x18\x04 \x01(\x03\x42\x02\x18\x01\x12#\n\x1bpersistent_tensor_alloc_ids\x18\x05 \x03(\x03\x12.\n\"device_persistent_tensor_alloc_ids\x18\x06 \x03(\x03\x42\x02\x18\x01\"\xd6\x04\n\rNodeExecStats\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x18\n\x10\x61ll_start_micros\x18\x02 \x01(\x03\x12\x1b\n\x13op_start_rel_micros\x18\x03 \x01(\x03\x12\x19\n\x11op_end_rel_micros\x18\x04 \x01(\x03\x12\x1a\n\x12\x61ll_end_rel_micros\x18\x05 \x01(\x03\x12=\n\x06memory\x18\x06 \x03(\x0b\x32-.sparkflow_runtime.protos.AllocatorMemoryUsed\x12\x34\n\x06output\x18\x07 \x03(\x0b\x32$.sparkflow_runtime.protos.NodeOutput\x12\x16\n\x0etimeline_label\x18\x08 \x01(\t\x12\x18\n\x10scheduled_micros\x18\t \x01(\x03\x12\x11\n\tthread_id\x18\n \x01(\r\x12J\n\x11referenced_tensor\x18\x0b \x03(\x0b\x32/.sparkflow_runtime.protos.AllocationDescription\x12;\n\x0cmemory_stats\x18\x0c \x01(\x0b\x32%.sparkflow_runtime.protos.MemoryStats\x12\x17\n\x0f\x61ll_start_nanos\x18\r \x01(\x03\x12\x1a\n\x12op_start_rel_nanos\x18\x0e \x01(\x03\x12\x18\n\x10op_end_rel_nanos\x18\x0f \x01(\x03\x12\x19\n\x11\x61ll_end_rel_nanos\x18\x10 \x01(\x03\x12\x17\n\x0fscheduled_nanos\x18\x11 \x01(\x03\"\x98\x02\n\x0f\x44\x65viceStepStats\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12;\n\nnode_stats\x18\x02 \x03(\x0b\x32\'.sparkflow_runtime.protos.NodeExecStats\x12P\n\x0cthread_names\x18\x03 \x03(\x0b\x32:.sparkflow_runtime.protos.DeviceStepStats.ThreadNamesEntry\x12\x32\n\x04plan\x18\xe8\x07 \x01(\x0b\x32#.sparkflow_runtime.protos.PlanStats\x1a\x32\n\x10ThreadNamesEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8c\x01\n\tPlanStats\x12\x14\n\x0cplanned_runs\x18\x01 \x01(\x03\x12\x14\n\x0cgeneral_runs\x18\x02 \x01(\x03\x12\x12\n\nplans_made\x18\x03 \x01(\x03\x12\x15\n\rplans_dropped\x18\x04 \x01(\x03\x12\x14\n\x0cplans_failed\x18\x05 \x01(\x03\x12\x12\n\npeak_bytes\x18\x06 \x01(\x03\"I\n\tStepStats\x12<\n\tdev_stats\x18\x01 \x03(\x0b\x32).sparkflow_runtime.protos.DeviceStepStatsb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)sparkflow_runtime/protos/step_stats.proto\x12\x18sparkflow_runtime.protos\x1a)sparkflow_runtime/protos/plan_stats.proto\x1a\x35sparkflow_runtime/protos/allocation_description.proto\x1a\x31sparkflow_runtime/protos/tensor_description.proto\"=\n\x10\x41llocationRecord\x12\x14\n\x0c\x61lloc_micros\x18\x01 \x01(\x03\x12\x13\n\x0b\x61lloc_bytes\x18\x02 \x01(\x03\"\xd2\x01\n\x13\x41llocatorMemoryUsed\x12\x16\n\x0e\x61llocator_name\x18\x01 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x03\x12\x12\n\npeak_bytes\x18\x03 \x01(\x03\x12\x12\n\nlive_bytes\x18\x04 \x01(\x03\x12\x1e\n\x16\x61llocator_bytes_in_use\x18\x05 \x01(\x03\x12\x46\n\x12\x61llocation_records\x18\x06 \x03(\x0b\x32*.sparkflow_runtime.protos.AllocationRecord\"c\n\nNodeOutput\x12\x0c\n\x04slot\x18\x01 \x01(\x05\x12G\n\x12tensor_description\x18\x03 \x01(\x0b\x32+.sparkflow_runtime.protos.TensorDescription\"\xec\x01\n\x0bMemoryStats\x12\x18\n\x10temp_memory_size\x18\x01 \x01(\x03\x12#\n\x17\x64\x65vice_temp_memory_size\x18\x02 \x01(\x03\x42\x02\x18\x01\x12\x1e\n\x16persistent_memory_size\x18\x03 \x01(\x03\x12)\n\x1d\x64\x65vice_persistent_memory_size\x18\x04 \x01(\x03\x42\x02\x18\x01\x12#\n\x1bpersistent_tensor_alloc_ids\x18\x05 \x03(\x03\x12.\n\"device_persistent_tensor_alloc_ids\x18\x06 \x03(\x03\x42\x02\x18\x01\"\xd6\x04\n\rNodeExecStats\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x18\n\x10\x61ll_start_micros\x18\x02 \x01(\x03\x12\x1b\n\x13op_start_rel_micros\x18\x03 \x01(\x03\x12\x19\n\x11op_end_rel_micros\x18\x04 \x01(\x03\x12\x1a\n\x12\x61ll_end_rel_micros\x18\x05 \x01(\x03\x12=\n\x06memory\x18\x06 \x03(\x0b\x32-.sparkflow_runtime.protos.AllocatorMemoryUsed\x12\x34\n\x06output\x18\x07 \x03(\x0b\x32$.sparkflow_runtime.protos.NodeOutput\x12\x16\n\x0etimeline_label\x18\x08 \x01(\t\x12\x18\n\x10scheduled_micros\x18\t \x01(\x03\x12\x11\n\tthread_id\x18\n \x01(\r\x12J\n\x11referenced_tensor\x18\x0b \x03(\x0b\x32/.sparkflow_runtime.protos.AllocationDescription\x12;\n\x0cmemory_stats\x18\x0c \x01(\x0b\x32%.sparkflow_runtime.protos.MemoryStats\x12\x17\n\x0f\x61ll_start_nanos\x18\r \x01(\x03\x12\x1a\n\x12op_start_rel_nanos\x18\x0e \x01(\x03\x12\x18\n\x10op_end_rel_nanos\x18\x0f \x01(\x03\x12\x19\n\x11\x61ll_end_rel_nanos\x18\x10 \x01(\x03\x12\x17\n\x0fscheduled_nanos\x18\x11 \x01(\x03\"\x98\x02\n\x0f\x44\x65viceStepStats\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12;\n\nnode_stats\x18\x02 \x03(\x0b\x32\'.sparkflow_runtime.protos.NodeExecStats\x12P\n\x0cthread_names\x18\x03 \x03(\x0b\x32:.sparkflow_runtime.protos.DeviceStepStats.ThreadNamesEntry\x12\x32\n\x04plan\x18\xe8\x07 \x01(\x0b\x32#.sparkflow_runtime.protos.PlanStats\x1a\x32\n\x10ThreadNamesEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"I\n\tStepStats\x12<\n\tdev_stats\x18\x01 \x03(\x0b\x32).sparkflow_runtime.protos.DeviceStepStatsb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,22 +42,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MEMORYSTATS'].fields_by_name['device_persistent_tensor_alloc_ids']._serialized_options = b'\030\001'
   _globals['_DEVICESTEPSTATS_THREADNAMESENTRY']._loaded_options = None
   _globals['_DEVICESTEPSTATS_THREADNAMESENTRY']._serialized_options = b'8\001'
-  _globals['_ALLOCATIONRECORD']._serialized_start=177
-  _globals['_ALLOCATIONRECORD']._serialized_end=238
-  _globals['_ALLOCATORMEMORYUSED']._serialized_start=241
-  _globals['_ALLOCATORMEMORYUSED']._serialized_end=451
-  _globals['_NODEOUTPUT']._serialized_start=453
-  _globals['_NODEOUTPUT']._serialized_end=552
-  _globals['_MEMORYSTATS']._serialized_start=555
-  _globals['_MEMORYSTATS']._serialized_end=791
-  _globals['_NODEEXECSTATS']._serialized_start=794
-  _globals['_NODEEXECSTATS']._serialized_end=1392
-  _globals['_DEVICESTEPSTATS']._serialized_start=1395
-  _globals['_DEVICESTEPSTATS']._serialized_end=1675
-  _globals['_DEVICESTEPSTATS_THREADNAMESENTRY']._serialized_start=1625
-  _globals['_DEVICESTEPSTATS_THREADNAMESENTRY']._serialized_end=1675
-  _globals['_PLANSTATS']._serialized_start=1678
-  _globals['_PLANSTATS']._serialized_end=1818
-  _globals['_STEPSTATS']._serialized_start=1820
-  _globals['_STEPSTATS']._serialized_end=1893
+  _globals['_ALLOCATIONRECORD']._serialized_start=220
+  _globals['_ALLOCATIONRECORD']._serialized_end=281
+  _globals['_ALLOCATORMEMORYUSED']._serialized_start=284
+  _globals['_ALLOCATORMEMORYUSED']._serialized_end=494
+  _globals['_NODEOUTPUT']._serialized_start=496
+  _globals['_NODEOUTPUT']._serialized_end=595
+  _globals['_MEMORYSTATS']._serialized_start=598
+  _globals['_MEMORYSTATS']._serialized_end=834
+  _globals['_NODEEXECSTATS']._serialized_start=837
+  _globals['_NODEEXECSTATS']._serialized_end=1435
+  _globals['_DEVICESTEPSTATS']._serialized_start=1438
+  _globals['_DEVICESTEPSTATS']._serialized_end=1718
+  _globals['_DEVICESTEPSTATS_THREADNAMESENTRY']._serialized_start=1668
+  _globals['_DEVICESTEPSTATS_THREADNAMESENTRY']._serialized_end=1718
+  _globals['_STEPSTATS']._serialized_start=1720
+  _globals['_STEPSTATS']._serialized_end=1793
 # @@protoc_insertion_point(module_scope)

@@ -11,6 +11,7 @@ import google.protobuf.descriptor
 import google.protobuf.internal.containers
 import google.protobuf.message
 import sparkflow_runtime.protos.allocation_description_pb2
+import sparkflow_runtime.protos.plan_stats_pb2
 import sparkflow_runtime.protos.tensor_description_pb2
 import typing
 
@@ -217,54 +218,19 @@ class DeviceStepStats(google.protobuf.message.Message):
     @property
     def thread_names(self) -> google.protobuf.internal.containers.ScalarMap[builtins.int, builtins.str]: ...
     @property
-    def plan(self) -> global___PlanStats: ...
+    def plan(self) -> sparkflow_runtime.protos.plan_stats_pb2.PlanStats: ...
     def __init__(
         self,
         *,
         device: builtins.str = ...,
         node_stats: collections.abc.Iterable[global___NodeExecStats] | None = ...,
         thread_names: collections.abc.Mapping[builtins.int, builtins.str] | None = ...,
-        plan: global___PlanStats | None = ...,
+        plan: sparkflow_runtime.protos.plan_stats_pb2.PlanStats | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["plan", b"plan"]) -> builtins.bool: ...
     def ClearField(self, field_name: typing.Literal["device", b"device", "node_stats", b"node_stats", "plan", b"plan", "thread_names", b"thread_names"]) -> None: ...
 
 global___DeviceStepStats = DeviceStepStats
-
-@typing.final
-class PlanStats(google.protobuf.message.Message):
-    """How a partition ran so far. Our own message: TensorFlow has none like it."""
-
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    PLANNED_RUNS_FIELD_NUMBER: builtins.int
-    GENERAL_RUNS_FIELD_NUMBER: builtins.int
-    PLANS_MADE_FIELD_NUMBER: builtins.int
-    PLANS_DROPPED_FIELD_NUMBER: builtins.int
-    PLANS_FAILED_FIELD_NUMBER: builtins.int
-    PEAK_BYTES_FIELD_NUMBER: builtins.int
-    planned_runs: builtins.int
-    """Runs with a plan for the shapes of what was fed, and without one."""
-    general_runs: builtins.int
-    plans_made: builtins.int
-    """Plans made, those dropped for others, and shapes for which none could be made."""
-    plans_dropped: builtins.int
-    plans_failed: builtins.int
-    peak_bytes: builtins.int
-    """The block of memory in which the values of this step lived; 0 where it had no plan."""
-    def __init__(
-        self,
-        *,
-        planned_runs: builtins.int = ...,
-        general_runs: builtins.int = ...,
-        plans_made: builtins.int = ...,
-        plans_dropped: builtins.int = ...,
-        plans_failed: builtins.int = ...,
-        peak_bytes: builtins.int = ...,
-    ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["general_runs", b"general_runs", "peak_bytes", b"peak_bytes", "planned_runs", b"planned_runs", "plans_dropped", b"plans_dropped", "plans_failed", b"plans_failed", "plans_made", b"plans_made"]) -> None: ...
-
-global___PlanStats = PlanStats
 
 @typing.final
 class StepStats(google.protobuf.message.Message):
