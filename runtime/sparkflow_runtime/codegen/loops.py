@@ -70,7 +70,8 @@ class CompiledKernel:
 
         It returns False and does nothing where an array is not contiguous or of another size.
         Results do not depend on timing; sums may round differently with another number of threads.
-        What is split over threads has memory of its own: a function is not to run twice at once.
+        A function may have memory of its own, for what parts share and for rows that are kept for
+        a later pass: it is not to run twice at once.
 
         Args:
             sizes: Of the iteration space.
