@@ -141,6 +141,9 @@ class _Writer:
         names = ("count_1", "count_2", "left", "out")
         self._place = {name: code.variable("i64") for name in names}
         self._block_place = {name: code.variable("i64") for name in names}
+        self._row_offsets = [
+            {name: code.variable("i64") for name in ("left", "out")} for _ in range(form.rows)
+        ]
 
     def _size(self, field: Field) -> Value:
         return self._sizes[field]
@@ -208,7 +211,7 @@ class _Writer:
                     )
                     code.set(source_at, code.add(now, size(Field.LINE)))
 
-    def _blocks(self, left: str, right: str, out: str, images: str, depth_1: str) -> None:
+    def _blocks(self, left: str, right: str, out: str, images: str, depth_1: Value) -> None:
         """Blocks of rows, in them panels of columns, in them tiles of rows."""
         code, size, form = self._code, self._size, self._form
         inner = code.multiply(size(Field.ROWS_1), size(Field.ROWS_2))
@@ -274,23 +277,23 @@ class _Writer:
     def _tile(
         self,
         bases: tuple[str, str, str],
-        left_rows: str,
-        depth: tuple[str, str],
+        left_rows: Value,
+        depth: tuple[Value, Value],
         count: int,
         mask: str | None,
     ) -> None:
         """One tile: `count` vectors wide, the last of them masked; it begins at `_place`."""
         code, form, vectors = self._code, self._form, self._vectors
         left, right, out = bases
-        lefts, outs = zip(*self._offsets(left_rows), strict=True)
-        lefts = [code.at(form.element, left, offset) for offset in lefts]
-        outs = [code.at(form.element, out, offset) for offset in outs]
+        offsets = self._offsets(left_rows)
+        lefts = [code.at(form.element, left, offset) for offset, _ in offsets]
+        outs = [code.at(form.element, out, offset) for _, offset in offsets]
         masks = [None] * (count - 1) + [mask]
         for sums in self._sums:
-            for each in sums[:count]:
-                code.set(each, "zeroinitializer", vectors.kind)
+            for variable in sums[:count]:
+                code.set(variable, "zeroinitializer", vectors.kind)
         self._walk(lefts, right, depth, masks)
-        totals = [[code.get(each, vectors.kind) for each in sums[:count]] for sums in self._sums]
+        totals = [[code.get(v, vectors.kind) for v in sums[:count]] for sums in self._sums]
         if not form.by_image:
             # Added to what there is at the end, since sums of sums are more exact; and all of it
             # read before any of it is written, since a row may be there several times.
@@ -302,17 +305,36 @@ class _Writer:
             for v, each in enumerate(masks):
                 vectors.store(row[v], start, v * form.lanes, each)
 
-    def _offsets(self, left_rows: str) -> list[tuple[str, str]]:
-        """Where the tile's rows begin, left and out; moves `_place` on.
+    def _offsets(self, left_rows: Value) -> list[tuple[str, str]]:
+        """Where the tile's rows begin, left and out; moves `_place` on."""
+        code, size, place, rows = self._code, self._size, self._place, self._form.rows
+        found = self._row_offsets
+        next_2 = code.add(code.get(place["count_2"]), rows)
+        is_inside = code.compare("slt", next_2, size(Field.ROWS_2))
+        is_inside = code.let(f"and i1 {is_inside}, {code.compare('sgt', left_rows, rows)}")
+        with code.when(is_inside):  # no loop begins again: the rows are equal steps apart
+            code.set(place["count_2"], next_2)
+            for name, step in (("left", Field.LEFT_STEP), ("out", Field.OUT_STEP)):
+                now: Value = code.get(place[name])
+                for each in found:
+                    code.set(each[name], now)
+                    now = code.add(now, size(step))
+                code.set(place[name], now)
+        with code.when(code.let(f"xor i1 {is_inside}, true")):
+            self._offsets_one_by_one(left_rows)
+        return [(code.get(each["left"]), code.get(each["out"])) for each in found]
+
+    def _offsets_one_by_one(self, left_rows: Value) -> None:
+        """The same for any rows.
 
         Past the last row it stays where it is: the tile then does that row several times over, with
         the same result.
         """
         code, size, place = self._code, self._size, self._place
-        found = []
-        for row in range(self._form.rows):
+        for row, found in enumerate(self._row_offsets):
             now = {name: code.get(variable) for name, variable in place.items()}
-            found.append((now["left"], now["out"]))
+            code.set(found["left"], now["left"])
+            code.set(found["out"], now["out"])
             next_2, next_1 = code.add(now["count_2"], 1), code.add(now["count_1"], 1)
             wraps = code.compare("eq", next_2, size(Field.ROWS_2))
             full = code.compare("eq", next_1, size(Field.ROWS_1))
@@ -328,10 +350,9 @@ class _Writer:
                 ahead = code.select(wraps, wrap, size(step))
                 ahead = code.select(more, ahead, 0)
                 code.set(place[name], code.add(now[name], ahead))
-        return found
 
     def _walk(
-        self, lefts: list[str], right: str, depth: tuple[str, str], masks: list[str | None]
+        self, lefts: list[str], right: str, depth: tuple[Value, Value], masks: list[str | None]
     ) -> None:
         """Adds the products of all depths to the sums."""
         code, size, form = self._code, self._size, self._form
@@ -379,12 +400,13 @@ class _Writer:
         # With strides known only at run time LLVM would keep an address per step and row.
         unrolled = code.let(f"and i64 {count}, {-UNROLLED}") if is_dense else 0
         left_now, right_now = code.variable("i64", 0), code.variable("i64", 0)
-        loops = [(unrolled, count, 1)]
+        loops: list[tuple[Value, Value, int]] = [(unrolled, count, 1)]
         if is_dense:
             loops.insert(0, (0, unrolled, UNROLLED))
         for start, stop, steps in loops:
             with code.loop(start, stop, steps):
-                left_k, right_k = code.get(left_now), code.get(right_now)
+                left_k: Value = code.get(left_now)
+                right_k: Value = code.get(right_now)
                 offsets = []
                 for _ in range(steps):
                     offsets.append((left_k, right_k))
