@@ -32,6 +32,7 @@ class _Head(IntEnum):
 
 
 _CALL, _READ = 0, 1
+_OUT_OF_RANGE: Final = 2  # where it would say that the loop is done
 MOST_ARRAYS: Final = 64
 """So many arrays the kernel of a step has at most."""
 
@@ -57,12 +58,14 @@ class Read:
         index: Number of the pointer to the row's number, an int32.
         stack: Number of the pointer to the stack, which does not move.
         row_bytes: Number of the pointer that is the size of a row instead.
+        rows: Number of the pointer that is how many rows there are instead.
         target: Number of the pointer that is set.
     """
 
     index: int
     stack: int
     row_bytes: int
+    rows: int
     target: int
 
 
@@ -118,6 +121,9 @@ class Loop:
 
         Returns:
             The number of turns, and whether the condition did not hold any more.
+
+        Raises:
+            IndexError: A stack has no such row.
         """
         words = [
             *self._words,
@@ -127,12 +133,14 @@ class Loop:
         words[_Head.MAX_TURNS] = max_turns
         program = np.array(words, np.int64)
         _driver()(program, pointers)
+        if program[_Head.IS_DONE] == _OUT_OF_RANGE:
+            raise IndexError("A loop reads a row that its stack does not have")
         return int(program[_Head.TURNS]), bool(program[_Head.IS_DONE])
 
 
 def _words(step: Call | Read) -> list[int]:
     if isinstance(step, Read):
-        return [_READ, 6, step.index, step.stack, step.row_bytes, step.target]
+        return [_READ, 7, step.index, step.stack, step.row_bytes, step.rows, step.target]
     assert len(step.arrays) <= MOST_ARRAYS
     body, sizes, extent = entry.parts_of(step.kernel)
     return [_CALL, 5 + len(step.arrays), body, sizes, extent, *step.arrays]
@@ -151,13 +159,13 @@ def _head(field: _Head) -> str:
 
 
 _TEXT: Final = f"""
-define internal void @steps(ptr %program, ptr %pointers, i64 %begin, i64 %end) {{
+define internal i1 @steps(ptr %program, ptr %pointers, i64 %begin, i64 %end) {{
 start:
   %arrays = alloca ptr, i64 {MOST_ARRAYS}
   br label %test
 
 test:
-  %at = phi i64 [%begin, %start], [%next, %called], [%next, %read]
+  %at = phi i64 [%begin, %start], [%next, %called], [%next, %read_row]
   %more = icmp slt i64 %at, %end
   br i1 %more, label %step, label %done
 
@@ -179,12 +187,20 @@ read:
   %row_bytes_number = load i64, ptr %row_bytes_number_at
   %row_bytes_at = getelementptr i64, ptr %pointers, i64 %row_bytes_number
   %row_bytes = load i64, ptr %row_bytes_at
-  %target_number_at = getelementptr i64, ptr %step_at, i64 5
+  %rows_number_at = getelementptr i64, ptr %step_at, i64 5
+  %rows_number = load i64, ptr %rows_number_at
+  %rows_at = getelementptr i64, ptr %pointers, i64 %rows_number
+  %rows = load i64, ptr %rows_at
+  %target_number_at = getelementptr i64, ptr %step_at, i64 6
   %target_number = load i64, ptr %target_number_at
   %index_at = getelementptr i64, ptr %pointers, i64 %index_number
   %index_pointer = load ptr, ptr %index_at
   %index32 = load i32, ptr %index_pointer
   %index = sext i32 %index32 to i64
+  %is_in_range = icmp ult i64 %index, %rows
+  br i1 %is_in_range, label %read_row, label %out_of_range
+
+read_row:
   %offset = mul i64 %index, %row_bytes
   %stack_at = getelementptr i64, ptr %pointers, i64 %stack_number
   %stack = load i64, ptr %stack_at
@@ -223,7 +239,10 @@ called:
   br label %test
 
 done:
-  ret void
+  ret i1 true
+
+out_of_range:
+  ret i1 false
 }}
 
 define void @body(ptr %no_sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part) {{
@@ -245,15 +264,18 @@ turn_test:
   br i1 %may, label %ask, label %interrupted
 
 ask:
-  call void @steps(ptr %program, ptr %pointers, i64 {_Head.STEPS.value}, i64 %CONDITION_END)
+  %asked = call i1 @steps(ptr %program, ptr %pointers, i64 {_Head.STEPS.value}, i64 %CONDITION_END)
+  br i1 %asked, label %answered, label %failed
+
+answered:
   %flag_pointer = load ptr, ptr %flag_at
   %flag = load i8, ptr %flag_pointer
   %holds = icmp ne i8 %flag, 0
   br i1 %holds, label %go, label %finished
 
 go:
-  call void @steps(ptr %program, ptr %pointers, i64 %CONDITION_END, i64 %STEPS_END)
-  br label %move_test
+  %gone = call i1 @steps(ptr %program, ptr %pointers, i64 %CONDITION_END, i64 %STEPS_END)
+  br i1 %gone, label %move_test, label %failed
 
 move_test:
   %move = phi i64 [%STEPS_END, %go], [%next_move, %move_one]
@@ -282,6 +304,11 @@ moved:
 finished:
   %done_at = getelementptr i64, ptr %program, i64 {_Head.IS_DONE.value}
   store i64 1, ptr %done_at
+  br label %interrupted
+
+failed:
+  %failed_at = getelementptr i64, ptr %program, i64 {_Head.IS_DONE.value}
+  store i64 {_OUT_OF_RANGE}, ptr %failed_at
   br label %interrupted
 
 interrupted:
