@@ -6,9 +6,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import sparkflow_runtime.ops.all  # noqa: F401 - registers what is tested
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops import all as every_op  # noqa: F401 - registers what is tested
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.filling import bind_filling_kernel, copying, remembering
 from sparkflow_runtime.testing.eager import EagerBuilder
@@ -118,6 +118,22 @@ def test_filling_takes_no_memory(op_type, inputs, attrs):
         finally:
             tracemalloc.stop()
     assert peak < largest * NOT_TO_BE_SEEN
+
+
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("shape", [(30, 70, 50), (3, 2, 9000), (700, 50), (5000, 3, 4)])
+def test_positions_in_large_arrays_are_those_of_numpy(op_type, shape):
+    x = np.random.default_rng(2).integers(0, 40, shape).astype(np.float64)
+    x[-1, 1] = np.nan
+    find = {"ArgMax": np.argmax, "ArgMin": np.argmin}[op_type]
+    for value in (x, x[..., ::-1]):
+        for axis in range(x.ndim):
+            g, operation, op = ran(op_type, [value, np.int32(axis)], {})
+            expected = find(value, axis)
+            np.testing.assert_array_equal(operation.outputs[0].value, expected)
+            out = np.full(expected.shape, -1)
+            bind_filling_kernel(op, operation, g.context)(value, np.array(axis), out)
+            np.testing.assert_array_equal(out, expected)
 
 
 def test_random_numbers_are_those_of_the_stream():

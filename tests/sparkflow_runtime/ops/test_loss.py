@@ -1,6 +1,7 @@
 """The gradient of labels, which flows through the loss only."""
 
 import numpy as np
+import pytest
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime.testing.eager import EagerBuilder
@@ -39,3 +40,25 @@ def test_gradient_of_backprop_alone_reaches_the_logits():
 
     expected = numerical_gradient(objective, [LOGITS], 0)
     np.testing.assert_allclose(found.value, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [255, 256, 1000])
+@pytest.mark.parametrize("classes", [1, 3, 16, 17])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_few_classes_of_many_rows_are_like_others(rows, classes, dtype):
+    random = np.random.default_rng(0)
+    logits = (random.standard_normal((rows, classes)) * 5).astype(dtype)
+    labels = random.integers(0, classes, rows)
+    hot = np.eye(classes, dtype=dtype)[labels]
+    wide = logits.astype(np.float64)
+    shifted = wide - wide.max(1, keepdims=True)
+    softmax = np.exp(shifted) / np.exp(shifted).sum(1, keepdims=True)
+    expected = np.log(np.exp(shifted).sum(1)) - shifted[np.arange(rows), labels]
+    tolerance = {"rtol": 4 * np.finfo(dtype).eps, "atol": 8 * np.finfo(dtype).eps}
+    g = EagerBuilder()
+    for loss, backprop in (
+        g.SparseSoftmaxCrossEntropyWithLogits(g.tensor(logits), g.tensor(labels)),
+        g.SoftmaxCrossEntropyWithLogits(g.tensor(logits), g.tensor(hot)),
+    ):
+        np.testing.assert_allclose(loss.value, expected, **tolerance)
+        np.testing.assert_allclose(backprop.value, softmax - hot, **tolerance)
