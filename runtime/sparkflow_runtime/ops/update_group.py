@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from sparkflow_runtime.codegen import native, rule_groups, threads
 from sparkflow_runtime.ops import native_update
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native_update import Arguments
-from sparkflow_runtime.ops.op import Array, NodeView
+from sparkflow_runtime.ops.op import NodeView
 from sparkflow_runtime.ops.registry import lookup
 from sparkflow_runtime.ops.update import LockOrder
 
@@ -58,6 +59,9 @@ def bind(
     return _Group(arguments, own)
 
 
+_SHAPE = operator.attrgetter("shape")
+
+
 class _Group:
     """The kernel of a group, bound to the shapes that it saw last."""
 
@@ -65,7 +69,7 @@ class _Group:
         self._arguments = arguments
         self._kernels = kernels
         self._locks = LockOrder()
-        self._shapes: list[Any] = []
+        self._shapes: Any = None
         self._is_root = False
         self._run: Callable[..., bool] | None = None
 
@@ -82,34 +86,36 @@ class _Group:
         for lock in held:
             lock.acquire()
         try:
-            arrays: list[Array] = []
-            for inputs in sets:
-                arrays += [variable.array for variable in inputs[:count]]
-                arrays.append(inputs[grad])
-            shapes = [getattr(array, "shape", None) for array in arrays]
+            tables = [variable.array for variable in variables]
+            updates = [inputs[grad] for inputs in sets]
+            if any(array is None for array in tables):
+                return False
+            shapes = (list(map(_SHAPE, tables)), list(map(_SHAPE, updates)))
             is_root = self._arguments.needs_root_only(sets[0])
             if self._run is None or shapes != self._shapes or is_root != self._is_root:
-                self._run = self._bound(shapes, is_root)
+                self._run = self._bound(*shapes, is_root)
                 self._shapes, self._is_root = shapes, is_root
-            return self._run is not None and self._run(*scalars, *arrays)
+            return self._run is not None and self._run(*scalars, *tables, *updates)
         finally:
             for lock in held:
                 lock.release()
 
-    def _bound(self, shapes: list[Any], is_root: bool) -> Callable[..., bool] | None:
-        """The kernel for arrays of these shapes, a set after the other; None where they differ."""
-        width = self._arguments.variables + 1
-        sets = [shapes[i : i + width] for i in range(0, len(shapes), width)]
-        if any(len(set(each)) > 1 or None in each for each in sets):
+    def _bound(
+        self, tables: list[Any], updates: list[Any], is_root: bool
+    ) -> Callable[..., bool] | None:
+        """The kernel for variables and gradients of these shapes; None where they do not fit."""
+        count = self._arguments.variables
+        expected = [shape for shape in updates for _ in range(count)]
+        if tables != expected:
             return None
-        sizes = [math.prod(each[0]) for each in sets]
+        sizes = [math.prod(shape) for shape in updates]
         counts = [1] * len(self._arguments.scalars)
-        counts += [size for size in sizes for _ in range(width)]
+        counts += [math.prod(shape) for shape in tables] + sizes
         total = sum(sizes)
         return native.body(rule_groups.group(self._arguments.rule(is_root))).bind(
-            sizes,
+            [len(updates), *sizes],
             counts,
-            len(sets),
+            len(updates),
             threads.count() if total >= _SHARED_ELEMENTS else 1,
             releases_gil=total > _SHORT_ELEMENTS,
         )
