@@ -1,4 +1,4 @@
-"""Memory that a kernel needs while it runs: one buffer per thread, used again and again."""
+"""Memory that a kernel needs while it runs: one buffer per thread and purpose."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ ALIGNMENT: Final = 64
 _local = threading.local()
 
 
-def take(size_bytes: int) -> np.ndarray[Any, Any]:
+def take(size_bytes: int, purpose: str = "kernel") -> np.ndarray[Any, Any]:
     """At least so many bytes, uint8, aligned; their contents last until the next call.
 
-    The next call, that is, on the same thread. The buffer grows and stays.
+    The next call, that is, on the same thread and for the same purpose. The buffer grows and stays.
     """
-    buffer: np.ndarray[Any, Any] | None = getattr(_local, "buffer", None)
+    buffer: np.ndarray[Any, Any] | None = getattr(_local, purpose, None)
     if buffer is None or buffer.size < size_bytes:
         memory = np.empty(size_bytes + ALIGNMENT, np.uint8)
         start = -memory.ctypes.data % ALIGNMENT
-        buffer = _local.buffer = memory[start : start + size_bytes]
+        buffer = memory[start : start + size_bytes]
+        setattr(_local, purpose, buffer)
     return buffer

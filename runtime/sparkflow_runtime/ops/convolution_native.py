@@ -19,8 +19,9 @@ from sparkflow_runtime.codegen.convolution_tasks import CACHE_BYTES, panel_bytes
 from sparkflow_runtime.codegen.gemm import bind_gemm
 from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.ops.by_shape import Chosen
+from sparkflow_runtime.ops.native_layout import in_data_format
 from sparkflow_runtime.ops.op import Array
-from sparkflow_runtime.ops.windows import Windows, channels_last, has_channels_last, in_format
+from sparkflow_runtime.ops.windows import Windows, in_format
 
 FORWARD, BY_IMAGE, BY_FILTER = range(3)
 """The members of a family: the convolution, its gradient by images, that by filters."""
@@ -89,14 +90,20 @@ class Chooser:
             kernel = make[self._member](self._dtype, images, filters, windows, self._depthwise)
         if kernel is None:
             return None
-        if self._member == BY_FILTER:
-            shape = tuple(filters)
-        else:
-            outputs = filters[-1] * (filters[-2] if self._depthwise else 1)
-            counts = (window.count for window in windows)
-            result = (images[0], *counts, outputs) if self._member == FORWARD else images
-            shape = in_format(result, self._data_format)
-        return Chosen(shape, self._filling(kernel))
+        outputs = filters[-1] * (filters[-2] if self._depthwise else 1)
+        dy = (images[0], *(window.count for window in windows), outputs)
+        first, second = {FORWARD: (0, 1), BY_IMAGE: (2, 1), BY_FILTER: (0, 2)}[self._member]
+        shapes: dict[int, Sequence[Sequence[int] | None]] = {
+            FORWARD: (images, None, dy),
+            BY_IMAGE: (dy, None, images),
+            BY_FILTER: (images, dy, None),
+        }
+        *given, result = shapes[self._member]
+        fill = in_data_format(kernel, self._data_format, self._dtype, given, result)
+        return Chosen(
+            filters if result is None else in_format(result, self._data_format),
+            lambda inputs, out: fill((inputs[first], inputs[second]), out),
+        )
 
     def _is_better_left(self, filters: Sequence[int], images: Sequence[int]) -> bool:
         if self._depthwise:
@@ -129,34 +136,6 @@ class Chooser:
             return True
 
         return kernel
-
-    def _filling(self, kernel: convolution.Kernel) -> Callable[[Sequence[Array], Array], bool]:
-        """The kernel for the node's inputs and data format."""
-        member = self._member
-        first = 2 if member == BY_IMAGE else 0
-        second = 2 if member == BY_FILTER else 1
-        if has_channels_last(self._data_format):
-            take = np.ascontiguousarray
-
-            def fill(inputs: Sequence[Array], out: Array) -> bool:
-                return kernel(take(inputs[first]), take(inputs[second]), out)
-
-            return fill
-        to_last = channels_last(range(4), self._data_format)
-        to_format = in_format(range(4), self._data_format)
-
-        def fill_transposed(inputs: Sequence[Array], out: Array) -> bool:
-            left = np.ascontiguousarray(inputs[first].transpose(to_last))
-            right = inputs[second]
-            if member == BY_FILTER:
-                return kernel(left, np.ascontiguousarray(right.transpose(to_last)), out)
-            result = np.empty(out.transpose(to_last).shape, out.dtype)
-            if not kernel(left, np.ascontiguousarray(right), result):
-                return False
-            out[...] = result.transpose(to_format)
-            return True
-
-        return fill_transposed
 
 
 def _is_pointwise(windows: Windows) -> bool:

@@ -10,9 +10,10 @@ import numpy as np
 from sparkflow_runtime.codegen.pooling import bind_pooling
 from sparkflow_runtime.codegen.pooling_ir import Task
 from sparkflow_runtime.ops.by_shape import Chosen
+from sparkflow_runtime.ops.native_layout import in_data_format
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.pooling import Pooling
-from sparkflow_runtime.ops.windows import channels_last, has_channels_last, in_format
+from sparkflow_runtime.ops.windows import in_format
 
 
 class Chooser:
@@ -48,28 +49,15 @@ class Chooser:
         kernel = bind_pooling(self._task, self._dtype, images, windows)
         if kernel is None:
             return None
-        counts = (window.count for window in windows)
-        result = images if self._task.is_gradient else (images[0], *counts, images[-1])
+        pooled = (images[0], *(window.count for window in windows), images[-1])
+        shapes: Sequence[Sequence[int]] = {
+            Task.MAXIMUM: (images, pooled),
+            Task.AVERAGE: (images, pooled),
+            Task.MAXIMUM_GRADIENT: (images, pooled, pooled, images),
+            Task.AVERAGE_GRADIENT: (pooled, images),
+        }[self._task]
+        *given, result = shapes
         data_format = self._pooling.layout.data_format
-        return Chosen(in_format(result, data_format), self._filling(kernel, data_format))
-
-    def _filling(
-        self, kernel: Callable[..., bool], data_format: str
-    ) -> Callable[[Sequence[Array], Array], bool]:
-        """The kernel for the node's inputs and data format."""
+        fill = in_data_format(kernel, data_format, self._dtype, given, result)
         first = 1 if self._task is Task.AVERAGE_GRADIENT else 0  # before it come sizes
-        if has_channels_last(data_format):
-            take = np.ascontiguousarray
-            return lambda inputs, out: kernel(*map(take, inputs[first:]), out)
-        to_last = channels_last(range(4), data_format)
-        to_format = in_format(range(4), data_format)
-
-        def fill(inputs: Sequence[Array], out: Array) -> bool:
-            given = [np.ascontiguousarray(each.transpose(to_last)) for each in inputs[first:]]
-            result = np.empty(out.transpose(to_last).shape, out.dtype)
-            if not kernel(*given, result):
-                return False
-            out[...] = result.transpose(to_format)
-            return True
-
-        return fill
+        return Chosen(in_format(result, data_format), lambda inputs, out: fill(inputs[first:], out))
