@@ -85,7 +85,7 @@ class Move:
 
 
 class Loop:
-    """The steps of a loop. Safe to use from several threads, each with pointers of its own.
+    """The steps of a loop. For one thread at a time: its kernels may have memory of their own.
 
     Args:
         condition: Steps that find out whether there is another turn.

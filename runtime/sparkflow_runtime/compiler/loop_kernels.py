@@ -6,6 +6,7 @@ and its body are planned once, and no turn looks for a plan.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -70,8 +71,15 @@ def bind_loop(
     except NotNativeError:
         return general
 
+    busy = threading.Lock()
+
     def run(step: StepContext | None, *values: Any) -> tuple[Any, ...]:
-        results = made.run(step, values)
+        results = None
+        if busy.acquire(blocking=False):  # kernels may have memory of their own
+            try:
+                results = made.run(step, values)
+            finally:
+                busy.release()
         if results is None:
             results = general(step, *values)
         return results

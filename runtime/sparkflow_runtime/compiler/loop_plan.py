@@ -98,7 +98,7 @@ class _Tape:
 
 @dataclass(slots=True)
 class LoopPlan:
-    """A loop in machine code, for arguments of fixed shapes. Safe to use from several threads.
+    """A loop in machine code, for arguments of fixed shapes. For one thread at a time.
 
     Attributes:
         loop: The steps.
