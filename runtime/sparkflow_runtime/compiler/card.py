@@ -70,7 +70,8 @@ RECORDABLE: Final = frozenset(
         *("Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "MaxPool", "MaxPoolGrad"),
         *("Relu", "ReluGrad", "Sigmoid", "SigmoidGrad", "Tanh", "TanhGrad"),
         *("Assign", "AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"),
-        *("ApplyAdam", "ApplyGradientDescent", "ApplyMomentum"),
+        *("ApplyAdadelta", "ApplyAdagrad", "ApplyAdam", "ApplyCenteredRMSProp"),
+        *("ApplyGradientDescent", "ApplyMomentum", "ApplyRMSProp"),
         *("ResourceApplyAdam", "ResourceApplyGradientDescent", "ResourceApplyMomentum"),
         *("_Arg", "_Retval"),
     }

@@ -233,11 +233,18 @@ class FakeCupy:
         made = self.asarray(value, dtype)
         return made.copy() if made is value else made
 
+    def ascontiguousarray(self, value: Any, dtype: Any = None) -> Any:
+        """The array itself where it is contiguous, else a copy, later."""
+        value = self.asarray(value, dtype)
+        return value if value.flags.c_contiguous else value.copy()
+
     def __getattr__(self, name: str) -> Any:
         """A function of numpy that takes and gives arrays of the GPU."""
         found = getattr(np, name)
         if isinstance(found, type) or not callable(found):
             return found
+        if isinstance(found, np.ufunc):
+            return found  # it asks its arguments, and has methods
 
         def function(*args: Any, **kwargs: Any) -> Any:
             made = found(*args, **kwargs)

@@ -71,6 +71,7 @@ def train(device, optimizer, steps=STEPS):
 OPTIMIZERS = {
     "gradient descent": lambda: tf.train.GradientDescentOptimizer(0.1),
     "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "rms": lambda: tf.train.RMSPropOptimizer(0.01),
     "adam": lambda: tf.train.AdamOptimizer(0.01),
 }
 
@@ -125,6 +126,61 @@ def test_a_trace_of_a_step_on_a_gpu(folder):
             session.run([loss, step], {x: one, labels: other}, options, metadata)
     names = {stats.device.rpartition("/")[2] for stats in metadata.step_stats.dev_stats}
     assert "device:GPU:0" in names
+
+
+def loop(rng):
+    """The gradient of a loop: plans of functions, arrays kept for the way back."""
+    weights = tf.Variable(rng.normal(size=(8, 8)).astype(np.float32))
+    start = [tf.constant(0), tf.constant(rng.normal(size=(6, 8)).astype(np.float32))]
+    _, last = tf.while_loop(
+        lambda i, x: i < 3, lambda i, x: (i + 1, tf.tanh(tf.matmul(x, weights))), start
+    )
+    loss = tf.reduce_mean(last)
+    return [loss, *tf.gradients(loss, [weights])]
+
+
+def embedding(rng):
+    """Rows of a table and their updates; the same row twice."""
+    table = tf.Variable(rng.normal(size=(20, 4)).astype(np.float32))
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(table, tf.constant([1, 3, 3, 7])) ** 2)
+    return [loss, tf.train.GradientDescentOptimizer(0.1).minimize(loss)]
+
+
+def layer_norm(rng):
+    """Reductions within rows, and their gradients over columns."""
+    shift = tf.Variable(rng.normal(size=8).astype(np.float32))
+    x = tf.constant(rng.normal(size=(6, 8)).astype(np.float32)) + shift
+    mean, variance = tf.nn.moments(x, [1], keep_dims=True)
+    result = (x - mean) * tf.rsqrt(variance + 1e-3)
+    return [result, *tf.gradients(tf.reduce_sum(result**3), [shift])]
+
+
+def some_runs(make, device):
+    with tf.Graph().as_default(), tf.device(device):
+        fetches = make(np.random.default_rng(0))
+        with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
+            session.run(tf.global_variables_initializer())
+            return [[x for x in session.run(fetches) if x is not None] for _ in range(STEPS)]
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("make", [loop, embedding, layer_norm])
+def test_other_graphs_on_the_stand_in_are_those_on_the_cpu(make, folder):
+    expected = some_runs(make, "/cpu:0")
+    with fake_cupy.installed(folder):
+        found = some_runs(make, "/gpu:0")
+    for one, other in zip(found, expected, strict=True):
+        for got, wanted in zip(one, other, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("make", [loop, embedding, layer_norm])
+def test_other_graphs_on_a_card_are_those_on_the_cpu(make):
+    for one, other in zip(some_runs(make, "/gpu:0"), some_runs(make, "/cpu:0"), strict=True):
+        for got, wanted in zip(one, other, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=2e-2, atol=2e-3)  # TF32
 
 
 def train_pictures(device):
