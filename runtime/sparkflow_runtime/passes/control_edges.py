@@ -18,7 +18,8 @@ def reduce_control_edges(graph: Graph, keep: Collection[str] = ()) -> Graph:
 
     Nobody waits for a constant or an argument, for what it reads, or for what another node waits
     for that it reads or waits for. A NoOp is left out where that makes no more edges, and who
-    waited for it waits for what it waited for.
+    waited for it waits for what it waited for; not where it stands for what runs on one device to
+    those who wait on others.
 
     Args:
         graph: Any graph.
@@ -28,10 +29,10 @@ def reduce_control_edges(graph: Graph, keep: Collection[str] = ()) -> Graph:
         return graph
     order = graph.sorted()
     position = {node.name: index for index, node in enumerate(order)}
-    num_waiting = dict.fromkeys(graph.nodes, 0)
+    waiting: dict[str, list[str]] = {}
     for node in order:
         for name in node.control_inputs:
-            num_waiting[name] += 1
+            waiting.setdefault(name, []).append(node.device)
     nodes: dict[str, Node] = {}
     skipped: dict[str, tuple[str, ...]] = {}
     found = False
@@ -42,8 +43,11 @@ def reduce_control_edges(graph: Graph, keep: Collection[str] = ()) -> Graph:
                 found = True
                 node = Node(node.name, node.op, node.inputs, control, node.device, node.attrs)
         if node.op == "NoOp" and node.name not in keep:
-            before, after = len(node.control_inputs), num_waiting[node.name]
-            if before * after <= before + after:
+            devices = waiting.get(node.name, [])
+            before, after = len(node.control_inputs), len(devices)
+            here = [*devices, *(nodes[name].device for name in node.control_inputs)]
+            is_local = before <= 1 or all(device == node.device for device in here)
+            if is_local and before * after <= before + after:
                 found = True
                 skipped[node.name] = node.control_inputs
                 continue

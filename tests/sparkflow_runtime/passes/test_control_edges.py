@@ -49,6 +49,14 @@ def test_small_groups_are_left_out_and_large_ones_stay() -> None:
     assert "g" not in waits(X, *parts, group)
 
 
+def test_groups_that_stand_for_a_device_stay() -> None:
+    worker, ps = "/job:worker/task:0", "/job:ps/task:0"
+    parts = [node(f"a{i}", "Neg", "x", device=ps) for i in range(3)]
+    group = node("g", "NoOp", after=[each.name for each in parts], device=ps)
+    graph = Graph([X, *parts, group, node("y", "Relu", "x", after=["g"], device=worker)])
+    assert reduce_control_edges(graph) is graph
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_the_order_of_random_graphs_stays(seed: int) -> None:
     program = random_program(seed)

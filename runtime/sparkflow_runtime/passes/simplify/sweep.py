@@ -56,7 +56,7 @@ class _Sweep:
         self._replaced: dict[Endpoint, Endpoint] = {}
         self._waits: dict[str, tuple[str, ...]] = {}
         self._left: dict[str, tuple[str, ...]] = {}
-        self._num_readers: dict[str, int] | None = None
+        self._readers: dict[str, list[str]] | None = None
         self._after_effects: set[str] = set()
         self._references: set[str] = set()
         self._changed = False
@@ -175,15 +175,20 @@ class _Sweep:
             return False
         if node.device and any(self._nodes[e.node].device != node.device for e in endpoints):
             return False  # where the value is to be was said on purpose
-        return not waits or len(waits) * (self._readers_of(node.name) - 1) <= _MAX_MOVED_WAITS
+        if not waits:
+            return True
+        devices = self._devices_of_readers(node.name)
+        if any(device != node.device for device in devices):
+            return False  # control edges would go where one tensor went
+        return len(waits) * (len(devices) - 1) <= _MAX_MOVED_WAITS
 
-    def _readers_of(self, name: str) -> int:
-        if self._num_readers is None:
-            self._num_readers = dict.fromkeys(self._graph.nodes, 0)
+    def _devices_of_readers(self, name: str) -> list[str]:
+        if self._readers is None:
+            self._readers = {}
             for node in self._graph:
                 for used in {endpoint.node for endpoint in node.inputs}:
-                    self._num_readers[used] += 1
-        return self._num_readers.get(name, 0)
+                    self._readers.setdefault(used, []).append(node.device)
+        return self._readers.get(name, [])
 
     def _is_start(self, name: str) -> bool:
         node = self._nodes[name]

@@ -52,6 +52,17 @@ def test_a_node_with_waits_and_many_readers_stays() -> None:
     assert simplify(graph) is graph
 
 
+def test_waits_do_not_move_to_other_devices() -> None:
+    worker, ps = "/job:worker/task:0", "/job:ps/task:0"
+    nodes = [
+        *[placeholder("x", (2,), device=worker), node("n", "NoOp", device=worker)],
+        node("a", "Identity", "x", after=["n"], device=worker),
+        node("y", "Neg", "a", device=ps),
+    ]
+    graph = Graph(nodes)
+    assert simplify(graph) is graph
+
+
 def test_what_must_stay_hands_on_its_value() -> None:
     nodes = [X, const("one", 1), node("y", "Mul", "x", "one", _source="m.py:3")]
     kept = simplify(Graph(nodes), keep=["y"])["y"]
