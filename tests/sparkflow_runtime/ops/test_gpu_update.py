@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (registers every op)
-from sparkflow_runtime.ops import gpu_update, registry
+from sparkflow_runtime.ops import (
+    all as _all_ops,  # noqa: F401  (registers every op)
+    gpu_update,
+    registry,
+)
 from sparkflow_runtime.testing import cuda_emulator, fake_cupy
-
 
 ATTRS = {"use_locking": False, "update_slots": True}
 
