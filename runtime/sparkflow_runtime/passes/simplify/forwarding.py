@@ -97,7 +97,8 @@ def _holds(g: Rewriting, node: Node) -> Result:
     return Node(node.name, "NoOp", (), waits, node.device, private)
 
 
-_BROADCASTS: Final = ("BroadcastTo", "Tile", "Fill")
+_BROADCASTS: Final = ("BroadcastTo", "Tile", "Fill", "OnesLike", "ZerosLike")
+_NUMBERS: Final = {"OnesLike": 1, "ZerosLike": 0}
 
 
 def _unrepeated(g: Rewriting, node: Node) -> Result:
@@ -109,11 +110,18 @@ def _unrepeated(g: Rewriting, node: Node) -> Result:
         result = g.sizes(Endpoint(node.name, 0))
         if result is None:
             return None
+        number = _NUMBERS.get(repeated.op)
         small = repeated.inputs[1 if repeated.op == "Fill" else 0]
-        inputs = [*node.inputs[:place], small, *node.inputs[place + 1 :]]
-        sizes = [g.sizes(each) for each in inputs]
-        if None not in sizes and _broadcast(sizes) == result and _only_repeats(g, repeated, small):
-            return with_inputs(node, *inputs)
+        sizes = [g.sizes(each) for each in node.inputs]
+        sizes[place] = g.sizes(small) if number is None else ()
+        if None in sizes or _broadcast(sizes) != result or not _only_repeats(g, repeated, small):
+            continue
+        if number is not None:
+            dtype = repeated.attrs["T"]
+            if not (dtype.is_floating or dtype.is_integer):
+                continue
+            small = g.const(node, f"number_{place}", np.array(number, dtype.as_numpy_dtype))
+        return with_inputs(node, *node.inputs[:place], small, *node.inputs[place + 1 :])
     return None
 
 

@@ -256,6 +256,15 @@ CASES: dict[str, tuple[list[Node], str]] = {
         ],
         "x0",
     ),
+    "ones like it": ([X, node("a", "OnesLike", "x0"), node("y", "Mul", "a", "x0")], "x0"),
+    "zeros like it": (
+        [X, node("a", "ZerosLike", "x0"), node("y", "Maximum", "x0", "a")],
+        "Maximum x0 y/number_1",
+    ),
+    "like an unknown one": (
+        [U, node("a", "OnesLike", "x0"), node("y", "Mul", "a", "x0")],
+        "Mul a x0",
+    ),
     "the repeated gives the shape": (
         [
             *[S, ints("c", 2, 3), const("v", 2), node("a", "Fill", "c", "v")],
