@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen import convolution, convolution_tasks, native, threads
+from sparkflow_runtime.ops import depthwise
 from sparkflow_runtime.ops.convolution import convolve, filter_gradient, input_gradient
 from sparkflow_runtime.ops.windows import Layout, Windows
 
@@ -58,13 +59,16 @@ def _random_geometry(generator: np.random.Generator) -> tuple[Any, ...]:
     return (int(pick(1, 6)), *dims, channels, outputs, rows, columns, strides, dilations, padding)
 
 
+def _layout(geometry: tuple[Any, ...]) -> Layout:
+    *_, strides, dilations, padding = geometry
+    is_named = isinstance(padding, str)
+    explicit = ((0, 0), (0, 0)) if is_named else padding
+    return Layout(strides, dilations, padding if is_named else "EXPLICIT", explicit, "NHWC")
+
+
 def _windows(geometry: tuple[Any, ...]) -> Windows:
-    _, height, width, _, _, rows, columns, strides, dilations, padding = geometry
-    name, explicit = (
-        (padding, ((0, 0), (0, 0))) if isinstance(padding, str) else ("EXPLICIT", padding)
-    )
-    layout = Layout(strides, dilations, name, explicit, "NHWC")
-    return layout.windows((height, width), (rows, columns))
+    _, height, width, _, _, rows, columns, *_ = geometry
+    return _layout(geometry).windows((height, width), (rows, columns))
 
 
 def _require_close(found: Array, expected: Array) -> None:
@@ -121,3 +125,66 @@ def test_random_geometries(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(2)
     for _ in range(60):
         _check(_random_geometry(generator), np.float32, generator)
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+def test_depthwise_convolutions_and_gradients(geometry: tuple[Any, ...]) -> None:
+    generator = np.random.default_rng(3)
+    batch, height, width, channels, _, rows, columns, *_ = geometry
+    windows, layout = _windows(geometry), _layout(geometry)
+    counts = tuple(window.count for window in windows)
+    images = generator.standard_normal((batch, height, width, channels))
+    filters = generator.standard_normal((rows, columns, channels, 1))
+    dy = generator.standard_normal((batch, *counts, channels))
+    cases = [
+        (convolution.forward, depthwise.DepthwiseConv2dNative, (images, filters), dy, None),
+        (
+            convolution.filter_gradient,
+            depthwise.DepthwiseConv2dNativeBackpropFilter,
+            (images, dy),
+            filters,
+            1,
+        ),
+        (
+            convolution.input_gradient,
+            depthwise.DepthwiseConv2dNativeBackpropInput,
+            (dy, filters),
+            images,
+            0,
+        ),
+    ]
+    for make, op, (left, right), like, sizes_at in cases:
+        given: list[Array] = [left, right] if sizes_at != 0 else [right, left]
+        if sizes_at is not None:
+            given.insert(sizes_at, np.array(like.shape))
+        expected = op.run(np, layout, *given)
+        for kind in (np.float32, np.float64):
+            kernel = make(np.dtype(kind), images.shape, filters.shape, windows, depthwise=True)
+            assert kernel is not None
+            result = np.full(like.shape, np.nan, kind)
+            assert kernel(left.astype(kind), right.astype(kind), result)
+            _require_close(result, expected)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    windows = _windows(GEOMETRIES[0])
+    kernel = convolution.forward(np.dtype(np.float32), (2, 9, 8, 1), (5, 5, 1, 32), windows)
+    assert kernel is not None
+    images, filters = np.ones((2, 9, 8, 1), np.float32), np.ones((5, 5, 1, 32), np.float32)
+    result = np.empty((2, 9, 8, 32), np.float32)
+    assert kernel(images, filters, result)
+    assert not kernel(images[:1], filters, result)
+    assert not kernel(images, filters[:4], result)
+    assert not kernel(images, filters, result.transpose(3, 0, 1, 2))
+
+
+def test_what_has_no_kernel() -> None:
+    windows = _windows(GEOMETRIES[0])
+    images, filters = (2, 9, 8, 1), (5, 5, 1, 32)
+    assert convolution.forward(np.dtype(np.float16), images, filters, windows) is None
+    multiplied = (5, 5, 1, 2)
+    assert convolution.forward(np.dtype("f4"), images, multiplied, windows, depthwise=True) is None
+    layout = Layout((2, 2), (2, 2), "SAME", ((0, 0), (0, 0)), "NHWC")
+    both = layout.windows((9, 8), (5, 5))
+    assert convolution.input_gradient(np.dtype("f4"), images, filters, both) is None
