@@ -1,7 +1,8 @@
 """What the first runs of a training graph of some 2,000 nodes cost: `first_run.py NAME THREADS`.
 
 A process of its own for each time, started by `executor.py`: what a framework has compiled once it
-does not compile again. The framework is imported before the clock starts. Prints a line of JSON:
+does not compile again. The framework is imported before the clock starts, with all that a first
+small graph takes. Prints a line of JSON:
 
     {"nodes": count, "built": s, "first": s, "third": s, "check": [losses]}
 
@@ -34,6 +35,7 @@ def main() -> None:
 def seconds(tf: Any, threads: int) -> dict[str, Any]:
     """What the process prints."""
     features, labels = mlp.batch(rows=ROWS)
+    import_all(tf, threads)
     start = time.perf_counter()
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [None, features.shape[1]])
@@ -51,6 +53,17 @@ def seconds(tf: Any, threads: int) -> dict[str, Any]:
     built, first, _, third = (moment - start for moment in moments)
     nodes = len(graph.get_operations())
     return {"nodes": nodes, "built": built, "first": first, "third": third, "check": check}
+
+
+def import_all(tf: Any, threads: int) -> None:
+    """Trains a number, so that what frameworks import when it is first used is there."""
+    with tf.Graph().as_default():
+        number = tf.Variable(1.0)
+        train_op = tf.train.AdamOptimizer().minimize(tf.nn.relu(number))
+        initializer = tf.global_variables_initializer()
+        running = session_maker(tf, threads)()
+    running.run(initializer)
+    running.run(train_op)
 
 
 def network(tf: Any, x: Any, labels: Any) -> Any:
