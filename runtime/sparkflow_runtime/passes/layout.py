@@ -22,7 +22,7 @@ from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.purity import without_dead
+from sparkflow_runtime.passes.purity import is_reference, without_dead
 
 _TO_LAST: Final = (0, 2, 3, 1)
 _TO_FIRST: Final = (0, 3, 1, 2)
@@ -112,13 +112,23 @@ class _Rewriting:
         control = tuple(self._renamed.get(name, name) for name in node.control_inputs)
         node = Node(node.name, node.op, inputs, control, node.device, node.attrs)
         layout = _LAYOUTS.get(node.op)
-        if layout is not None and _is_first(node) and self._are_images(node, layout):
+        if self._reads_references(node, layout):
+            self.nodes.append(node)  # a transpose before it would read the variable earlier
+        elif layout is not None and _is_first(node) and self._are_images(node, layout):
             self._take_over(node, layout)
         elif node.op in _ELEMENTWISE and self._follows(node):
             images = [i for i, each in enumerate(inputs) if self._rank(each) == 4]
             self._take_over(node, _Layout(tuple(images)))
         else:
             self.nodes.append(node)
+
+    def _reads_references(self, node: Node, layout: _Layout | None) -> bool:
+        """Whether a variable is read where there would be a transpose."""
+        places = range(len(node.inputs)) if layout is None else layout.inputs
+        if layout is not None and layout.sizes is not None:
+            places = (*places, layout.sizes)
+        read = [node.inputs[place] for place in places]
+        return any(e.node in self._graph and is_reference(self._graph.nodes, e) for e in read)
 
     def _are_images(self, node: Node, layout: _Layout) -> bool:
         """Whether it is the images of a convolution: BiasAdd and others take any rank."""

@@ -195,8 +195,8 @@ class Growing:
         if not self._held:
             raise LookupError
         name = self.random.choice([*self._held])
-        if self.random.random() < 0.5:
-            self._read(name, "Identity")
+        if self.random.random() < 0.6:
+            self._read(name, self.random.choice(["Identity", "Identity", "Neg", "Relu"]))
             return
         other = self.pick(lambda v: v.dtype is dtypes.float32)
         self._read(name, self.random.choice(["Mul", "AddV2"]), other)

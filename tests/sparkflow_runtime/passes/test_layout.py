@@ -111,6 +111,20 @@ def test_batches_are_normalised_with_channels_last() -> None:
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5, strict=True)
 
 
+def test_variables_are_read_where_they_were() -> None:
+    graph = network()
+    shape = {"dtype": dtypes.float32, "shape": (2, 4, 2, 3), "container": "", "shared_name": ""}
+    reading = [
+        Node("v", "VariableV2", (), (), CPU, shape),
+        node("sum", "AddV2", "v", "pool", after=["d_x"], device=CPU),
+        node("end9", "_Retval", "sum", T=dtypes.float32, index=9, device=CPU),
+    ]
+    graph = Graph([*graph, *reading])
+    result = channels_last(graph, infer_types(graph))
+    assert result["sum"].inputs[0].node == "v"
+    assert result["sum"].op == "AddV2"
+
+
 def test_on_a_gpu_and_without_convolutions_nothing_changes() -> None:
     graph = network(GPU)
     assert channels_last(graph, infer_types(graph)) is graph

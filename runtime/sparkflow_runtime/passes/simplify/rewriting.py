@@ -3,7 +3,8 @@
 A rule looks at one node, whose inputs have been rewritten already, and says what stands for it:
 another node of the same name, a tensor that is there already (one per output where there are
 several), or nothing. What a rule looks through must not be waited with: `source` gives no node with
-control inputs, `constant` no constant with any.
+control inputs, `constant` no constant with any. Nor does `source` give a node that reads a
+variable: who reads its input instead would read it later.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.types import Types
+from sparkflow_runtime.passes.purity import reads_references
 from sparkflow_runtime.shapes import Shape
 
 
@@ -28,17 +30,26 @@ class Rewriting:
 
     Attributes:
         nodes: What has been rewritten, by name, in an order in which it can run.
+        references: Names of those with an output that is a reference to a variable.
     """
 
     def __init__(self, names: Mapping[str, object], types: Types) -> None:
         self.nodes: dict[str, Node] = {}
+        self.references: set[str] = set()
         self._names = names
         self._types = types
 
     def source(self, endpoint: Endpoint, *ops: str) -> Node | None:
-        """The node that makes a tensor, where it is of one of these ops and waits for nothing."""
+        """The node that makes a tensor, if it is one of these ops and may be looked through."""
         node = self.nodes[endpoint.node]
-        return node if node.op in ops and not node.control_inputs else None
+        if node.op not in ops or node.control_inputs or self.reads_references(node):
+            return None
+        return node
+
+    def reads_references(self, node: Node) -> bool:
+        """Whether a node reads a variable, or takes one to change it."""
+        read = (endpoint.node for endpoint in node.inputs)
+        return not self.references.isdisjoint(read) and reads_references(self.nodes, node)
 
     def constant(self, endpoint: Endpoint) -> np.ndarray[Any, Any] | None:
         """The value of a tensor where it is a constant."""

@@ -10,7 +10,7 @@ from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.purity import has_effects, reads_references, without_dead
+from sparkflow_runtime.passes.purity import has_effects, without_dead
 from sparkflow_runtime.passes.simplify import arithmetic, forwarding, shapes, transposes
 from sparkflow_runtime.passes.simplify.rewriting import Result, Rewriting, Rule
 
@@ -58,14 +58,13 @@ class _Sweep:
         self._left: dict[str, tuple[str, ...]] = {}
         self._readers: dict[str, list[str]] | None = None
         self._after_effects: set[str] = set()
-        self._references: set[str] = set()
         self._changed = False
 
     def visit(self, original: Node) -> None:
         """Takes in the next node in execution order."""
         node = self._rewired(original)
         rules = _RULES.get(node.op)
-        if rules is not None and not self._reads_references(node):
+        if rules is not None and not self._rewriting.reads_references(node):
             node_or_none = self._apply(node, rules)
             if node_or_none is None:
                 self._changed = True
@@ -75,15 +74,11 @@ class _Sweep:
             self._changed = True
         self._nodes[node.name] = node
         if registry.lookup(node.op).signature.gives_references:
-            self._references.add(node.name)
+            self._rewriting.references.add(node.name)
         if has_effects(node) or (
             self._after_effects and not self._after_effects.isdisjoint(predecessors(node))
         ):
             self._after_effects.add(node.name)
-
-    def _reads_references(self, node: Node) -> bool:
-        read = (endpoint.node for endpoint in node.inputs)
-        return not self._references.isdisjoint(read) and reads_references(self._nodes, node)
 
     def result(self) -> Graph:
         """The graph when every node has been visited."""

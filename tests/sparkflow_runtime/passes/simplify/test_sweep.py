@@ -28,6 +28,15 @@ def test_reads_of_variables_stay() -> None:
     assert (result["after"].op, result["direct"].op) == ("Identity", "Mul")
 
 
+def test_nobody_reads_a_variable_later_instead_of_its_negative() -> None:
+    nodes = [
+        *[variable("v", (2,)), node("a", "Neg", "v"), node("set", "Assign", "v", "a")],
+        node("y", "Neg", "a", after=["set"]),
+    ]
+    graph = Graph(nodes)
+    assert simplify(graph) is graph
+
+
 def test_what_was_waited_with_is_waited_with_by_the_readers() -> None:
     nodes = [
         *[X, node("n", "NoOp")],
