@@ -159,7 +159,10 @@ def _schedule(kernel: Kernel, constants: str) -> Schedule:
 
 @functools.lru_cache(maxsize=4096)
 def _body(kernel: Kernel, constants: str, form: Form) -> native.Body:
-    return native.body(_text(_schedule(kernel, constants), form), is_tidy=True)
+    described = repr((kernel, constants, form))
+    return native.described_body(
+        described, lambda: _text(_schedule(kernel, constants), form), is_tidy=True
+    )
 
 
 def flat_text(kernel: Kernel) -> str:

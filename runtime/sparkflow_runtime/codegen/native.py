@@ -11,12 +11,13 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from sparkflow_runtime.codegen import entry, host, object_cache
 from sparkflow_runtime.codegen.host import available
 
-__all__ = ["Body", "available", "body", "link"]
+__all__ = ["Body", "available", "body", "described_body", "link"]
 
 _FORMAT: Final = 1
 """Part of the key on disk: raised when what is compiled from the same text changes."""
@@ -86,6 +87,28 @@ def body(text: str, is_tidy: bool = False) -> Body:
     return Body(link(text, ("body",), is_tidy))
 
 
+def described_body(description: str, write: Callable[[], str], is_tidy: bool = False) -> Body:
+    """As `body`, for text that takes time to write: it is written only where nothing was compiled.
+
+    Args:
+        description: Tells it from every other text that this version of the package writes.
+        write: Gives the text.
+        is_tidy: See `body`.
+
+    Raises:
+        RuntimeError: LLVM refuses the text.
+    """
+    parts = (_version_of_generators(), description)
+    return Body(_link(parts, write, ("body",), is_tidy))
+
+
+@functools.cache
+def _version_of_generators() -> str:
+    """Changes with every change of what writes text."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
 _entry_lock = threading.Lock()
 """Guards the making of the one `Entry`, which what it has bound points to: none may be dropped."""
 
@@ -121,16 +144,22 @@ def link(text: str, names: tuple[str, ...], is_tidy: bool = False) -> Linked:
     Raises:
         RuntimeError: LLVM refuses the text.
     """
+    return _link((text,), lambda: text, names, is_tidy)
+
+
+def _link(
+    description: Sequence[str], write: Callable[[], str], names: tuple[str, ...], is_tidy: bool
+) -> Linked:
     here = host.host()
     passes = "tidy" if is_tidy else str(SPEED_LEVEL)
     parts = (str(_FORMAT), passes, _llvm_version(), here.triple, here.cpu, here.features)
-    key = hashlib.sha256("\n".join((*parts, text)).encode()).hexdigest()
+    key = hashlib.sha256("\n".join((*parts, *description)).encode()).hexdigest()
     with _lock:
         found = _linked.get(key)
         if found is None:
             code = _disk().load(key)
             if code is None:
-                code = _compile(text, here, is_tidy)
+                code = _compile(write(), here, is_tidy)
                 _disk().store(key, code)
             found = _linked[key] = _load(key, code, names)
         return found
@@ -166,6 +195,10 @@ def _compile(text: str, here: host.Host, is_tidy: bool) -> bytes:
 def _linker() -> Any:
     import llvmlite.binding as llvm
 
+    # A fork waits for what is being compiled: the child could not go on with it.
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
     return llvm.create_lljit_compiler(host.host().machine)
 
 

@@ -161,3 +161,30 @@ def test_threads_that_come_at_once_make_one_entry(monkeypatch):
     for worker in workers:
         worker.join()
     assert made == ["entry"]
+
+
+@needs_llvm
+def test_described_text_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = ObjectCache(tmp_path / "kernels")
+    monkeypatch.setattr(native, "_disk", lambda: cache)
+    written = []
+
+    def write() -> str:
+        written.append(1)
+        return ADD_PART_AND_SIZE
+
+    body = native.described_body(f"in {tmp_path}", write)
+    target = np.zeros(2, np.int64)
+    assert body.bind([3], [2, 2], 2)(np.arange(2), target)
+    assert target.tolist() == [3, 4]
+    loaded: list[bytes] = []
+    monkeypatch.setattr(native, "_linked", {})  # as in another process
+
+    def load(key: str, code: bytes, names: tuple[str, ...]) -> native.Linked:
+        loaded.append(code)
+        return body._linked
+
+    monkeypatch.setattr(native, "_load", load)
+    native.described_body(f"in {tmp_path}", write)
+    assert written == [1]
+    assert len(loaded) == 1
