@@ -43,6 +43,7 @@ class Field(IntEnum):
     LEFT_ORIGIN = 5
     OUT_ORIGIN = 6
     IS_PADDED = 7
+    """Whether the left side is read from a copy in the scratch memory, with room around it."""
     PADDED_PART = 8
     PADDED_IMAGE = 9
     PADDED_ORIGIN = 10

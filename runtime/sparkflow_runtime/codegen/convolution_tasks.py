@@ -39,11 +39,6 @@ def _tile() -> tuple[int, int]:
     return (6, 4) if here.triple.startswith(("aarch64", "arm64")) else (6, 2)
 
 
-def panel_bytes(depth: int) -> int:
-    """The size of the filters that are read again and again, given the elements per output."""
-    return depth * _tile()[1] * host.host().vector_bytes
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
     """One run of a body.

@@ -1,8 +1,8 @@
 """Machine code for convolution nodes, chosen by the shapes of the inputs, and where not to use it.
 
 A convolution of single pixels is a product of matrices. Others have kernels of their own
-(`codegen.convolution`), but for what numpy's way does better: reductions so deep that not even a
-few columns of the filters stay in the cache, and gradients by images of very few channels.
+(`codegen.convolution`), but for what numpy's way does better: gradients by filters that are too
+large to be kept near, and gradients by images of very few channels.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime.codegen import convolution
-from sparkflow_runtime.codegen.convolution_tasks import CACHE_BYTES, panel_bytes
-from sparkflow_runtime.codegen.gemm import bind_gemm
 from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.ops.by_shape import Chosen
+from sparkflow_runtime.ops.matrix_products import bind_product_out
 from sparkflow_runtime.ops.native_layout import in_data_format
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.windows import Windows, in_format
@@ -83,9 +82,11 @@ class Chooser:
         geometry = self._geometry(*inputs)
         images, filters, windows = geometry.images, geometry.filters, geometry.windows
         kernel = None
+        if min(filters) < 1:
+            return None
         if not self._depthwise and _is_pointwise(windows):
             kernel = self._pointwise(filters)
-        elif not self._is_better_left(filters, images):
+        elif not self._is_better_left(filters):
             make = (convolution.forward, convolution.input_gradient, convolution.filter_gradient)
             kernel = make[self._member](self._dtype, images, filters, windows, self._depthwise)
         if kernel is None:
@@ -105,37 +106,34 @@ class Chooser:
             lambda inputs, out: fill((inputs[first], inputs[second]), out),
         )
 
-    def _is_better_left(self, filters: Sequence[int], images: Sequence[int]) -> bool:
-        if self._depthwise:
+    def _is_better_left(self, filters: Sequence[int]) -> bool:
+        if self._depthwise or self._member == FORWARD:
             return False
-        *sizes, channels, outputs = filters
         if self._member == BY_FILTER:
             return math.prod(filters) * self._dtype.itemsize > SUMS_BYTES
-        if self._member == BY_IMAGE:
-            if channels <= FEW_CHANNELS:
-                return True
-            channels = outputs
-        depth = math.prod(sizes) * channels
-        return panel_bytes(depth) > CACHE_BYTES
+        return filters[-2] <= FEW_CHANNELS
 
     def _pointwise(self, filters: Sequence[int]) -> convolution.Kernel:
         *_, channels, outputs = filters
-        dtype = as_dtype(self._dtype)
-        product = bind_gemm(dtype, self._member == BY_FILTER, self._member == BY_IMAGE)
+        turn_left = _transposed if self._member == BY_FILTER else None
+        turn_right = _transposed if self._member == BY_IMAGE else None
+        product = bind_product_out(as_dtype(self._dtype), turn_left, turn_right)
         left_columns = outputs if self._member == BY_IMAGE else channels
-        right_columns = outputs
         out_columns = channels if self._member == BY_IMAGE else outputs
 
         def kernel(left: Array, right: Array, out: Array) -> bool:
-            left, right = left.reshape(-1, left_columns), right.reshape(-1, right_columns)
-            target = out.reshape(-1, out_columns)
-            if product is None or not product(left, right, target):
-                left = left.T if self._member == BY_FILTER else left
-                right = right.T if self._member == BY_IMAGE else right
-                np.matmul(left, right, out=target)
+            product(
+                left.reshape(-1, left_columns),
+                right.reshape(-1, outputs),
+                out.reshape(-1, out_columns),
+            )
             return True
 
         return kernel
+
+
+def _transposed(matrix: Array) -> Array:
+    return matrix.T
 
 
 def _is_pointwise(windows: Windows) -> bool:
