@@ -1,4 +1,4 @@
-"""Plans of a few nodes, and random programs run in every way there is, for tests of the compiler."""
+"""Plans of a few nodes, for tests of the compiler."""
 
 from __future__ import annotations
 

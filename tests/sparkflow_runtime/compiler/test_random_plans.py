@@ -136,8 +136,7 @@ def test_every_way_to_run_a_program_gives_the_same(seed: int) -> None:
     choose = random.Random(seed)
     reference = Way(program, defined(nodes))
     others = [
-        Way(program, bind)
-        for bind in (general(nodes), planned(nodes, True), planned(nodes, False))
+        Way(program, bind) for bind in (general(nodes), planned(nodes, True), planned(nodes, False))
     ]
     for factor in (1.0, 0.75, 0.5):
         scaled = [
