@@ -12,6 +12,7 @@ from typing import Final
 import threadpoolctl
 
 from sparkflow_runtime.codegen import threads
+from sparkflow_runtime.compiler import branch_threads
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 SLOWER_KERNEL: Final = "OPENBLAS_CORETYPE"
@@ -32,15 +33,18 @@ def worker_environment(environment: Mapping[str, str], count: int) -> dict[str, 
 
 
 def apply_threads(config: ConfigProto) -> None:
-    """Does what `intra_op_parallelism_threads` asks for; nothing where it is 0.
+    """Does what `intra_op_` and `inter_op_parallelism_threads` ask for; nothing where they are 0.
 
-    As in TensorFlow, the setting is the process's, whichever session brings it. It is for kernels
-    that are bound from now on, and for BLAS, whoever calls it: numpy knows no sessions.
+    As in TensorFlow, the settings are the process's, whichever session brings them. The first is
+    for kernels that are bound from now on, and for BLAS, whoever calls it: numpy knows no sessions.
+    The second is for branches of plans that are made from now on.
 
     Raises:
-        InvalidArgumentError: The number is negative.
+        InvalidArgumentError: A number is negative.
     """
     number = config.intra_op_parallelism_threads
     if number:
         threads.set_count(number)
         threadpoolctl.threadpool_limits(threads.count(), user_api="blas")
+    if config.inter_op_parallelism_threads:
+        branch_threads.set_count(config.inter_op_parallelism_threads)

@@ -89,6 +89,23 @@ def pool_addresses() -> tuple[int, int]:
         return _started().addresses(count() - 1)
 
 
+def hold_pool() -> None:
+    """Has jobs run all their parts on the calling thread, until `release_pool` is called as often.
+
+    For those who have given the processors other work.
+    """
+    with _lock:
+        if _pool is not None:
+            _pool.hold(1)
+
+
+def release_pool() -> None:
+    """Takes one `hold_pool` back."""
+    with _lock:
+        if _pool is not None:
+            _pool.hold(-1)
+
+
 class _Pool:
     """The compiled functions, the control block and the threads; guarded by `_lock`."""
 
@@ -103,6 +120,7 @@ class _Pool:
         self._control: int = self._c.aligned_alloc(_ALIGNMENT, threads_ir.SIZE)
         self._workers: list[ctypes.c_ulong] = []
         self._spins = 0
+        self._holders = 0
         self._is_closed = False
         self.forget()
         self._spins = self._measured_spins()
@@ -114,13 +132,19 @@ class _Pool:
             with _signals_blocked():  # they are Python's threads' to handle
                 while len(self._workers) < workers and self._start_worker():
                     pass
-            field = ctypes.c_int32.from_address(self._control + Place.WORKERS)
-            field.value = len(self._workers)
+            self.hold(0)
         return self._run, self._control
+
+    def hold(self, change: int) -> None:
+        """See `hold_pool`."""
+        self._holders = max(0, self._holders + change)  # one may have begun before there was a pool
+        field = ctypes.c_int32.from_address(self._control + Place.WORKERS)
+        field.value = 0 if self._holders or self._is_closed else len(self._workers)
 
     def forget(self) -> None:
         """Sets the control block to what it is without workers."""
         self._workers = []
+        self._holders = 0
         ctypes.memset(self._control, 0, threads_ir.SIZE)
         ctypes.c_int64.from_address(self._control + Place.SPINS).value = self._spins
 

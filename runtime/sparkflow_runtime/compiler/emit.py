@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.compiler import branch_threads
+from sparkflow_runtime.compiler.fork_source import BRANCHES, Lines, with_forks
+from sparkflow_runtime.compiler.forks import Fork
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.plan import Unit
@@ -33,6 +36,7 @@ def emit(
     bind_fused: BindKernel,
     copied_reads: set[tuple[str, int]],
     is_function: bool,
+    forks: Sequence[Fork] = (),
 ) -> Planned:
     """The function of a plan.
 
@@ -44,8 +48,10 @@ def emit(
         bind_fused: Makes the machine code of fused kernels callable.
         copied_reads: The reads of variables (node name, input number) that must be copies.
         is_function: Whether this is a function of the library, see `program`.
+        forks: Units that run at once, those of a branch together.
     """
-    return _Emitter(units, known, storage, kernels, bind_fused, copied_reads, is_function).emit()
+    emitter = _Emitter(units, known, storage, kernels, bind_fused, copied_reads, is_function)
+    return emitter.emit(forks)
 
 
 class _Emitter:
@@ -82,17 +88,21 @@ class _Emitter:
         self.calls: dict[str, Called] = {}
         self.count = 0
 
-    def emit(self) -> Planned:
+    def emit(self, forks: Sequence[Fork]) -> Planned:
         for number, unit in enumerate(self.units):
             for endpoint in unit.inputs:
                 self.last_use[endpoint] = number
+        starts = []
         for number, unit in enumerate(self.units):
+            starts.append(len(self.lines))
             if unit.group:
                 self._group(number, unit)
             elif unit.fused is None:
                 self._node(number, unit.node)
             else:
                 self._fused(number, unit, unit.fused)
+        if forks:
+            self._fork([*starts, len(self.lines)], forks)
         if self.is_function:  # called by position
             self.parameters.sort()
             self.results.sort()
@@ -117,6 +127,13 @@ class _Emitter:
             tuple(node for _, node in self.late),
             self.calls,
         )
+
+    def _fork(self, starts: Sequence[int], forks: Sequence[Fork]) -> None:
+        first = len(self.line_nodes) - len(self.lines)
+        lines = Lines(self.lines, self.line_nodes[first:])
+        forked = with_forks(lines, starts, forks, branch_threads.count())
+        self.lines, self.line_nodes[first:] = forked.texts, forked.nodes
+        self.bound[BRANCHES] = branch_threads.Branches
 
     # ------------------------------------------------------------------------------ registers
 

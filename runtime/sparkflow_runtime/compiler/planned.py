@@ -119,7 +119,7 @@ class Planned:
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = self._new_frame()
+            frame = self.new_frame()
         try:
             return frame(step, *args)
         finally:
@@ -138,14 +138,21 @@ class Planned:
             args: As for a call.
             observe: Is given a node and a kernel that returns the outputs, and returns what runs.
         """
-        frame = self._new_frame()
+        frame = self.new_frame()
         names = frame.__globals__
         for register, called in self.calls.items():
             names[register] = observe(called.node, called.giving_outputs(names[register]))
         results: tuple[Any, ...] = frame(step, *args)
         return results
 
-    def _new_frame(self) -> FunctionType:
+    @property
+    def lines_of(self) -> Mapping[CodeType, Sequence[Node | None]]:
+        """The node at each line of everything in it that runs."""
+        inside = [each for each in self.code.co_consts if isinstance(each, CodeType)]
+        return dict.fromkeys([self.code, *inside], self.lines)
+
+    def new_frame(self) -> FunctionType:
+        """The function, with memory of its own."""
         block = self._new_block()
         names = dict(self.bound)
         for slot in self.slots:
@@ -155,6 +162,10 @@ class Planned:
             several = made if view.makes_list and isinstance(made, tuple | list) else (made,)
             names.update(zip(view.registers, several, strict=True))
         return FunctionType(self.code, names)
+
+    def free_frames(self) -> None:
+        """Gives the memory back that no step is in."""
+        self._frames.clear()
 
     def _new_block(self) -> Any:
         if self.xp is not np:

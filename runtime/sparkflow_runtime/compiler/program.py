@@ -44,6 +44,8 @@ _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
 
 ObserveKernel = Callable[[Node, Callable[..., Any]], Callable[..., Any]]
+LinesOf = Mapping[CodeType, Sequence[Node | None]]
+"""The node at each line of functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class Program:
             try:
                 return Observed(planned.run_observed(step, args, observe), planned.block_bytes)
             except Exception as error:
-                made = _located_in(error, planned.code, planned.lines)
+                made = _located_in(error, planned.lines_of)
                 if made is error:
                     raise
                 raise made from error
@@ -140,28 +142,27 @@ class Program:
             return self.function(step, *args) if planned is None else planned(step, *args)
         except Exception as error:
             if planned is None:
-                made = _located_in(error, self.function.__code__, self.lines)
+                made = _located_in(error, {self.function.__code__: self.lines})
             else:
-                made = _located_in(error, planned.code, planned.lines)
+                made = _located_in(error, planned.lines_of)
             if made is error:
                 raise
             raise made from error
 
 
-def _located_in(error: Exception, code: CodeType, lines: Sequence[Node | None]) -> Exception:
-    """The error with the node that raised it, where it came out of this code."""
-    node = _node_of(error.__traceback__, code, lines)
+def _located_in(error: Exception, lines_of: LinesOf) -> Exception:
+    """The error with the node that raised it, where it came out of one of these functions."""
+    node = _node_of(error.__traceback__, lines_of)
     if node is None or (isinstance(error, OpError) and error.located):
         return error
     return located(error, node)
 
 
-def _node_of(
-    traceback: TracebackType | None, code: CodeType, lines: Sequence[Node | None]
-) -> Node | None:
+def _node_of(traceback: TracebackType | None, lines_of: LinesOf) -> Node | None:
     found = None
     while traceback is not None:
-        if lines and traceback.tb_frame.f_code is code:
+        lines = lines_of.get(traceback.tb_frame.f_code)
+        if lines:
             found = lines[traceback.tb_lineno]
         traceback = traceback.tb_next
     return found
@@ -292,7 +293,7 @@ class _PlannedFunction:
         try:
             return self.planned(step, *args)
         except Exception as error:
-            made = _located_in(error, self.planned.code, self.planned.lines)
+            made = _located_in(error, self.planned.lines_of)
             if made is error:
                 raise
             raise made from error

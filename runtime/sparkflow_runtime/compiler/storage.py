@@ -86,7 +86,11 @@ class Kernels:
 
 
 def assign_storage(
-    units: Sequence[Unit], known: Mapping[Endpoint, Known], kernels: Kernels, is_function: bool
+    units: Sequence[Unit],
+    known: Mapping[Endpoint, Known],
+    kernels: Kernels,
+    is_function: bool,
+    times: Sequence[int] | None = None,
 ) -> Storage:
     """Where the values that units make live.
 
@@ -95,8 +99,9 @@ def assign_storage(
         known: What is known of its tensors.
         kernels: Of its nodes.
         is_function: Whether results are given on as they are, not as copies.
+        times: When each unit runs, ascending; some at the same time. None: one after the other.
     """
-    return _Assigner(units, known, kernels, is_function).assign()
+    return _Assigner(units, known, kernels, is_function, times or range(len(units))).assign()
 
 
 class _Assigner:
@@ -106,8 +111,10 @@ class _Assigner:
         known: Mapping[Endpoint, Known],
         kernels: Kernels,
         is_function: bool,
+        times: Sequence[int],
     ) -> None:
         self.units = units
+        self.times = times
         self.known = known
         self.kernels = kernels
         self.is_function = is_function
@@ -119,6 +126,7 @@ class _Assigner:
             endpoint for unit in units if unit.fused is not None for endpoint in unit.inputs
         }
         self.born: dict[Endpoint, int] = {}
+        self.made_by: dict[Endpoint, int] = {}
         self.like: dict[Endpoint, Any] = {}  # arrays that lie in memory as static views do
         self.last_use: dict[Endpoint, int] = {}
 
@@ -144,7 +152,7 @@ class _Assigner:
         for number, unit in enumerate(self.units):
             for endpoint in unit.inputs:
                 for root in self.roots.get(endpoint, _NOTHING):
-                    self.last_use[root] = number
+                    self.last_use[root] = self.times[number]
             if unit.fused is not None:
                 continue
             if unit.node.op == "_Retval":
@@ -164,7 +172,8 @@ class _Assigner:
             self.storage.fresh.add(first)
         else:
             self.storage.slots[first] = -1
-            self.born[first] = number
+            self.born[first] = self.times[number]
+            self.made_by[first] = number
 
     def _place_node(self, number: int, node: Node) -> None:
         op = registry.lookup(node.op)
@@ -234,7 +243,7 @@ class _Assigner:
             born = self.born[endpoint]
             end = max(last_use.get(endpoint, born), born)
             size = _size_bytes(known)
-            source = self._overwritten(born, endpoint)
+            source = self._overwritten(self.made_by[endpoint], endpoint)
             if source is not None and source in place_of:
                 place = place_of[source]
                 lives[place] = Life(lives[place].size_bytes, lives[place].begin, end)
@@ -248,8 +257,11 @@ class _Assigner:
     def _overwritten(self, number: int, endpoint: Endpoint) -> Endpoint | None:
         """The input of a fused kernel whose memory an output takes over, since it dies there."""
         fused = self.units[number].fused
+        time = self.times[number]
         if fused is None or not fused.kernel.in_place:
             return None
+        if self.times[max(0, number - 1) : number + 2].count(time) > 1:
+            return None  # others that run at the same time may read the input
         output = next(i for i, each in enumerate(fused.outputs) if endpoint in each.endpoints)
         return self._takeovers(number)[output]
 
@@ -262,8 +274,8 @@ class _Assigner:
             if (
                 all(operand.axes)
                 and endpoint in self.storage.slots
-                and self.last_use[endpoint] == number
-                and self.born[endpoint] < number
+                and self.last_use[endpoint] == self.times[number]
+                and self.born[endpoint] < self.times[number]
                 and endpoint not in free
                 and sum(endpoint in self.roots.get(each, _NOTHING) for each in fused.inputs) == 1
             ):

@@ -46,7 +46,7 @@ class _Grower:
             for endpoint in node.inputs:
                 if endpoint.node in self.consumers:  # others are known values
                     self.consumers[endpoint.node].append(number)
-        self.variables, self.updates = _variables(nodes)
+        self.variables, self.updates = find_variables(nodes)
 
     def grow(self, left_alone: Collection[str]) -> list[Cluster]:
         clusters: list[Cluster] = []
@@ -172,10 +172,14 @@ def _fits(space: tuple[int, ...], into: tuple[int, ...]) -> bool:
     return all(any(size == each for each in rest) for size in space)
 
 
-def _variables(
+def find_variables(
     nodes: Sequence[Node],
 ) -> tuple[dict[Endpoint, frozenset[Endpoint]], dict[Endpoint, list[int]]]:
-    """Per tensor the variables whose memory it may be, and per variable who updates it."""
+    """Per tensor the variables whose memory it may be, and per variable who updates it.
+
+    A variable is the tensor that its node makes. Who updates it is told by places in `nodes`, in
+    order.
+    """
     held: dict[Endpoint, frozenset[Endpoint]] = {}
     updates: dict[Endpoint, list[int]] = {}
     for number, node in enumerate(nodes):
