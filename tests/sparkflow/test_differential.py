@@ -10,6 +10,8 @@ import pytest
 
 import sparkflow as tf
 
+pytestmark = pytest.mark.usefixtures("plans_at_once")
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "differential"
 
 _spec = importlib.util.spec_from_file_location(

@@ -1,0 +1,8 @@
+"""These tests run the plans that elsewhere come with a later step."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _at_once(plans_at_once: None) -> None:
+    pass
