@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.compiler import branch_threads
 from sparkflow_runtime.compiler.fork_source import BRANCHES, Lines, with_forks
-from sparkflow_runtime.compiler.forks import Fork
+from sparkflow_runtime.compiler.forks import Fork, order_with
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.plan import Unit
@@ -81,6 +81,7 @@ class _Emitter:
         self.line_nodes: list[Node | None] = [None, None]
         self.parameters: list[tuple[int, str]] = []
         self.results: list[tuple[int, str]] = []
+        self.unit_of: dict[str, int] = {}  # of these two
         self.last_use: dict[Endpoint, int] = {}
         self.alone: set[str] = set()
         self.borrowed: set[Endpoint] = set()  # what may be a variable's own memory
@@ -106,6 +107,10 @@ class _Emitter:
         if self.is_function:  # called by position
             self.parameters.sort()
             self.results.sort()
+        elif forks:  # in the order of the plan without
+            numbers = order_with(forks, len(self.units))
+            for names in (self.parameters, self.results):
+                names.sort(key=lambda each: numbers[self.unit_of[each[1]]])
         parameters = "".join(f", {name}" for _, name in self.parameters)
         returned = [*(name for _, name in self.results), *(flag for flag, _ in self.late)]
         results = "".join(f"{name}, " for name in returned)
@@ -213,6 +218,7 @@ class _Emitter:
         if node.op == "_Arg":
             parameter = self._name("a")
             self.parameters.append((node.attrs["index"], parameter))
+            self.unit_of[parameter] = number
             self._line(number, unit, f"{self._local(outputs[0])} = {parameter}")
             return
         arguments = self._arguments(node, op)
@@ -282,6 +288,7 @@ class _Emitter:
         (endpoint,) = node.inputs
         name = self._name("r")
         self.results.append((node.attrs["index"], name))
+        self.unit_of[name] = number
         unit = self.units[number]
         given_away = (
             endpoint in self.storage.fresh
