@@ -1,8 +1,9 @@
 """Plans of a partition for the shapes of arguments it is run with.
 
-A shape that was seen a few times gets a plan; until then the program runs that knows no shapes. So
-what runs once costs no compilation, the short batch at the end of an epoch costs one in all, and
-shapes that change in every step cost none.
+The first few signatures of a partition get a plan at once, so that all runs of a graph give the
+same to the last bit; later ones when they come again, and until then the program runs that knows no
+shapes. So the short batch at the end of an epoch costs one plan in all, and shapes that change in
+every step cost a few.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ from sparkflow_runtime.compiler.trial import ForkedPlan, TrialPlan, in_trial
 from sparkflow_runtime.compiler.update_groups import group_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
 
+EARLY: Final = 4
+"""So many signatures of a partition get a plan when they are first seen."""
 SIGHTINGS: Final = 2
-"""How often a signature is seen before it gets a plan: what runs once is not worth one."""
+"""How often later ones are seen before they do: shapes that are new each time are not worth it."""
 MAX_PLANS: Final = 16
 """So many plans a partition keeps; the one that was not used for longest makes room."""
 _MAX_SEEN: Final = 1024
@@ -167,7 +170,8 @@ class Specialisations:
 
     Args:
         plan: Makes the plan for a signature.
-        sightings: See `SIGHTINGS`; None for as many as that says.
+        sightings: How often every signature is seen before it gets a plan; None for what `EARLY`
+            and `SIGHTINGS` say.
         max_plans: See `MAX_PLANS`.
     """
 
@@ -179,6 +183,7 @@ class Specialisations:
     ) -> None:
         self.statistics = Statistics()
         self._plan = plan
+        self._early = EARLY if sightings is None else 0
         self._sightings = SIGHTINGS if sightings is None else sightings
         self._max_plans = max_plans
         self._lock = threading.Lock()
@@ -218,7 +223,7 @@ class Specialisations:
             if signature in self._plans:
                 return self._plans[signature]
             seen = self._seen.get(signature, 0) + 1
-            if seen < self._sightings:
+            if seen < self._sightings and len(self._plans) >= self._early:
                 if len(self._seen) >= _MAX_SEEN:
                     self._seen.clear()
                 self._seen[signature] = seen

@@ -5,7 +5,6 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.compiler.card import CardCompiler
-from sparkflow_runtime.compiler.specialise import SIGHTINGS
 from sparkflow_runtime.device.gpu_graph import RUNS_BEFORE
 from sparkflow_runtime.testing import cuda_emulator, fake_cupy
 
@@ -87,7 +86,7 @@ def test_training_on_the_stand_in_is_training_on_the_cpu(name, folder, plans):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
     steady = [plan.steady for plan in plans if plan.late]  # the training step
     assert [each.refusal for each in steady] == [""]
-    before = SIGHTINGS - 1 + RUNS_BEFORE
+    before = RUNS_BEFORE
     assert steady[0].replays == STEPS - before - 1
     assert cupy.graph_launches == STEPS - before
 

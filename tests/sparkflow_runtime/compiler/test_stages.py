@@ -103,7 +103,7 @@ def test_the_end_of_data_ends_the_step_at_its_node() -> None:
         assert y.tolist() == (-np.arange(rows)).tolist()
     statistics = program.statistics
     assert statistics is not None
-    assert statistics.plans == 1  # for two rows
+    assert statistics.plans == 2  # for two rows, and for the one that is left
     for _ in range(2):
         with pytest.raises(OutOfRangeError) as caught:
             program.run(FakeStep(), [])
