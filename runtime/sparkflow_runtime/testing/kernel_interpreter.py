@@ -7,10 +7,10 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.kernel import REDUCTIONS, Axes, Instruction, Kernel
+from sparkflow_runtime.device.special import special_functions
 from sparkflow_runtime.dtypes import DType
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -84,7 +84,7 @@ def _value(instruction: Instruction, arguments: list[Array], sizes: Sequence[int
 
 
 def _sigmoid(x: Array) -> Array:
-    return np.asarray(special.expit(x))
+    return np.asarray(special_functions(np).expit(x))
 
 
 _PRECISELY: Final[dict[str, Callable[[Array], Any]]] = {
@@ -93,7 +93,7 @@ _PRECISELY: Final[dict[str, Callable[[Array], Any]]] = {
     "log": np.log,
     "log1p": np.log1p,
     "tanh": np.tanh,
-    "erf": special.erf,
+    "erf": special_functions(np).erf,
     "sigmoid": _sigmoid,
 }
 
