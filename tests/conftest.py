@@ -28,11 +28,11 @@ def _why_no_gpu() -> str | None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Lets every test run what the third step of a kind runs: `--plans-at-once`."""
+    """Lets every test run what later steps of a kind run: `--plans-at-once`."""
     parser.addoption(
         "--plans-at-once",
         action="store_true",
-        help="make the plan of a partition for the first step with shapes, not for the third",
+        help="make the plan of a partition for the first step with any shapes, not for a later one",
     )
 
 
@@ -64,7 +64,7 @@ def no_plan_fails(request: pytest.FixtureRequest) -> Iterator[list[logging.LogRe
 
 @pytest.fixture
 def plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the first step with shapes run their plan, as elsewhere the third does."""
+    """Has the first step with any shapes run their plan, as elsewhere a later one does."""
     monkeypatch.setattr(specialise, "SIGHTINGS", 1)
 
 

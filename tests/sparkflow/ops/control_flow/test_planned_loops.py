@@ -48,6 +48,7 @@ def results(built: Built, turns: list[int], sightings: int) -> list[list[Any]]:
     found = []
     with pytest.MonkeyPatch.context() as patch, tf.Session() as session:
         patch.setattr(specialise, "EARLY", 0)
+        patch.setattr(specialise, "EARLY", 0)
         patch.setattr(specialise, "SIGHTINGS", sightings)
         session.run(tf.global_variables_initializer())
         for count in turns:
