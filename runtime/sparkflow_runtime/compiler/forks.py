@@ -52,6 +52,7 @@ class Limits:
     least_share: float = 0.15
 
 
+USUAL: Final = Limits()
 NONE: Final = Limits(0.0, 0.0, 0.0, 0.0)
 """Everything that can be forked is."""
 _MOST_STARTS: Final = 96

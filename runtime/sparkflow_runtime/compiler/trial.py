@@ -28,10 +28,12 @@ from sparkflow_runtime.ir.node import Node
 
 SAMPLES: Final = 3
 """So many steps tell how long something takes: the fastest counts, others were disturbed."""
-TURNS: Final = 8
+TURNS: Final = 16
 """So many steps each plan has when the two are compared."""
 LEAST_GAIN: Final = 0.05
-"""The plan with forks stays if it is faster by this part."""
+"""The plan with forks stays if it is faster by this part,"""
+LEAST_WINS: Final = 12
+"""and in so many turns: if neither is faster, that comes about by chance in 4 of 100 trials."""
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +92,6 @@ def in_trial(
     units: Sequence[Unit],
     nodes: Sequence[Node],
     made_with: Callable[[Sequence[Fork]], Planned],
-    limits: Limits | None = None,
 ) -> TrialPlan:
     """A plan as one that may get branches.
 
@@ -99,17 +100,15 @@ def in_trial(
         units: What it does.
         nodes: What it was made of.
         made_with: Gives the plan with these forks.
-        limits: What forks must be worth; None for the usual.
     """
-    limits = limits or Limits()
 
-    def schedule(shared: Seconds, alone: Seconds) -> Planned | None:
+    def schedule(shared: Seconds, alone: Seconds, limits: Limits) -> Planned | None:
         names = [unit.node.name for unit in units]
         measured = measured_units(names, find_waits(units, nodes), shared, alone)
         found = forks.find_forks(measured, branch_threads.count(), limits)
         return ForkedPlan(**_parts(made_with(found)), serial=planned) if found else None
 
-    trial = Trial(planned, schedule, limits.least_saving_s)
+    trial = Trial(planned, schedule)
     return TrialPlan(**_parts(planned), trial=trial)
 
 
@@ -142,6 +141,18 @@ def measured_units(
     ]
 
 
+def is_faster(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether one of two plans is faster beyond doubt.
+
+    Args:
+        one: Its seconds in each turn.
+        other: The other's in the same turns.
+    """
+    wins = sum(a < b for a, b in zip(one, other, strict=True))
+    gains = statistics.median(one) <= (1 - LEAST_GAIN) * statistics.median(other)
+    return gains and wins * TURNS >= LEAST_WINS * len(one)
+
+
 class Trial:
     """The steps of one plan until it is settled. Safe to use from several threads.
 
@@ -150,13 +161,13 @@ class Trial:
 
     Args:
         serial: The plan without branches.
-        schedule: From the seconds of kernels with and without shared threads to the plan with
-            forks; None where none is worth it.
-        least_s: Steps that take no longer are left alone.
+        schedule: From the seconds of kernels with and without shared threads, and what forks must
+            be worth, to the plan with forks; None where none is worth it.
+        limits: What forks must be worth.
         clock: Seconds.
 
     Attributes:
-        serial: As it was given.
+        serial, schedule: As they were given.
         forked: The plan with branches, as soon as there is one.
         settled: Called once with the plan that stays.
     """
@@ -164,15 +175,15 @@ class Trial:
     def __init__(
         self,
         serial: Planned,
-        schedule: Callable[[Seconds, Seconds], Planned | None],
-        least_s: float,
+        schedule: Callable[[Seconds, Seconds, Limits], Planned | None],
+        limits: Limits = forks.USUAL,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.serial = serial
         self.forked: Planned | None = None
         self.settled: Callable[[Planned], None] = lambda planned: None
-        self._schedule = schedule
-        self._least_s = least_s
+        self.schedule = schedule
+        self._limits = limits
         self._clock = clock
         self._lock = threading.Lock()
         self._chosen: Planned | None = None
@@ -220,22 +231,20 @@ class Trial:
         for _ in range(SAMPLES):
             seconds = yield serial, nullcontext
             fastest = min(fastest, seconds)
-        if fastest <= self._least_s:
+        if fastest <= self._limits.least_saving_s:
             return serial
         shared = yield from self._clocked(nullcontext)
         alone = yield from self._clocked(_pool_held)
-        made = self._schedule(shared, alone)
+        made = self.schedule(shared, alone, self._limits)
         if made is None:
             return serial
         self.forked = made
         yield made, nullcontext  # its memory is new
-        times: dict[bool, list[float]] = {False: [], True: []}
-        for turn in range(2 * TURNS):
-            is_forked = bool(turn % 2)
-            seconds = yield (made if is_forked else serial), nullcontext
-            times[is_forked].append(seconds)
-        before, after = (statistics.median(times[is_forked]) for is_forked in (False, True))
-        return made if after <= (1 - LEAST_GAIN) * before else serial
+        before, after = [], []
+        for _ in range(TURNS):
+            before.append((yield serial, nullcontext))
+            after.append((yield made, nullcontext))
+        return made if is_faster(after, before) else serial
 
     def _clocked(
         self, within: Callable[[], AbstractContextManager[None]]
