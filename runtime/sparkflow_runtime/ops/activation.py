@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, REAL, float32
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise_table import ElementwiseOp, binary, enter, unary
 from sparkflow_runtime.ops.fusion import Fused, Fusion
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
+from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import float_attr, type_attr
 from sparkflow_runtime.shapes import Shape
@@ -302,10 +301,6 @@ class LeakyRelu(Op):
         slope = kind(np.float32(alpha))  # attributes are float32 in a GraphDef: the same without
         return xp.maximum(features, kind(0)) + xp.minimum(features, kind(0)) * slope
 
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
-
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """The sum of both sides."""
         x, builder = fusion.whole(0), fusion.builder
@@ -335,10 +330,6 @@ class LeakyReluGrad(Op):
         """A new array."""
         slope = gradients.dtype.type(np.float32(alpha))
         return xp.where(features > 0, gradients, gradients * slope)
-
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """A choice."""

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
-from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -165,10 +164,6 @@ class Select(Op):
 
         return run
 
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
-
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """A choice; that of rows is not fused."""
         if len(fusion.shapes[0]) not in (0, len(fusion.shapes[1])):
@@ -235,10 +230,6 @@ class SelectV2(Op):
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The choice."""
         return fill_chosen
-
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """A choice."""

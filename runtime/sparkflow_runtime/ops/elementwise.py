@@ -74,10 +74,6 @@ class AddN(Op):
         """The same for every input."""
         return [dy] * len(op.inputs)
 
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
-
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """One addition after the other."""
         shape = fusion.output_shapes[0]

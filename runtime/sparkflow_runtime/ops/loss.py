@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import FLOATING, INDEX, float16, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -124,10 +123,6 @@ class SoftmaxCrossEntropyWithLogits(Op):
 
         return run
 
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
-
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """Reductions of every row; the loss as sum(labels · (log sum - shifted))."""
         features = fusion.whole(0)
@@ -228,10 +223,6 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
             _fill_sparse(xp, features, labels, loss, backprop)
 
         return run
-
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """Reductions of every row, in which the label's element is the one with its number."""

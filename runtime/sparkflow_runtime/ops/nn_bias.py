@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import NUMERIC
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -61,10 +60,6 @@ class BiasAdd(Op):
         """The sum."""
         add, data_format = context.xp.add, node.attrs["data_format"]
         return lambda value, bias, out: add(value, _fitting(value, bias, data_format), out)
-
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """A sum along the channels."""
@@ -131,10 +126,6 @@ class BiasAddGrad(Op):
         """The sums."""
         xp, data_format = context.xp, node.attrs["data_format"]
         return lambda dy, out: sum_per_channel(xp, dy, _channel_axis(dy.ndim, data_format), out)
-
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """A sum."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import DType, resource, variant
+from sparkflow_runtime.codegen.kernel import DTYPES
+from sparkflow_runtime.dtypes import DType, float32, resource, variant
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
 from sparkflow_runtime.ops.signature import Attr, Signature, parse_args
@@ -172,8 +173,11 @@ class Op:
         )
 
     def is_fusable(self, node: NodeView) -> bool:
-        """Whether `fuse` may be asked about this node at all; cheap."""
-        return type(self).fuse is not Op.fuse
+        """Whether `fuse` may be asked about this node at all; cheap.
+
+        Unless a subclass says otherwise, where there is a `fuse` and kernels have the dtype `T`.
+        """
+        return type(self).fuse is not Op.fuse and node.attrs.get("T", float32) in DTYPES
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """The outputs as values of a kernel.

@@ -382,10 +382,6 @@ class L2Loss(Op):
 
         return run
 
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
-
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """The sum of halves of squares."""
         t = fusion.whole(0)

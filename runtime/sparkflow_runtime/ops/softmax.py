@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import FLOATING, float16
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -116,10 +115,6 @@ class Softmax(Op):
 
         return run
 
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
-
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """Two reductions of every row."""
         rows = softmax_of_rows(fusion, fusion.whole(0))
@@ -167,10 +162,6 @@ class LogSoftmax(Op):
                 xp.subtract(xp.subtract(logits, largest, out), sums, out)
 
         return run
-
-    def is_fusable(self, node: NodeView) -> bool:
-        """Of dtypes that kernels have."""
-        return node.attrs["T"] in DTYPES
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """Two reductions of every row."""
