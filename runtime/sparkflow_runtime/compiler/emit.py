@@ -109,8 +109,8 @@ class _Emitter:
             self.results.sort()
         elif forks:  # in the order of the plan without
             numbers = order_with(forks, len(self.units))
-            for names in (self.parameters, self.results):
-                names.sort(key=lambda each: numbers[self.unit_of[each[1]]])
+            for ends in (self.parameters, self.results):
+                ends.sort(key=lambda each: numbers[self.unit_of[each[1]]])
         parameters = "".join(f", {name}" for _, name in self.parameters)
         returned = [*(name for _, name in self.results), *(flag for flag, _ in self.late)]
         results = "".join(f"{name}, " for name in returned)

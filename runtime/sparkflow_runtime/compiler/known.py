@@ -74,6 +74,9 @@ def find_known(
     known: dict[Endpoint, Known] = {}
     context = KernelContext(np, "CPU", "known values", Resources(), Resources())
     handles: dict[Endpoint, Shape] = {}
+    reshaped = {
+        node.inputs[0] for node in nodes if node.op == "Assign" and not node.attrs["validate_shape"]
+    }
     for node in nodes:
         op = registry.lookup(node.op)
         outputs = op.signature.output_dtypes(node.attrs)
@@ -92,7 +95,8 @@ def find_known(
                 known[endpoint] = Known(dtype, values[slot].shape, values[slot])
                 continue
             shape = None if found is None else found[slot]
-            known[endpoint] = Known(dtype, given.get(endpoint, shape))
+            shape = None if endpoint in reshaped else given.get(endpoint, shape)
+            known[endpoint] = Known(dtype, shape)
     return known
 
 

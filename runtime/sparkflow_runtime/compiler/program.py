@@ -513,7 +513,7 @@ class _Compiler:
                 self.nodes, by_index, kernels, self.is_function, bind_loop=self._loop_kernel
             )
 
-        return Specialisations(plan)
+        return Specialisations(plan, resources=context.resources)
 
     def _loop_kernel(
         self, node: Node, known: Mapping[Endpoint, Known]

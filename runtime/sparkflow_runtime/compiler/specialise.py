@@ -33,6 +33,7 @@ from sparkflow_runtime.compiler.storage import Kernels, assign_storage
 from sparkflow_runtime.compiler.trial import ForkedPlan, TrialPlan, in_trial
 from sparkflow_runtime.compiler.update_groups import group_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.resources.container import Resources
 
 EARLY: Final = 4
 """So many signatures of a partition get a plan when they are first seen."""
@@ -173,6 +174,7 @@ class Specialisations:
         sightings: How often every signature is seen before it gets a plan; None for what `EARLY`
             and `SIGHTINGS` say.
         max_plans: See `MAX_PLANS`.
+        resources: The variables; no plan is found once one does not have the shape it should.
     """
 
     def __init__(
@@ -180,12 +182,14 @@ class Specialisations:
         plan: Callable[[Signature], Planned],
         sightings: int | None = None,
         max_plans: int = MAX_PLANS,
+        resources: Resources | None = None,
     ) -> None:
         self.statistics = Statistics()
         self._plan = plan
         self._early = EARLY if sightings is None else 0
         self._sightings = SIGHTINGS if sightings is None else sightings
         self._max_plans = max_plans
+        self._resources = resources or Resources()
         self._lock = threading.Lock()
         self._plans: OrderedDict[Signature, Planned | None] = OrderedDict()
         self._seen: dict[Signature, int] = {}
@@ -195,6 +199,9 @@ class Specialisations:
         signature = _signature(args)
         plans = self._plans
         found = plans.get(signature)
+        if self._resources.has_reshaped:
+            self.statistics.general += 1
+            return None
         if found is None:
             found = self._missed(signature)
             if found is None:
@@ -209,7 +216,7 @@ class Specialisations:
 
     def peek(self, args: Sequence[Any]) -> Planned | None:
         """The plan there is for arguments of these shapes, if there is one."""
-        return self._plans.get(_signature(args))
+        return None if self._resources.has_reshaped else self._plans.get(_signature(args))
 
     def at_once(self, signature: Signature) -> Planned | None:
         """The plan for a signature, made now if there is none yet; None where it cannot be."""

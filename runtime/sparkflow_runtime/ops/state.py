@@ -69,6 +69,7 @@ class VariableV2(Op):
                 f"{variable.dtype.name} {shapes.text(variable.shape)}, but was asked for as "
                 f"{dtype.name} {shapes.text(shape)}; use another name or reset the task"
             )
+        variable.note_reshaped = context.resources.note_reshaped
         return lambda: variable
 
 
@@ -246,6 +247,8 @@ class Assign(Op):
             if array is None or array.shape != shape:
                 kind = ref.dtype.as_numpy_dtype
                 ref.array = xp.array(value, dtype=kind, order="C", copy=True)
+                if not shapes.is_compatible(ref.shape, shape):
+                    ref.note_reshaped()
             else:
                 # numpy copes with a value that overlaps the variable; cupy would race.
                 overlaps = xp.__name__ != "numpy" and xp.may_share_memory(array, value)

@@ -18,9 +18,14 @@ class Resources:
     """Resources by (container, name). Safe to use from several threads.
 
     `_lock` guards `_items` only; each resource guards its own state.
+
+    Attributes:
+        has_reshaped: Whether a variable has a value that its shape does not allow: nobody may rely
+            on shapes of variables then.
     """
 
     def __init__(self) -> None:
+        self.has_reshaped = False
         self._lock = threading.RLock()
         self._items: dict[tuple[str, str], Any] = {}
 
@@ -54,6 +59,10 @@ class Resources:
         """Enters or replaces a resource."""
         with self._lock:
             self._items[container or DEFAULT_CONTAINER, name] = item
+
+    def note_reshaped(self) -> None:
+        """Sets `has_reshaped`, for good."""
+        self.has_reshaped = True
 
     def clear(self, containers: tuple[str, ...] = ()) -> None:
         """Drops the resources of these containers, of all when none is named.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from sparkflow_runtime.dtypes import DType
@@ -18,9 +19,10 @@ class Variable:
 
     Attributes:
         array: The current value; None until initialised.
+        note_reshaped: Called when it gets a value that its shape does not allow.
     """
 
-    __slots__ = ("array", "dtype", "lock", "name", "shape")
+    __slots__ = ("array", "dtype", "lock", "name", "note_reshaped", "shape")
 
     def __init__(self, name: str, dtype: DType, shape: Shape) -> None:
         self.name = name
@@ -28,6 +30,7 @@ class Variable:
         self.shape = shape
         self.array: Any = None
         self.lock = threading.Lock()
+        self.note_reshaped: Callable[[], None] = lambda: None
 
     def read(self) -> Any:
         """The current array, not a copy.

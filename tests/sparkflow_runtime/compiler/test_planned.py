@@ -480,3 +480,23 @@ def test_numbers_and_empty_arrays() -> None:
     assert plan(None, np.zeros((), np.float32)) == (-1,)
     empty = np.zeros((0, 3), np.float32)
     assert planned(nodes, empty)[0](None, empty)[0].shape == (0, 3)
+
+
+def test_a_variable_of_another_shape_than_its_own_is_read_as_it_is(plans_at_once: None) -> None:
+    context = context_with()
+    reading = [variable("v", (3,)), const("one", 1.0), node("y", "AddV2", "v", "one"), fetch("y")]
+    changing = [
+        arg("x", 0),
+        variable("v", (3,)),
+        const("two", 2.0),
+        node("set", "Assign", "v", "x", validate_shape=False),
+        node("y", "Mul", "v", "two", after=["set"]),
+        node("z", "Exp", "y"),
+        node("n", "Neg", "z"),
+        fetch("n"),
+    ]
+    read, change = compile_partition(reading, context), compile_partition(changing, context)
+    for values in ([1.0, 2.0, 3.0], [1.0, 2.0], [5.0], [1.0, 2.0, 3.0]):
+        x = np.float32(values)
+        np.testing.assert_allclose(change.run(None, [x])[0], -np.exp(2 * x), rtol=1e-6)
+        np.testing.assert_allclose(read.run(None, [])[0], x + 1)
