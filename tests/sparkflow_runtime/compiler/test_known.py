@@ -1,0 +1,90 @@
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.compiler.known import MAX_VALUE_BYTES, Known, find_known
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.testing.graphs import const, node, variable
+from sparkflow_runtime.testing.plans import arg
+
+
+def known(*nodes: Node, **given: tuple[int, ...]) -> dict[str, Known]:
+    shapes = {Endpoint(name, 0): shape for name, shape in given.items()}
+    return {
+        endpoint.node: each
+        for endpoint, each in find_known(nodes, shapes).items()
+        if not endpoint.slot
+    }
+
+
+def test_the_arithmetic_of_shapes_is_done_once() -> None:
+    found = known(
+        arg("x", 0),
+        node("shape", "Shape", "x", out_type=dtypes.int32),
+        const("axes", [0], dtypes.int32),
+        const("axis", 0, dtypes.int32),
+        node("count", "GatherV2", "shape", "axes", "axis", Tindices=dtypes.int32),
+        node("more", "AddV2", "count", "count", T=dtypes.int32),
+        x=(3, 4),
+    )
+    assert found["more"].value.tolist() == [6]
+    assert found["shape"].value.tolist() == [3, 4]
+
+
+def test_tensors_of_one_number_take_no_memory() -> None:
+    found = known(
+        const("shape", [1000, 1000], dtypes.int32),
+        const("one", 1.0),
+        node("ones", "Fill", "shape", "one"),
+        node("twos", "AddV2", "ones", "ones"),
+        node("zeros", "ZerosLike", "twos"),
+    )
+    assert found["twos"].shape == (1000, 1000)
+    assert found["twos"].value.strides == (0, 0)
+    assert found["twos"].value[0, 0] == 2
+    assert found["zeros"].value[5, 5] == 0
+
+
+def test_large_values_are_left_to_the_step() -> None:
+    size = MAX_VALUE_BYTES // 4
+    found = known(
+        const("x", np.arange(size, dtype=np.float32)),
+        const("y", np.arange(8, dtype=np.float32)),
+        node("large", "Neg", "x"),
+        node("small", "Neg", "y"),
+    )
+    assert found["large"].value is None
+    assert found["large"].full_shape == (size,)
+    assert found["small"].value.tolist() == (-np.arange(8)).tolist()
+
+
+def test_what_fails_is_left_to_the_step() -> None:
+    found = known(
+        const("x", [1.0, 2.0]),
+        const("y", [1.0, 2.0, 3.0]),
+        const("zero", 0, dtypes.int32),
+        node("s", "AddV2", "x", "y"),
+        node("q", "FloorDiv", "zero", "zero", T=dtypes.int32),
+    )
+    assert (found["s"].value, found["s"].full_shape) == (None, None)
+    assert found["q"].value is None
+
+
+def test_what_has_effects_or_is_random_is_never_known() -> None:
+    found = known(
+        const("shape", [2], dtypes.int32),
+        const("x", [1.0, 2.0]),
+        node("r", "RandomUniform", "shape", dtype=dtypes.float32, T=dtypes.int32),
+        node("c", "CheckNumerics", "x", message="m"),
+    )
+    assert found["r"].value is None
+    assert found["r"].full_shape == (2,)
+    assert found["c"].value is None
+
+
+def test_a_variable_that_may_take_any_shape_has_none() -> None:
+    nodes = [arg("x", 0), variable("v", (3,)), variable("w", (3,))]
+    loose = node("set", "Assign", "v", "x", validate_shape=False)
+    strict = node("also", "Assign", "w", "x")
+    found = known(*nodes, loose, strict)
+    assert found["v"].full_shape is None
+    assert found["w"].full_shape == (3,)
