@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen import native
 from sparkflow_runtime.compiler.program import compile_partition
 from sparkflow_runtime.compiler.traced import TRANSFER, TracedPartition
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -104,6 +105,7 @@ def test_what_arrives_is_listed_as_a_transfer():
     )
 
 
+@pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 def test_a_plan_is_recorded_as_it_runs():
     nodes = (
         argument(),
