@@ -25,6 +25,7 @@ VIEWS: Final = frozenset(
         "FusedBatchNorm",
         "FusedBatchNormV2",
         "FusedBatchNormV3",
+        "GuaranteeConst",
         "Identity",
         "IdentityN",
         "MirrorPad",
