@@ -77,8 +77,9 @@ def make_units(
     if can_generate is None:
         return [Unit(node) for node in live]
     left_alone: set[str] = set()
+    waits = _control_edges(nodes, live)
     while True:
-        clusters = grow_clusters(live, known, left_alone)
+        clusters = grow_clusters(live, known, left_alone, waits)
         fused, again = _finish(live, known, clusters)
         refused = [each for each in fused if not can_generate(each.kernel, each.sizes)]
         if not refused:
@@ -101,6 +102,24 @@ def _live(nodes: Sequence[Node], known: Mapping[Endpoint, Known]) -> list[Node]:
         live.append(node)
         needed.update(each.node for each in node.inputs if known[each].value is None)
     return live[::-1]
+
+
+def _control_edges(nodes: Sequence[Node], live: Sequence[Node]) -> dict[str, frozenset[str]]:
+    """By name, the live nodes that a node waits for, those behind nodes without work among them."""
+    alive = {node.name for node in live}
+    stands_for: dict[str, frozenset[str]] = {}
+    found: dict[str, frozenset[str]] = {}
+    for node in nodes:
+        given = (stands_for.get(name, frozenset()) for name in node.control_inputs)
+        named = frozenset[str]().union(*given)
+        if node.name in alive:
+            stands_for[node.name] = frozenset({node.name})
+            if named:
+                found[node.name] = named
+        else:
+            inputs = (stands_for[endpoint.node] for endpoint in node.inputs)
+            stands_for[node.name] = named.union(*inputs)
+    return found
 
 
 def _finish(

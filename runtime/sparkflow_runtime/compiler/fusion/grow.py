@@ -3,13 +3,15 @@
 Nodes are taken in execution order. Each joins the kernel of a producer where it can: the kernel
 then runs at the node's place if nobody needs it earlier, or the node runs at the kernel's place if
 its other inputs are there by then. A node whose producers have several kernels joins these, too.
-What is moved must not pass an update of a variable that it reads.
+What is moved must not pass an update of a variable that it reads; nor what may fail a node that
+its control edges name.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from sparkflow_runtime.compiler.fusion.cluster import MAX_RANK, Cluster, natural_space
 from sparkflow_runtime.compiler.known import Known
@@ -20,7 +22,10 @@ from sparkflow_runtime.ops.fusion import NotFusableError
 
 
 def grow_clusters(
-    nodes: Sequence[Node], known: Mapping[Endpoint, Known], left_alone: Collection[str]
+    nodes: Sequence[Node],
+    known: Mapping[Endpoint, Known],
+    left_alone: Collection[str],
+    waits: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Cluster]:
     """Kernels that nodes of a partition can be fused into.
 
@@ -28,17 +33,28 @@ def grow_clusters(
         nodes: The partition in execution order.
         known: What is known of its tensors.
         left_alone: Names of nodes that are not fused. Nor are those that nobody reads.
+        waits: By name, the names of the nodes that a node waits for by control edges.
 
     Returns:
         The kernels; every node is in one at most. A kernel may be of one node.
     """
-    return _Grower(nodes, known).grow(left_alone)
+    return _Grower(nodes, known, waits).grow(left_alone)
 
 
 class _Grower:
-    def __init__(self, nodes: Sequence[Node], known: Mapping[Endpoint, Known]) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        known: Mapping[Endpoint, Known],
+        waits: Mapping[str, Collection[str]],
+    ) -> None:
         self.nodes = nodes
         self.known = known
+        self.waits = waits
+        self.followers: dict[str, list[str]] = {}
+        for name, others in waits.items():
+            for other in others:
+                self.followers.setdefault(other, []).append(name)
         self.index = {node.name: number for number, node in enumerate(nodes)}
         self.cluster_of: dict[str, Cluster] = {}
         self.consumers: dict[str, list[int]] = {node.name: [] for node in nodes}
@@ -106,6 +122,9 @@ class _Grower:
         ready = all(
             self._runs_at(endpoint.node) < here or self.cluster_of.get(endpoint.node) is cluster
             for endpoint in node.inputs
+        ) and all(
+            self._runs_at(name) < here or self.cluster_of.get(name) is cluster
+            for name in self.waits.get(node.name, ())
         )
         if ready and not self._passes_update(node, here, number):
             return here
@@ -118,6 +137,12 @@ class _Grower:
         here = cluster.position
         for member in cluster.nodes:
             if self._passes_update(member, here, until):
+                return False
+            if cluster.checks and any(
+                self._runs_at(name) < until
+                for name in self.followers.get(member.name, ())
+                if self.cluster_of.get(name) not in (cluster, joining)
+            ):
                 return False
             for user in self.consumers[member.name]:
                 name = self.nodes[user].name

@@ -10,6 +10,7 @@ from sparkflow_runtime.codegen.kernel import Kernel
 from sparkflow_runtime.compiler.fusion.grow import grow_clusters
 from sparkflow_runtime.compiler.known import find_known
 from sparkflow_runtime.compiler.plan import Unit, make_units
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.testing.graphs import const, node, variable
 from sparkflow_runtime.testing.interpreter import interpret
@@ -104,6 +105,34 @@ def test_a_kernel_never_passes_an_update_of_what_it_reads() -> None:
         for each in grow_clusters(nodes, find_known(nodes, given), ()):
             if "a" in [n.name for n in each.nodes]:
                 assert each.position < position["up"]
+
+
+@NATIVE
+def test_what_may_fail_waits_for_its_control_edges() -> None:
+    nodes = [
+        arg("x", 0),
+        arg("labels", 1, T=dtypes.int32),
+        arg("ok", 2, T=dtypes.bool_),
+        node("logits", "Tanh", "x"),
+        node("check", "Assert", "ok", "labels", T=[dtypes.int32]),
+        node("both", "NoOp", after=["check"]),
+        node(
+            "loss",
+            *("SparseSoftmaxCrossEntropyWithLogits", "logits", "labels"),
+            Tlabels=dtypes.int32,
+            after=["both"],
+        ),
+        node("n", "Neg", "loss"),
+        fetch("n"),
+    ]
+    names = [unit.node.name for unit in units(nodes, (2, 3), (2,), ())]
+    assert names.index("check") < names.index("n")  # the kernel is named by its last node
+    x, labels = np.zeros((2, 3), np.float32), np.array([1, 3], np.int32)
+    plan, _ = planned(nodes, x, labels, np.array(True))
+    with pytest.raises(InvalidArgumentError, match="assertion failed"):
+        plan(None, x, labels, np.array(False))
+    with pytest.raises(InvalidArgumentError, match="label value of 3"):
+        plan(None, x, labels, np.array(True))
 
 
 def test_more_than_four_dimensions_and_empty_tensors_are_left_alone() -> None:
