@@ -9,7 +9,8 @@ today, and what its branches will take when each kernel has one thread.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import heapq
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,8 +56,10 @@ class Limits:
 USUAL: Final = Limits()
 NONE: Final = Limits(0.0, 0.0, 0.0, 0.0)
 """Everything that can be forked is."""
-_MOST_STARTS: Final = 96
+_MOST_ENDS: Final = 48
 _LONGEST: Final = 512
+_COUNTS: Final = (2, 3, 4, 6, 8, 12, 16)
+"""How many branches are tried. These keep the search under a second for plans of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +94,17 @@ def find_forks(units: Sequence[Unit], threads: int, limits: Limits) -> list[Fork
     if threads < 2:
         return []
     heavy = _heavy(units, limits)
-    by_end: dict[int, list[Fork]] = {}
+    by_end: dict[int, list[_Window]] = {}
     for first in heavy:
-        for fork in _windows_from(first, units, set(heavy), threads, limits):
-            by_end.setdefault(fork.end, []).append(fork)
-    best: list[tuple[float, Fork | None]] = [(0.0, None)]
+        for window in _windows_from(first, units, set(heavy), threads, limits):
+            by_end.setdefault(window.end, []).append(window)
+    best: list[tuple[float, _Window | None]] = [(0.0, None)]
     for end in range(1, len(units) + 1):
-        choice: tuple[float, Fork | None] = (best[-1][0], None)
-        for fork in by_end.get(end, ()):
-            saved = best[fork.first][0] + fork.saved_s
+        choice: tuple[float, _Window | None] = (best[-1][0], None)
+        for window in by_end.get(end, ()):
+            saved = best[window.first][0] + window.saved_s
             if saved > choice[0]:
-                choice = (saved, fork)
+                choice = (saved, window)
         best.append(choice)
     saved_s = best[-1][0]
     if saved_s < limits.least_saving_s or saved_s < limits.least_share * sum(
@@ -115,7 +118,7 @@ def find_forks(units: Sequence[Unit], threads: int, limits: Limits) -> list[Fork
         if chosen is None:
             end -= 1
         else:
-            found.append(chosen)
+            found.append(_fork(chosen, units))
             end = chosen.first
     return found[::-1]
 
@@ -157,34 +160,70 @@ def _heavy(units: Sequence[Unit], limits: Limits) -> list[int]:
         if unit.alone_s > 0 and unit.alone_s >= least_s and not unit.is_barrier
     ]
     found.sort(key=lambda number: -units[number].alone_s)
-    return sorted(found[:_MOST_STARTS])
+    return sorted(found[:_MOST_ENDS])
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A fork that is not dealt out yet.
+
+    Attributes:
+        first: The number of its first call.
+        end: The number after its last.
+        count: How many branches it has.
+        saved_s: What it saves.
+    """
+
+    first: int
+    end: int
+    count: int
+    saved_s: float
 
 
 def _windows_from(
     first: int, units: Sequence[Unit], ends: Collection[int], threads: int, limits: Limits
-) -> list[Fork]:
+) -> list[_Window]:
     """The forks that save something and begin at a call."""
     parts = _Parts(first)
-    found: list[Fork] = []
-    shared_s = 0.0
+    found: list[_Window] = []
+    shared_s = alone_s = 0.0
     for number in range(first, min(len(units), first + _LONGEST)):
         unit = units[number]
         if unit.is_barrier:
             break
         parts.add(number, unit)
         shared_s += unit.shared_s
+        alone_s += unit.alone_s
         if number not in ends or parts.count < 2:
             continue
-        for count in range(2, min(threads, parts.count) + 1):
-            branches = _dealt(parts, count, limits)
-            if len(branches) != count:
+        best: _Window | None = None
+        for count in _COUNTS:
+            costs_s = (count - 1) * limits.branch_s
+            least_saved_s = 0.0 if best is None else best.saved_s
+            if count > min(threads, parts.count):
                 break
-            longest_s = max(seconds for seconds, _ in branches)
-            saved_s = shared_s - longest_s - (count - 1) * limits.branch_s
-            if saved_s > 0:
-                numbers = tuple(tuple(sorted(members)) for _, members in branches)
-                found.append(Fork(first, numbers, saved_s))
+            if shared_s - alone_s / count - costs_s <= least_saved_s:
+                continue  # not even if its branches were equal
+            branches = _dealt(parts.seconds, parts.pinned, count)
+            if any(not members or seconds < limits.least_branch_s for seconds, members in branches):
+                break
+            saved_s = shared_s - max(seconds for seconds, _ in branches) - costs_s
+            if saved_s > least_saved_s:
+                best = _Window(first, number + 1, count, saved_s)
+        if best is not None:
+            found.append(best)
     return found
+
+
+def _fork(window: _Window, units: Sequence[Unit]) -> Fork:
+    parts = _Parts(window.first)
+    for number in range(window.first, window.end):
+        parts.add(number, units[number])
+    branches = [
+        tuple(sorted(number for part in chosen for number in parts.members[part]))
+        for _, chosen in _dealt(parts.seconds, parts.pinned, window.count)
+    ]
+    return Fork(window.first, tuple(branches), window.saved_s)
 
 
 class _Parts:
@@ -232,26 +271,32 @@ class _Parts:
         self.seconds[into] += self.seconds.pop(gone)
 
 
-def _dealt(parts: _Parts, count: int, limits: Limits) -> list[tuple[float, list[int]]]:
-    """The parts in so many branches of about the same length, or fewer; the last is the step's own.
+def _dealt(
+    seconds: Mapping[int, float], pinned: int | None, count: int
+) -> list[tuple[float, list[int]]]:
+    """The parts in so many branches of about the same length; the last is the step's own.
 
     The longest part goes first, each to the branch that is shortest so far.
+
+    Args:
+        seconds: By part.
+        pinned: The part that the step's own thread must have, if there is one.
+        count: As many branches, at most one per part.
     """
-    seconds = [0.0] * count
-    members: list[list[int]] = [[] for _ in range(count)]
-    own = count - 1
-    pinned = parts.pinned
+    own: list[int] = []
+    heap: list[tuple[float, int, list[int]]] = [(0.0, number, []) for number in range(1, count)]
     if pinned is not None:
-        seconds[own] = parts.seconds[pinned]
-        members[own] += parts.members[pinned]
-    for part in sorted(parts.members, key=lambda each: (-parts.seconds[each], each)):
+        own.append(pinned)
+    heap.append((0.0 if pinned is None else seconds[pinned], 0, own))
+    heapq.heapify(heap)
+    for part in sorted(seconds, key=lambda each: (-seconds[each], each)):
         if part == pinned:
             continue
-        # What takes no time is the own thread's, which would only have to give it away.
-        shortest = min(range(count), key=lambda each: (seconds[each], not members[each], -each))
-        if not parts.seconds[part]:
-            shortest = own
-        seconds[shortest] += parts.seconds[part]
-        members[shortest] += parts.members[part]
-    found = list(zip(seconds, members, strict=True))
-    return [each for each in found if each[1] and each[0] >= limits.least_branch_s]
+        if not seconds[part]:
+            own.append(part)  # another thread would only have to be given it
+            continue
+        shortest, number, members = heap[0]
+        members.append(part)
+        heapq.heapreplace(heap, (shortest + seconds[part], number, members))
+    heap.sort(key=lambda each: -each[1])
+    return [(total, members) for total, _, members in heap]

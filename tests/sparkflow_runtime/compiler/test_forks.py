@@ -118,6 +118,23 @@ def test_calls_without_a_time_stay_with_those_that_they_belong_to():
     assert sets([fork]) == [{frozenset({1}), frozenset({2, 3})}]
 
 
+def test_no_branch_is_empty():
+    units = [unit(MS), unit(0), unit(0), unit(MS)]
+    for fork in branches(units, 4, NONE):
+        assert all(fork)
+        assert len(fork) == 2
+
+
+def test_large_plans_are_searched_too():
+    """Calls that take little join windows of those that take long."""
+    units = [unit(MS if number % 40 == 0 else 1e-6) for number in range(1000)]
+    found = find_forks(units, 16, USUAL)
+    in_forks = [number for fork in found for branch in fork.branches for number in branch]
+    assert len(in_forks) == len({*in_forks})
+    assert sum(fork.saved_s for fork in found) > 0.6 * sum(each.alone_s for each in units)
+    assert sorted(order_with(found, 1000)) == [*range(1000)]
+
+
 def test_order_and_times_of_a_plan_with_forks():
     found = [Fork(1, ((2, 4), (1, 3))), Fork(6, ((7,), (6,)))]
     assert order_with(found, 9) == [0, 2, 4, 1, 3, 5, 7, 6, 8]
