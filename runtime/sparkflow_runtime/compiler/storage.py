@@ -200,11 +200,13 @@ class _Assigner:
 
     def _is_static_view(self, node: Node) -> bool:
         """Whether the outputs always are the same views of what is in the block."""
-        unknown = [each for each in node.inputs if self.known[each].value is None]
-        if not unknown or not all(self.storage.is_in_block(each) for each in unknown):
+        unknown = [number for number, each in enumerate(node.inputs) if self._is_made(each)]
+        # What tells where the view begins is known, or each step has another view.
+        if len(unknown) != 1 or not self.storage.is_in_block(node.inputs[unknown[0]]):
             return False
         xp = self.kernels.xp
         arrays = [self._array_like(each) for each in node.inputs]
+        viewed = arrays[unknown[0]]
         try:
             with np.errstate(all="ignore"):
                 made = self.kernels.bind(node)(*arrays)
@@ -213,17 +215,16 @@ class _Assigner:
         several = made if isinstance(made, tuple | list) else (made,)
         found = all(
             isinstance(each, xp.ndarray)
-            and any(
-                xp.may_share_memory(each, array)
-                for array in arrays
-                if isinstance(array, xp.ndarray)
-            )
+            and xp.may_share_memory(each, viewed)
             and (each.flags.c_contiguous or Endpoint(node.name, slot) not in self.read_by_kernels)
             for slot, each in enumerate(several)
         )
         if found:
             self.like.update((Endpoint(node.name, slot), each) for slot, each in enumerate(several))
         return found
+
+    def _is_made(self, endpoint: Endpoint) -> bool:
+        return self.known[endpoint].value is None
 
     def _array_like(self, endpoint: Endpoint) -> Any:
         known = self.known[endpoint]

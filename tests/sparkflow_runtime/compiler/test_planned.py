@@ -365,6 +365,28 @@ def test_a_view_of_a_turned_view_is_made_in_every_step(with_machine_code: bool) 
 
 
 @WITH_AND_WITHOUT
+def test_a_part_that_begins_where_the_step_says_is_taken_in_every_step(
+    with_machine_code: bool,
+) -> None:
+    nodes = [
+        arg("x", 0),
+        arg("at", 1, T=dtypes.int32),
+        const("one", [1], dtypes.int32),
+        const("size", [2], dtypes.int32),
+        node("y", "Neg", "x"),
+        node("begin", "Add", "at", "one", T=dtypes.int32),
+        node("part", "Slice", "y", "begin", "size", Index=dtypes.int32),
+        fetch("part"),
+    ]
+    x = np.arange(6, dtype=np.float32)
+    with how(with_machine_code):
+        plan, _ = planned(nodes, x, np.zeros(1, np.int32))
+    for at in (0, 3, 1):
+        (part,) = plan(None, x, np.array([at], np.int32))
+        assert part.tolist() == [-at - 1, -at - 2]
+
+
+@WITH_AND_WITHOUT
 def test_kernels_read_variables_before_and_after_updates(with_machine_code: bool) -> None:
     nodes = [
         arg("x", 0),
