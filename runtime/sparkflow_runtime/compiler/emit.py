@@ -14,7 +14,7 @@ import numpy as np
 from sparkflow_runtime.compiler import branch_threads
 from sparkflow_runtime.compiler.fork_source import BRANCHES, Lines, with_forks
 from sparkflow_runtime.compiler.forks import Fork, order_with
-from sparkflow_runtime.compiler.fusion.finish import FusedKernel
+from sparkflow_runtime.compiler.fusion.finish import FusedKernel, Output
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.planned import FILE, Called, Planned, SlotArray, StaticView
@@ -340,6 +340,11 @@ class _Emitter:
                 StaticView((retry,), partial(_retrying, self.kernels.xp, dtypes), (run,), False)
             )
             lines = [(unit.node, f"{run}({call}) or {retry}({call})")]
+            for output, target in zip(fused.outputs, targets, strict=False):
+                if output.divisor is not None:
+                    divide = self._global("d", self.kernels.xp.divide)
+                    divisor = self._global("c", np.array(output.divisor, self._dtype(output)))
+                    lines.append((unit.node, f"{divide}({target}, {divisor}, {target})"))
             for flag, check in flags:
                 fail = self._global("f", check.check.fail)
                 given = ", ".join(self._register(each) for each in check.inputs)
@@ -348,6 +353,9 @@ class _Emitter:
                 self.lines.append(f"    {text}")
                 self.line_nodes.append(node)
             self._line(number, unit, lines[-1][1], lines[-1][0])
+
+    def _dtype(self, output: Output) -> Any:
+        return self.known[output.endpoints[0]].dtype.as_numpy_dtype
 
     def _other_name(self, number: int, unit: Unit, endpoint: Endpoint, source: Endpoint) -> None:
         """Another name for a tensor, of other dimensions of size 1."""

@@ -367,8 +367,8 @@ class _Planner:
     def _call(
         self, function: LoopFunction, places: dict[Endpoint, int], fused: FusedKernel
     ) -> list[Call | Read]:
-        if fused.checks:
-            raise NotNativeError("a kernel may fail")
+        if fused.checks or any(output.divisor is not None for output in fused.outputs):
+            raise NotNativeError("something is left to do when a kernel has run")
         arrays = [self._array(function, places, endpoint) for endpoint in fused.inputs]
         for endpoint, source in fused.copies.items():
             places[endpoint] = self._array(function, places, source)

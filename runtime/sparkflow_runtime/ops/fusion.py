@@ -8,7 +8,7 @@ tensor is the same all along it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,12 +35,14 @@ class Fused:
         shape: Its shape.
         dims: Where its dimensions lie.
         is_final: Whether nothing in the kernel can read it: it is complete only at the end.
+        divisor: What a final value is divided by when the kernel has run; None for nothing.
     """
 
     value: Value
     shape: tuple[int, ...]
     dims: Dims
     is_final: bool = False
+    divisor: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,7 @@ def same_value(fusion: Fusion) -> Fused:
         raise NotFusableError("the elements are in other dimensions")
     dims = iter([dim for size, dim in zip(given.shape, given.dims, strict=True) if size != 1])
     lying = tuple(None if size == 1 else next(dims) for size in shape)
-    return Fused(given.value, shape, lying, given.is_final)
+    return replace(given, shape=shape, dims=lying)
 
 
 def axes_of(indices: Any, rank: int) -> tuple[int, ...]:

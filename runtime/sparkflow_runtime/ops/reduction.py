@@ -7,6 +7,7 @@ may be the buffer of a variable.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, ClassVar
 
@@ -221,15 +222,14 @@ class Mean(ReductionOp):
         return node.attrs["T"] in DTYPES and node.attrs["T"].is_floating
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
-        """The sum of every element's share, so that what it gives can be complete at the end."""
+        """The sum, divided by the number of elements."""
         x = fusion.whole(0)
         axes = axes_of(fusion.constants[1], len(x.shape))
-        share = 1.0 / prod(x.shape[axis] for axis in axes)
-        scaled = fusion.builder.call(
-            "multiply", x.value, fusion.builder.constant(share, fusion.dtypes[0])
-        )
-        keep_dims = fusion.attrs["keep_dims"]
-        return [fusion.reduce("reduce_sum", fusion.like(x, scaled), axes, keep_dims)]
+        count = float(prod(x.shape[axis] for axis in axes))
+        total = fusion.reduce("reduce_sum", x, axes, fusion.attrs["keep_dims"])
+        if total.is_final:
+            return [replace(total, divisor=count)]
+        return [fusion.like(total, fusion.builder.call("divide", total.value, count))]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """An equal share for every element."""

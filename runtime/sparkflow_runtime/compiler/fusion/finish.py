@@ -18,10 +18,12 @@ class Output:
     Attributes:
         endpoints: The tensors it holds, which may differ in dimensions of size 1.
         shape: The shape of the first of them.
+        divisor: What the array is divided by when the kernel has run; None for nothing.
     """
 
     endpoints: tuple[Endpoint, ...]
     shape: tuple[int, ...]
+    divisor: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def finish(cluster: Cluster, wanted: Collection[Endpoint]) -> FusedKernel:
         wanted: The tensors that somebody outside reads.
     """
     sources = {value.number: endpoint for (endpoint, _), value in cluster.externals.items()}
-    by_value: dict[int, list[Endpoint]] = {}
+    by_value: dict[tuple[int, float | None], list[Endpoint]] = {}
     copies: dict[Endpoint, Endpoint] = {}
     for endpoint, fused in cluster.tensors.items():
         if endpoint not in wanted:
@@ -80,10 +82,10 @@ def finish(cluster: Cluster, wanted: Collection[Endpoint]) -> FusedKernel:
         if number in sources:
             copies[endpoint] = sources[number]
         else:
-            by_value.setdefault(number, []).append(endpoint)
+            by_value.setdefault((number, fused.divisor), []).append(endpoint)
     outputs = tuple(
-        Output(tuple(endpoints), cluster.tensors[endpoints[0]].shape)
-        for endpoints in by_value.values()
+        Output(tuple(endpoints), cluster.tensors[endpoints[0]].shape, divisor)
+        for (_, divisor), endpoints in by_value.items()
     )
     for endpoints in by_value.values():
         cluster.builder.output(cluster.tensors[endpoints[0]].value)
