@@ -14,8 +14,8 @@ import numpy as np
 
 from sparkflow_runtime.codegen.cuda import CudaProgram
 from sparkflow_runtime.codegen.kernel import Kernel
+from sparkflow_runtime.compiler.location import located
 from sparkflow_runtime.compiler.planned import Planned
-from sparkflow_runtime.compiler.program import located
 from sparkflow_runtime.compiler.specialise import Specialisations, make_plan
 from sparkflow_runtime.compiler.storage import Kernels
 from sparkflow_runtime.device.gpu import Gpu

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.compiler.program import located, with_functions
+from sparkflow_runtime.compiler.location import located
+from sparkflow_runtime.compiler.program import with_functions
 from sparkflow_runtime.device.device import Device
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node

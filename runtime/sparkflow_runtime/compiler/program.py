@@ -9,28 +9,22 @@ source text; names and attributes from graphs never do.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import CodeType, MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.compiler.location import located_in, locating
 from sparkflow_runtime.compiler.loop_kernels import Shapes, bind_loop
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.compiler.specialise import Specialisations, Statistics, make_plan
 from sparkflow_runtime.compiler.stages import Stages, split
 from sparkflow_runtime.compiler.storage import Kernels
-from sparkflow_runtime.errors import (
-    InternalError,
-    InvalidArgumentError,
-    OpError,
-    ResourceExhaustedError,
-    UnknownError,
-)
+from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
 from sparkflow_runtime.ir.function import ARG, Function, called, find
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry, update_group
@@ -44,8 +38,6 @@ _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
 
 ObserveKernel = Callable[[Node, Callable[..., Any]], Callable[..., Any]]
-LinesOf = Mapping[CodeType, Sequence[Node | None]]
-"""The node at each line of functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +122,7 @@ class Program:
             try:
                 return Observed(planned.run_observed(step, args, observe), planned.block_bytes)
             except Exception as error:
-                made = _located_in(error, planned.lines_of)
+                made = located_in(error, planned.lines_of)
                 if made is error:
                     raise
                 raise made from error
@@ -142,71 +134,12 @@ class Program:
             return self.function(step, *args) if planned is None else planned(step, *args)
         except Exception as error:
             if planned is None:
-                made = _located_in(error, {self.function.__code__: self.lines})
+                made = located_in(error, {self.function.__code__: self.lines})
             else:
-                made = _located_in(error, planned.lines_of)
+                made = located_in(error, planned.lines_of)
             if made is error:
                 raise
             raise made from error
-
-
-def _located_in(error: Exception, lines_of: LinesOf) -> Exception:
-    """The error with the node that raised it, where it came out of one of these functions."""
-    node = _node_of(error.__traceback__, lines_of)
-    if node is None or (isinstance(error, OpError) and error.located):
-        return error
-    return located(error, node)
-
-
-def _node_of(traceback: TracebackType | None, lines_of: LinesOf) -> Node | None:
-    found = None
-    while traceback is not None:
-        lines = lines_of.get(traceback.tb_frame.f_code)
-        if lines:
-            found = lines[traceback.tb_lineno]
-        traceback = traceback.tb_next
-    return found
-
-
-_NOT_BROADCAST = re.compile(r"operands could not be broadcast together with shapes (\(.*\)) *$")
-
-
-def _worded(text: str) -> str:
-    """What numpy says of shapes that do not fit, in TensorFlow's words."""
-    found = _NOT_BROADCAST.match(text)
-    if found is None:
-        return text
-    given = re.findall(r"\(([\d, ]*)\)", found[1])
-    shapes = [f"[{','.join(part.strip() for part in shape.split(',') if part)}]" for shape in given]
-    return f"Incompatible shapes: {' vs. '.join(shapes)}"
-
-
-def located(error: Exception, node: Node) -> OpError:
-    """The error with the node that raised it; foreign exceptions become status classes."""
-    if isinstance(error, OpError):
-        if error.node_def is None:
-            error.node_def = node.name
-        return error.at(node.describe())
-    if isinstance(error, MemoryError):
-        made: OpError = ResourceExhaustedError(message=f"Out of memory: {error}")
-    elif isinstance(error, ValueError | TypeError | IndexError):
-        made = InvalidArgumentError(message=_worded(str(error)))
-    else:
-        made = UnknownError(message=f"{type(error).__name__}: {error}")
-    made.node_def = node.name
-    return made.at(node.describe())
-
-
-def _locating(kernel: Callable[..., Any], node: Node) -> Callable[..., Any]:
-    """The kernel, whose errors name the node."""
-
-    def run(*inputs: Any) -> Any:
-        try:
-            return kernel(*inputs)
-        except Exception as error:
-            raise located(error, node) from error
-
-    return run
 
 
 def compile_partition(
@@ -293,7 +226,7 @@ class _PlannedFunction:
         try:
             return self.planned(step, *args)
         except Exception as error:
-            made = _located_in(error, self.planned.lines_of)
+            made = located_in(error, self.planned.lines_of)
             if made is error:
                 raise
             raise made from error
@@ -502,7 +435,7 @@ class _Compiler:
             return bind_filling_kernel(registry.lookup(node.op), node, context)
 
         def bind_group(nodes: Sequence[Node]) -> Callable[..., Any] | None:
-            own = [_locating(self.kernels[node.name], node) for node in nodes]
+            own = [locating(self.kernels[node.name], node) for node in nodes]
             return update_group.bind(nodes, context, own)
 
         kernels = Kernels(lambda node: self.kernels[node.name], bind_out, bind_group=bind_group)
