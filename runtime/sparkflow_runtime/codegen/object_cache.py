@@ -16,9 +16,11 @@ from typing import Final
 
 VARIABLE: Final = "SPARKFLOW_KERNEL_CACHE"
 """The environment variable that names the folder; empty for no cache on disk."""
-MAX_FILES: Final = 4096
+MAX_FILES: Final = 16384
 """Above so many files, the half that was not used for longest is deleted."""
 _DIGEST_BYTES: Final = 32
+_LOOK_EVERY: Final = 256
+"""To count the files takes longer than to write one."""
 
 
 def default_folder(environ: Mapping[str, str]) -> Path | None:
@@ -45,6 +47,7 @@ class ObjectCache:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
+        self._stored = 0
 
     def load(self, key: str) -> bytes | None:
         """The object stored under a key; None where there is none that is whole."""
@@ -70,7 +73,9 @@ class ObjectCache:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_private(self._folder):
                 return
-            self._make_room()
+            if self._stored % _LOOK_EVERY == 0:
+                self._make_room()
+            self._stored += 1
             handle, name = tempfile.mkstemp(dir=self._folder, prefix=".new-")
             try:
                 with os.fdopen(handle, "wb") as file:

@@ -7,6 +7,7 @@ Values that outlive the step are new arrays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +19,7 @@ from sparkflow_runtime.compiler.fusion.grow import grow_clusters
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.elementwise_table import ElementwiseOp
 
 _NO_WORK: Final = frozenset({"Const", "NoOp"})
 _AT_PLACE, _AFTER = 0, 1
@@ -64,6 +66,7 @@ def make_units(
     nodes: Sequence[Node],
     known: Mapping[Endpoint, Known],
     can_generate: Callable[[Kernel, tuple[int, ...]], bool] | None,
+    least_alone: int = 0,
 ) -> list[Unit]:
     """The calls of a partition, in order.
 
@@ -72,6 +75,7 @@ def make_units(
         known: What is known of its tensors.
         can_generate: Whether there is a code generator for a kernel of these sizes; None where
             there is none at all.
+        least_alone: One of numpy's functions by itself is no kernel where there are fewer elements.
     """
     live = _live(nodes, known)
     if can_generate is None:
@@ -79,12 +83,23 @@ def make_units(
     left_alone: set[str] = set()
     waits = _control_edges(nodes, live)
     while True:
-        clusters = grow_clusters(live, known, left_alone, waits)
+        clusters = [
+            cluster
+            for cluster in grow_clusters(live, known, left_alone, waits)
+            if math.prod(cluster.space) >= least_alone or not _is_one_ufunc(cluster)
+        ]
         fused, again = _finish(live, known, clusters)
         refused = [each for each in fused if not can_generate(each.kernel, each.sizes)]
         if not refused:
             return _ordered(live, fused, again)
         left_alone.update(node.name for each in refused for node in each.nodes)
+
+
+def _is_one_ufunc(cluster: Cluster) -> bool:
+    if len(cluster.nodes) > 1:
+        return False
+    op = registry.lookup(cluster.nodes[0].op)
+    return isinstance(op, ElementwiseOp) and isinstance(type(op).kernel, str)
 
 
 def _live(nodes: Sequence[Node], known: Mapping[Endpoint, Known]) -> list[Node]:

@@ -41,6 +41,8 @@ SIGHTINGS: Final = 2
 """How often later ones are seen before they do: shapes that are new each time are not worth it."""
 MAX_PLANS: Final = 16
 """So many plans a partition keeps; the one that was not used for longest makes room."""
+LEAST_ALONE: Final = 1 << 14
+"""Below so many elements one of numpy's functions by itself is not worth its compilation."""
 _MAX_SEEN: Final = 1024
 
 CompileKernel = Callable[[Kernel, tuple[int, ...]], Callable[..., bool]]
@@ -111,7 +113,8 @@ def make_plan(
         assert compile_kernel is not None
         return compile_kernel(fused.kernel, fused.sizes)
 
-    units = find_units(nodes, known, compile_kernel)
+    least_alone = 0 if is_function or compile_kernel is not _machine_code else LEAST_ALONE
+    units = find_units(nodes, known, compile_kernel, least_alone)
     if bind_loop is not None:
         kernels = _with_loops(kernels, bind_loop, known)
     if kernels.bind_group is not None:
@@ -131,9 +134,12 @@ def make_plan(
 
 
 def find_units(
-    nodes: Sequence[Node], known: Mapping[Endpoint, Known], compile_kernel: CompileKernel | None
+    nodes: Sequence[Node],
+    known: Mapping[Endpoint, Known],
+    compile_kernel: CompileKernel | None,
+    least_alone: int = 0,
 ) -> list[Unit]:
-    """The calls of a partition, see `make_plan`; None: without fused kernels."""
+    """The calls of a partition, see `make_plan` and `make_units`; None: without fused kernels."""
     if compile_kernel is None:
         return make_units(nodes, known, None)
 
@@ -144,7 +150,7 @@ def find_units(
             return False
         return True
 
-    return make_units(nodes, known, can_generate)
+    return make_units(nodes, known, can_generate, least_alone)
 
 
 def _with_loops(kernels: Kernels, bind_loop: BindLoop, known: Mapping[Endpoint, Known]) -> Kernels:

@@ -129,6 +129,7 @@ def test_the_longest_unused_half_makes_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparkflow_runtime.codegen.object_cache.MAX_FILES", 4)
+    monkeypatch.setattr("sparkflow_runtime.codegen.object_cache._LOOK_EVERY", 1)
     cache = ObjectCache(tmp_path / "kernels")
     for number in range(6):
         cache.store(f"key{number}", b"code")
