@@ -13,6 +13,7 @@ answers
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -159,6 +160,20 @@ def started(
             else:
                 print(f"{name} is left out: {competitor.skipped}", file=sys.stderr)
         yield present
+
+
+def add_interpreter_options(parser: argparse.ArgumentParser) -> None:
+    """Options for the Pythons that TensorFlow and PyTorch are installed for."""
+    for name in ("tensorflow", "torch"):
+        parser.add_argument(
+            f"--{name}-python", default=sys.executable, help=f"the Python that has {name}"
+        )
+
+
+def interpreters(options: argparse.Namespace) -> dict[str, str]:
+    """What these options say, by the names of competitors; see `started`."""
+    torch = options.torch_python
+    return {"TensorFlow": options.tensorflow_python, "torch": torch, "torch.compile": torch}
 
 
 def compare(

@@ -12,7 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from competitor import compare, started
+from competitor import add_interpreter_options, compare, interpreters, started
 from convolutions_competitor import CASES, PEAK, PEAK_SIZE
 from report import Report, Table, add_options, ratio_text, time_text
 from timing import Measured
@@ -28,18 +28,14 @@ def main() -> None:
     parser.add_argument("--round-s", type=float, default=0.1, help="seconds of calls per round")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
-    for name in ("tensorflow", "torch"):
-        parser.add_argument(
-            f"--{name}-python", default=sys.executable, help=f"the Python that has {name}"
-        )
+    add_interpreter_options(parser)
     options = parser.parse_args()
     report = Report("convolutions", PACKAGES, options)
     script = str(Path(__file__).with_name("convolutions_competitor.py"))
-    interpreters = {"TensorFlow": options.tensorflow_python, "torch": options.torch_python}
     rows: list[list[str]] = []
     for threads in options.threads:
         commands = {name: [script, name, str(threads)] for name in COMPETITORS}
-        with started(commands, threads, interpreters) as competitors:
+        with started(commands, threads, interpreters(options)) as competitors:
             peaks = compare(competitors, PEAK, options.rounds, options.round_s)
             peak = 2 * PEAK_SIZE**3 / min(each.median for each in peaks.values())
             rows.append([PEAK, str(threads), *cells(peaks), f"{peak / 1e9:.1f}", "100%"])

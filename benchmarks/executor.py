@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import machine
-from competitor import compare, require_agreement, started
+from competitor import add_interpreter_options, compare, interpreters, require_agreement, started
 from report import Report, Table, add_options, ratio_text, time_text
 from timing import Measured, measured
 
@@ -153,16 +153,13 @@ def main() -> None:
     cases = [*CASES, FIRST_RUN]
     parser.add_argument("--cases", nargs="+", default=cases, choices=cases)
     parser.add_argument("--first-runs", type=int, default=3, help="processes of first_run each")
-    for name in ("tensorflow", "torch"):
-        parser.add_argument(
-            f"--{name}-python", default=sys.executable, help=f"the Python that has {name}"
-        )
+    add_interpreter_options(parser)
     options = parser.parse_args()
     report = Report("executor", PACKAGES, options)
     rows: list[list[str]] = []
     software: dict[str, None] = {}
     for threads in options.threads:
-        with started(_commands(threads), threads, _interpreters(options)) as competitors:
+        with started(_commands(threads), threads, interpreters(options)) as competitors:
             software |= dict.fromkeys(each.software for each in competitors if each.software)
             for case in [case for case in options.cases if case != FIRST_RUN]:
                 times = compare(competitors, case, options.rounds, options.round_s)
@@ -231,11 +228,6 @@ def _commands(threads: int) -> dict[str, list[str]]:
         else [own, name, str(threads)]
         for name in COMPETITORS
     }
-
-
-def _interpreters(options: argparse.Namespace) -> dict[str, str]:
-    torch = options.torch_python
-    return {THEIRS: options.tensorflow_python, "torch": torch, "torch.compile": torch}
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from competitor import compare, started
+from competitor import add_interpreter_options, compare, interpreters, started
 from matrix_products_competitor import CASES, PEAK, Product
 from report import Report, Table, add_options, rate_text, ratio_text
 from timing import Measured, measured
@@ -26,19 +26,15 @@ def main() -> None:
     parser.add_argument("--round-s", type=float, default=0.1, help="seconds of calls per round")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
-    for name in ("tensorflow", "torch"):
-        parser.add_argument(
-            f"--{name}-python", default=sys.executable, help=f"the Python that has {name}"
-        )
+    add_interpreter_options(parser)
     options = parser.parse_args()
     report = Report("matrix_products", PACKAGES, options)
     script = str(Path(__file__).with_name("matrix_products_competitor.py"))
-    interpreters = {"TensorFlow": options.tensorflow_python, "torch": options.torch_python}
     rows: list[list[str]] = []
     for threads in options.threads:
         commands = {name: [script, name, str(threads)] for name in COMPETITORS}
         peak = 0.0
-        with started(commands, threads, interpreters) as competitors:
+        with started(commands, threads, interpreters(options)) as competitors:
             # The cube comes first whatever is asked for: the others are shares of it.
             for name in dict.fromkeys([PEAK, *options.cases]):
                 times = compare(competitors, name, options.rounds, options.round_s)

@@ -10,10 +10,9 @@ many bytes as the update reads and writes.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from competitor import compare, started
+from competitor import add_interpreter_options, compare, interpreters, started
 from report import Report, Table, add_options, ratio_text, time_text
 
 CASES = {
@@ -31,18 +30,14 @@ def main() -> None:
     add_options(parser, rounds=7)
     parser.add_argument("--round-s", type=float, default=0.15, help="seconds of calls per round")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    for name in ("tensorflow", "torch"):
-        parser.add_argument(
-            f"--{name}-python", default=sys.executable, help=f"the Python that has {name}"
-        )
+    add_interpreter_options(parser)
     options = parser.parse_args()
     report = Report("updates", ("numpy", "llvmlite", "tensorflow"), options)
     own = str(Path(__file__).with_name("updates_competitor.py"))
-    pythons = {"TensorFlow": options.tensorflow_python, "torch": options.torch_python}
     rows = []
     for threads in options.threads:
         commands = {name: [own, name, str(threads)] for name in COMPETITORS}
-        with started(commands, threads, pythons) as competitors:
+        with started(commands, threads, interpreters(options)) as competitors:
             for case, text in CASES.items():
                 times = compare(competitors, case, options.rounds, options.round_s)
                 ratios = [times[OURS].over(times[o]) if o in times else None for o in COMPETITORS]
