@@ -111,6 +111,16 @@ from .eager.mode import (
 from .eager.tape import (
     GradientTape as GradientTape,
 )
+from .embedding.options import (
+    CounterFilter as CounterFilter,
+    EmbeddingVariableOption as EmbeddingVariableOption,
+    GlobalStepEvict as GlobalStepEvict,
+    L2WeightEvict as L2WeightEvict,
+)
+from .embedding.variable import (
+    EmbeddingVariable as EmbeddingVariable,
+    get_embedding_variable as get_embedding_variable,
+)
 from .errors import (
     OpError as OpError,
 )

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sparkflow_runtime.device.device import count_gpus
+from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
+    OpError,
     UnavailableError,
 )
 from sparkflow_runtime.master.links import LocalLink, RemoteLink, WorkerLink
-from sparkflow_runtime.master.service import SERVICE, TENSORFLOW_SERVICE, MasterService
-from sparkflow_runtime.master.session import MasterSession
+from sparkflow_runtime.master.loop_service import LoopService
+from sparkflow_runtime.master.service import (
+    SERVICE,
+    TENSORFLOW_SERVICE,
+    MasterService,
+    masters_here,
+)
+from sparkflow_runtime.master.session import MasterSession, filtered
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.resources.container import Resources
+from sparkflow_runtime.security import Tls
 from sparkflow_runtime.transport import rpc
-from sparkflow_runtime.transport.peers import WORKER_SERVICE, addresses, task_name
+from sparkflow_runtime.transport.channel.listener import Listener
+from sparkflow_runtime.transport.channel.pool import SHARING, Caller, Transport, require_transport
+from sparkflow_runtime.transport.channel.reactor import available
+from sparkflow_runtime.transport.peers import WORKER_SERVICE, Peers, addresses, task_name
 from sparkflow_runtime.worker import service as worker_service
+from sparkflow_runtime.worker.sessions import MasterId
 from sparkflow_runtime.worker.worker import Worker
 
 
@@ -34,7 +47,10 @@ class Server:
         advertised_host: The host others reach this one by; `host` when not given.
         token: What callers must show; needed off loopback.
         insecure: Accept callers without credentials even off loopback.
+        tls: The task's certificate and key, which all tasks and sessions then need; None for none.
         gpus: How many GPUs the worker uses; None for all it sees.
+        transport: How tensors come from other tasks, see `transport.channel.pool.Transport`.
+        channel_port: Port for tensor channels, 0 for a free one.
 
     Raises:
         PermissionDeniedError: Off loopback without a token.
@@ -53,9 +69,14 @@ class Server:
         advertised_host: str | None = None,
         token: str | None = None,
         insecure: bool = False,
+        tls: Tls | None = None,
         gpus: int | None = None,
+        transport: Transport = "auto",
+        channel_port: int = 0,
     ) -> None:
+        self._transport = require_transport(transport)
         self._token = token
+        self._tls = tls
         self._addresses = addresses(cluster) if cluster is not None else {}
         self.task = task_name(job, task)
         if cluster is not None and self.task not in self._addresses:
@@ -65,21 +86,32 @@ class Server:
             )
         if port is None:
             port = _port(self._addresses.get(self.task, ":0"))
-        self.worker = Worker(job, task, gpus=count_gpus() if gpus is None else gpus)
+        self.worker = Worker(
+            job,
+            task,
+            gpus=count_gpus() if gpus is None else gpus,
+            arena=SharedArena() if transport in SHARING else None,
+        )
         self._local = LocalLink(self.worker)
         self._remote: dict[str, RemoteLink] = {}
-        self._master = MasterService(self._make_session)
+        self._master = MasterService(self._make_session, self._links)
+        loops = LoopService(self._master.find)
         self._server = rpc.RpcServer(
             [
                 rpc.handlers(WORKER_SERVICE, worker_service.methods(self.worker)),
-                rpc.handlers(SERVICE, self._master.methods()),
+                rpc.handlers(SERVICE, {**self._master.methods(), **loops.methods()}),
                 rpc.handlers(TENSORFLOW_SERVICE, self._master.methods()),
             ],
             host=host,
             port=port,
             token=token,
             insecure=insecure,
+            tls=tls,
         )
+        self._listener: Listener | None = None
+        if available():
+            self._listener = self._listen(host, channel_port, advertised_host, insecure)
+            self.worker.channel_address = self._listener.address
         shown = advertised_host or host
         shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
         self.address = f"{shown}:{self._server.port}"
@@ -119,7 +151,10 @@ class Server:
         """Begins to answer."""
         if self._stopped:
             raise FailedPreconditionError(message="A stopped server cannot be started again")
+        if self._listener is not None:
+            self._listener.start()
         self._server.start()
+        masters_here[self.address] = self._master
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Blocks until the server is stopped; False when `timeout_s` passed first."""
@@ -130,7 +165,10 @@ class Server:
         if self._stopped:
             return
         self._stopped = True
+        masters_here.pop(self.address, None)
         self._master.close()
+        if self._listener is not None:
+            self._listener.stop()
         # Other tasks' steps lose this task, as they do when its process dies.
         self.worker.close(UnavailableError)
         self._server.stop()
@@ -140,26 +178,59 @@ class Server:
 
     def _link_cluster(self) -> None:
         others = {t: a for t, a in self._addresses.items() if t != self.task}
-        self.worker.connect(others, self._token)
+        caller = Caller(
+            self.task,
+            self.worker.incarnation,
+            self._token,
+            self._tls,
+            self._transport,
+            self.worker.arena,
+        )
+        peers = Peers(others, caller)
+        self.worker.connect(peers)
         for link in self._remote.values():
             link.close()
         self._remote = {
-            task: RemoteLink(task, address, self._token) for task, address in others.items()
+            task: RemoteLink(task, address, self._token, self._tls, peers.channels)
+            for task, address in others.items()
         }
+
+    def _listen(
+        self, host: str, port: int, advertised_host: str | None, insecure: bool
+    ) -> Listener:
+        try:
+            return Listener(
+                self.task,
+                self.worker.incarnation,
+                host=host,
+                port=port,
+                advertised_host=advertised_host,
+                token=self._token,
+                insecure=insecure,
+                tls=self._tls,
+                on_opened=self.worker.answering.accept,
+            )
+        except OpError:
+            self._server.stop()
+            raise
+
+    def _links(self, filters: Sequence[str]) -> Mapping[str, WorkerLink]:
+        return filtered({self.task: self._local, **self._remote}, filters, self.task)
 
     def _make_session(
         self, config: ConfigProto, is_wanted: Callable[[], bool] | None
     ) -> MasterSession:
-        links: Mapping[str, WorkerLink] = {self.task: self._local, **self._remote}
         return MasterSession(
-            links,
+            {self.task: self._local, **self._remote},
             default_task=self.task,
             device_filters=config.device_filters,
             allow_soft_placement=config.allow_soft_placement,
             timeout_s=config.operation_timeout_in_ms / 1000 or None,
             log_placement=config.log_device_placement,
             isolate=config.isolate_session_state,
+            master=MasterId(self.task, self.worker.incarnation),
             is_wanted=is_wanted,
+            hosts={task: where.rpartition(":")[0] for task, where in self._addresses.items()},
         )
 
 

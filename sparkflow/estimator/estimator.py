@@ -38,6 +38,7 @@ from sparkflow.train.device_setter import replica_device_setter
 from sparkflow.train.logging_hooks import LoggingTensorHook, NanTensorHook
 from sparkflow.train.monitored_session import MonitoredSession
 from sparkflow.train.monitored_training import MonitoredTrainingSession
+from sparkflow.train.run_loop import run_loop
 from sparkflow.train.saver import Saver
 from sparkflow.train.scaffold import Scaffold
 from sparkflow.train.session_creators import ChiefSessionCreator
@@ -227,8 +228,7 @@ class Estimator:
                 config=self._config.session_config,
             )
             with MonitoredSession(creator, [*all_hooks, final]) as session:
-                while not session.should_stop():
-                    session.run(update)
+                run_loop(session, update)
         results = dict(final.final_ops_values)
         write_results(self.eval_dir(name), results, path)
         return results
@@ -388,7 +388,6 @@ class Estimator:
                 )
             chiefs = list(spec.training_chief_hooks)
             chiefs += self._saving(chiefs + workers, scaffold, listeners)
-            loss = None
             with MonitoredTrainingSession(
                 master=config.master,
                 is_chief=config.is_chief,
@@ -402,8 +401,7 @@ class Estimator:
                 max_wait_secs=config.session_creation_timeout_secs,
                 log_step_count_steps=config.log_step_count_steps,
             ) as session:
-                while not session.should_stop():
-                    _, loss = session.run([spec.train_op, spec.loss])
+                loss = run_loop(session, spec.train_op, fetches=spec.loss).values
         if loss is None:
             logging.warning("Training with estimator made no steps. Perhaps input is empty.")
         return loss

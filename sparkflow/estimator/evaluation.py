@@ -10,7 +10,12 @@ from absl import logging
 
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.summary.writer import FileWriterCache
-from sparkflow.train.session_run_hook import SessionRunContext, SessionRunHook, SessionRunValues
+from sparkflow.train.session_run_hook import (
+    LoopLimits,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
 from sparkflow_runtime.protos.summary_pb2 import Summary
 
 
@@ -30,6 +35,17 @@ class StopAfterSteps(SessionRunHook):
         self._done += 1
         if self._done >= self._steps:
             run_context.request_stop()
+
+    def loop_limits(self) -> LoopLimits:
+        """The runs that are left."""
+        return LoopLimits(self._steps - self._done)
+
+    def after_loop(
+        self, run_context: SessionRunContext, run_values: SessionRunValues, num_steps: int
+    ) -> None:
+        """Counts the runs before the last."""
+        self._done += num_steps - 1
+        self.after_run(run_context, run_values)
 
 
 def write_results(directory: str, results: Mapping[str, Any], checkpoint_path: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.embedding.variable import EmbeddingVariable
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, graph_of
 from sparkflow.graph.tensor import Tensor
@@ -27,7 +28,8 @@ def embedding_lookup(
     """The rows of a table at `ids`: `ids.shape + params.shape[1:]`. Its gradient is sparse.
 
     Args:
-        params: A variable or tensor with a row per id; a list of shards, or a partitioned variable.
+        params: A variable or tensor with a row per id; a list of shards, or a partitioned variable;
+            an embedding variable, which gives unseen ids a row.
         ids: Integers of any shape.
         partition_strategy: How ids are spread over shards. `mod`: id i is row i // n of shard
             i % n. `div`: in runs of equal length, the first shards longer by one.
@@ -38,6 +40,10 @@ def embedding_lookup(
     Raises:
         ValueError: `params` is empty, or the strategy another.
     """
+    growing = params[0] if isinstance(params, list | tuple) and len(params) == 1 else params
+    if isinstance(growing, EmbeddingVariable):
+        found = growing.lookup(ids, name=name)
+        return _clipped(found, growing.graph.convert(ids), max_norm)
     if isinstance(params, PartitionedVariable):
         params = list(params)
     tables = list(params) if isinstance(params, list | tuple) else [params]

@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from sparkflow.config.devices import default_config
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
@@ -18,9 +20,12 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.session.device_description import DeviceDescription
 from sparkflow.session.feeds import Expand, FeedSlot, feed_tensor, resolve
 from sparkflow.session.fetches import Fetches, key_of
+from sparkflow.session.loops import StepLoop
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError
 from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
+from sparkflow_runtime.security import Credentials
+from sparkflow_runtime.worker.loop import LoopTerms
 
 _NODE_IN_TEXT = re.compile(r"\[\[node '?(?P<name>[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*)'?")
 _NOTHING_FED: Mapping[Any, Any] = {}
@@ -63,7 +68,7 @@ class BaseSession:
         target: "" for this process, or `grpc://host:port` of any server.
         graph: The graph to run; the default graph when None.
         config: Placement options.
-        credentials: The token the server asks for.
+        credentials: The token the server asks for, or `Credentials` where it uses TLS.
         create_timeout_s: The longest wait for the server and the tasks of its cluster.
     """
 
@@ -72,7 +77,7 @@ class BaseSession:
         target: str | bytes = "",
         graph: Graph | None = None,
         config: ConfigProto | None = None,
-        credentials: str | None = None,
+        credentials: str | Credentials | None = None,
         create_timeout_s: float | None = None,
     ) -> None:
         if not isinstance(target, str | bytes):
@@ -136,6 +141,18 @@ class BaseSession:
             TypeError, ValueError: A fetch or feed does not fit the graph.
             OpError: A subclass, for what failed while running.
         """
+        plan, arrays = self._prepare(fetches, feed_dict)
+        try:
+            if options is None and run_metadata is None:
+                return plan.fill(plan.call(*arrays))
+            return plan.fill(self._run_recorded(plan, arrays, options, run_metadata))
+        except OpError as error:
+            raise self._located(error) from error.__cause__
+
+    def _prepare(
+        self, fetches: Any, feed_dict: Mapping[Any, Any] | None
+    ) -> tuple[_Plan, list[np.ndarray[Any, Any]]]:
+        """How to run this, and the arrays that are fed."""
         if feed_dict is None:
             feed_dict = _NOTHING_FED
         elif type(feed_dict) is not dict and not isinstance(feed_dict, Mapping):
@@ -151,12 +168,7 @@ class BaseSession:
                 self._remember(key, plan)
         values: Any = feed_dict.values() if plan.expand is None else plan.expand(feed_dict)
         arrays = [array(value) for array, value in zip(plan.arrays, values, strict=True)]
-        try:
-            if options is None and run_metadata is None:
-                return plan.fill(plan.call(*arrays))
-            return plan.fill(self._run_recorded(plan, arrays, options, run_metadata))
-        except OpError as error:
-            raise self._located(error) from error.__cause__
+        return plan, arrays
 
     def _remember(self, key: Any, plan: _Plan) -> None:
         with self._lock:
@@ -234,6 +246,39 @@ class BaseSession:
             return self.run(fetches, dict(zip(tensors, values, strict=True)), options, run_metadata)
 
         return run_with_options if accept_options else run_once
+
+    def _start_loop(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None,
+        num_steps: int | None,
+        first_step: int,
+        bounds: Mapping[Any, float],
+    ) -> StepLoop:
+        """Starts a step loop, see `train.start_loop`; bounds are by fetched tensor.
+
+        Raises:
+            ValueError: A bound is for something that is not fetched, or a handle is fetched.
+            Else as `run`.
+        """
+        plan, arrays = self._prepare(fetches, feed_dict)
+        for name in plan.tensors:
+            if self._graph.get_tensor_by_name(name).op.type == "GetSessionHandle":
+                raise ValueError(f"A loop cannot fetch {name}: it would keep a value per step")
+        places: dict[int, float] = {}
+        for key, bound in bounds.items():
+            tensor = self._graph.as_graph_element(key, allow_operation=False)
+            if tensor.name not in plan.tensors:
+                raise ValueError(f"{tensor.name} has a bound, but is not fetched")
+            place = plan.tensors.index(tensor.name)
+            places[place] = min(bound, places.get(place, bound))
+        feeds = dict(zip(plan.feeds, arrays, strict=True))
+        terms = LoopTerms(num_steps, first_step, places)
+        try:
+            loop = self._open_client().start_loop(plan.tensors, feeds, plan.targets, terms)
+        except OpError as error:
+            raise self._located(error) from error.__cause__
+        return StepLoop(loop, plan.fill, self._located)
 
     def partial_run_setup(self, fetches: Any, feeds: Sequence[Any] | None = None) -> str:
         """Announces a step that is run in several calls.
@@ -358,7 +403,7 @@ class Session(BaseSession):
         target: "" for this process, or `grpc://host:port` of any server.
         graph: The graph to run; the default graph when None.
         config: Placement options.
-        credentials: The token the server asks for.
+        credentials: The token the server asks for, or `Credentials` where it uses TLS.
         create_timeout_s: How long to wait for the server at `target` and for the tasks of its
             cluster; when None, the operation timeout of `config`, and without that for ever.
 
@@ -371,7 +416,7 @@ class Session(BaseSession):
         target: str = "",
         graph: Graph | None = None,
         config: ConfigProto | None = None,
-        credentials: str | None = None,
+        credentials: str | Credentials | None = None,
         create_timeout_s: float | None = None,
     ) -> None:
         super().__init__(target, graph, config, credentials, create_timeout_s)
@@ -415,7 +460,7 @@ class InteractiveSession(BaseSession):
         target: str = "",
         graph: Graph | None = None,
         config: ConfigProto | None = None,
-        credentials: str | None = None,
+        credentials: str | Credentials | None = None,
     ) -> None:
         super().__init__(target, graph, config, credentials)
         sessions.push(self)

@@ -14,7 +14,7 @@ from typing import Any
 import sparkflow as tf
 from sparkflow.export import Output, Signature
 from sparkflow.spark.child import TRAIN_DATA
-from sparkflow.train import replication
+from sparkflow.train.replication import AsyncReplication, Replication
 from sparkflow.train.sync import SyncReplication
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType
@@ -39,7 +39,7 @@ class TrainingGraph:
         weight: Tensor, [] float32: the rows of the worker's batch.
         train_op: The operation of a step.
         variables: Names of the variables.
-        sync: The strategy in sync mode, else None.
+        strategy: How the replicas' gradients reach the variables.
     """
 
     graph_def: GraphDef
@@ -48,18 +48,11 @@ class TrainingGraph:
     weight: str
     train_op: str
     variables: tuple[str, ...]
-    sync: SyncReplication | None
+    strategy: Replication
 
     def replica(self, index: int, count: int) -> GraphDef:
         """The graph as replica `index` of `count` runs it."""
-        if self.sync is None:
-            return self.graph_def
-        return self.sync.specialised(self.graph_def, index, count)
-
-    @property
-    def chief_ops(self) -> tuple[str, ...]:
-        """Operations that one more loop runs beside the replicas'; none in async mode."""
-        return () if self.sync is None else tuple(op.name for op in self.sync.chief_ops)
+        return self.strategy.specialised(self.graph_def, index, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +128,11 @@ def build_training_graph(
             {"output_types": types, "output_shapes": sizes},
             name="next_batch",
         )
-        strategy = SyncReplication(graph, weight) if sync else None
+        strategy = SyncReplication(graph, weight) if sync else AsyncReplication(graph)
         mode = tf.estimator.ModeKeys.TRAIN
-        if strategy is None:
+        with strategy.scope():
             spec = _call(model_fn, features, labels, mode, inputs.params)
-        else:
-            with replication.scope(strategy):
-                spec = _call(model_fn, features, labels, mode, inputs.params)
-        if strategy is not None and not strategy.chief_ops:
+        if sync and not strategy.join_ops:
             raise ValueError(
                 "With syncMode='sync' the train_op must come from an optimizer's minimize or "
                 "apply_gradients; this one does not"
@@ -158,7 +148,7 @@ def build_training_graph(
         weight=weight.name,
         train_op=train_op.name,
         variables=names,
-        sync=strategy,
+        strategy=strategy,
     )
 
 

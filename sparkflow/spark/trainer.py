@@ -116,7 +116,7 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
         training: TrainingGraph,
         inference: InferenceGraph,
     ) -> SparkTrainerModel:
-        sync = training.sync is not None
+        sync = self.getSyncMode() == "sync"
         steps_per_epoch = layout.steps_per_epoch(profile.rows, self.getBatchSize())
         feed = FeedPlan(
             batch_size=self.getBatchSize(),

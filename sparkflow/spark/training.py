@@ -34,10 +34,8 @@ from sparkflow.spark.history import HistoryRecorder
 from sparkflow.spark.layout import Layout
 from sparkflow.spark.registration import RegistrationServer
 from sparkflow.spark.replica import TrainingGraph
-from sparkflow_runtime.master.driver import DriverMaster, DriverSession, RunningLoop
-
-CHIEF = -1
-"""The number of the loop that applies synchronous updates; workers count from 0."""
+from sparkflow_runtime.master.driver import DriverMaster, DriverSession
+from sparkflow_runtime.master.loops import Loop
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +89,7 @@ class TrainingRun:
         self._recorder = recorder
         self._on_progress = on_progress
         self._failures: list[Event] = []
-        self._loops: list[RunningLoop] = []
+        self._loops: list[Loop] = []
         self._threads: list[threading.Thread] = []
 
     def run(self, server: RegistrationServer, job: BarrierJob) -> Mapping[str, npt.NDArray[Any]]:
@@ -118,9 +116,6 @@ class TrainingRun:
             sessions = [first, *(self._open_session(master, each, stack) for each in others)]
             stack.callback(self._stop_loops)
             started = time.monotonic()
-            if plan.graph.chief_ops:
-                chief = self._open_session(master, 0, stack)
-                self._start_loop(CHIEF, chief, [], list(plan.graph.chief_ops))
             for worker, session in enumerate(sessions):
                 fetches = [plan.graph.loss, plan.graph.weight]
                 self._start_loop(worker, session, fetches, [plan.graph.train_op])
@@ -170,8 +165,6 @@ class TrainingRun:
 
     def _follow_loops(self) -> None:
         workers = set(range(self._plan.layout.num_workers))
-        if self._plan.graph.chief_ops:
-            workers.add(CHIEF)
         while workers:
             event = self._next(_POLL_S)
             if isinstance(event, StepsDone):
@@ -244,12 +237,11 @@ class TrainingRun:
         self._threads.append(thread)
         thread.start()
 
-    def _listen(self, number: int, loop: RunningLoop) -> None:
+    def _listen(self, number: int, loop: Loop) -> None:
         try:
             for update in loop.updates():
-                if number != CHIEF:
-                    losses, weights = (np.asarray(v, np.float32).ravel() for v in update.values)
-                    self.events.put(StepsDone(number, losses, weights, update.waited_s))
+                losses, weights = (np.asarray(v, np.float32).ravel() for v in update.values)
+                self.events.put(StepsDone(number, losses, weights, update.waited_s))
         except BaseException as error:
             self.events.put(LoopEnded(number, error))
         else:
@@ -257,7 +249,7 @@ class TrainingRun:
 
     def _stop_loops(self) -> None:
         for loop in self._loops:
-            loop.stop()
+            loop.cancel()
         for thread in self._threads:
             thread.join(_LOOP_END_S)
 

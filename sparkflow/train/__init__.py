@@ -1,10 +1,15 @@
 """`tf.train`: optimizers, the step counter, clusters and servers."""
 
+from sparkflow.session.loops import (
+    LoopUpdate,
+    StepLoop,
+)
 from sparkflow.summary.writer import SummaryWriter
 from sparkflow.train.adadelta import AdadeltaOptimizer
 from sparkflow.train.adagrad import AdagradOptimizer
 from sparkflow.train.adagrad_da import AdagradDAOptimizer
 from sparkflow.train.adam import AdamOptimizer
+from sparkflow.train.all_reduce import AllReduceReplication
 from sparkflow.train.checkpoint_hook import (
     CheckpointSaverHook,
     CheckpointSaverListener,
@@ -54,6 +59,7 @@ from sparkflow.train.decay import (
 )
 from sparkflow.train.device_setter import replica_device_setter
 from sparkflow.train.ftrl import FtrlOptimizer
+from sparkflow.train.gradient_accumulation import GradientAccumulationOptimizer
 from sparkflow.train.gradient_descent import GradientDescentOptimizer
 from sparkflow.train.graph_files import write_graph
 from sparkflow.train.input.batching import (
@@ -74,6 +80,7 @@ from sparkflow.train.input.producers import (
     slice_input_producer,
     string_input_producer,
 )
+from sparkflow.train.local_sgd import LocalSgd
 from sparkflow.train.logging_hooks import (
     LoggingTensorHook,
     NanLossDuringTrainingError,
@@ -100,7 +107,13 @@ from sparkflow.train.queue_runner import (
     add_queue_runner,
     start_queue_runners,
 )
+from sparkflow.train.replication import AsyncReplication
 from sparkflow.train.rmsprop import RMSPropOptimizer
+from sparkflow.train.run_loop import (
+    LoopResult,
+    run_loop,
+    start_loop,
+)
 from sparkflow.train.saver import Saver
 from sparkflow.train.scaffold import Scaffold
 from sparkflow.train.server import Server
@@ -111,11 +124,13 @@ from sparkflow.train.session_creators import (
 )
 from sparkflow.train.session_manager import SessionManager
 from sparkflow.train.session_run_hook import (
+    LoopLimits,
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
+from sparkflow.train.staleness import BoundedStaleness
 from sparkflow.train.step_counter import (
     assert_global_step,
     create_global_step,
@@ -133,7 +148,9 @@ from sparkflow.train.step_hooks import (
 from sparkflow.train.step_timer import SecondOrStepTimer
 from sparkflow.train.summary_hook import SummarySaverHook
 from sparkflow.train.supervisor import Supervisor
+from sparkflow.train.sync import SyncReplication
 from sparkflow.train.sync_replicas import SyncReplicasOptimizer
+from sparkflow.train.wire_dtype import set_wire_dtype
 from sparkflow_runtime.events.event_file import read_events as summary_iterator
 from sparkflow_runtime.protos.checkpoint_state_pb2 import CheckpointState
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef, JobDef
@@ -158,6 +175,9 @@ __all__ = [
     "AdagradDAOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
+    "AllReduceReplication",
+    "AsyncReplication",
+    "BoundedStaleness",
     "BytesList",
     "CheckpointReader",
     "CheckpointSaverHook",
@@ -178,10 +198,15 @@ __all__ = [
     "FloatList",
     "FtrlOptimizer",
     "GlobalStepWaiterHook",
+    "GradientAccumulationOptimizer",
     "GradientDescentOptimizer",
     "Int64List",
     "JobDef",
+    "LocalSgd",
     "LoggingTensorHook",
+    "LoopLimits",
+    "LoopResult",
+    "LoopUpdate",
     "LooperThread",
     "MomentumOptimizer",
     "MonitoredSession",
@@ -211,11 +236,13 @@ __all__ = [
     "SessionRunValues",
     "SingularMonitoredSession",
     "StepCounterHook",
+    "StepLoop",
     "StopAtStepHook",
     "SummarySaverHook",
     "SummaryWriter",
     "Supervisor",
     "SyncReplicasOptimizer",
+    "SyncReplication",
     "VocabInfo",
     "WorkerSessionCreator",
     "add_queue_runner",
@@ -259,9 +286,12 @@ __all__ = [
     "range_input_producer",
     "remove_checkpoint",
     "replica_device_setter",
+    "run_loop",
+    "set_wire_dtype",
     "shuffle_batch",
     "shuffle_batch_join",
     "slice_input_producer",
+    "start_loop",
     "start_queue_runners",
     "string_input_producer",
     "summary_iterator",

@@ -7,11 +7,13 @@ from typing import Any
 
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
+from sparkflow.graph.scopes import graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import elementwise, state
 from sparkflow.ops.arrays import gather
 from sparkflow.ops.control import group
 from sparkflow.train.adam import AdamOptimizer
+from sparkflow.train.slots import rows_of
 from sparkflow.variables.variable import Variable
 
 
@@ -22,20 +24,7 @@ class LazyAdamOptimizer(AdamOptimizer):
     """
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        dtype, rows, locking = var.dtype.base, grad.indices, self._use_locking
-        power1, power2, rate, beta1, beta2, epsilon = (
-            elementwise.cast(each, dtype) for each in self._numbers()
-        )
-        step_size = rate * elementwise.sqrt(1 - power2) / (1 - power1)
-        m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
-        new_m = beta1 * gather(m, rows) + (1 - beta1) * grad.values
-        new_v = beta2 * gather(v, rows) + (1 - beta2) * elementwise.square(grad.values)
-        change = step_size * new_m / (elementwise.sqrt(new_v) + epsilon)
-        return group(
-            state.scatter_update(m, rows, new_m, locking),
-            state.scatter_update(v, rows, new_v, locking),
-            state.scatter_sub(var, rows, change, locking),
-        )
+        return self._apply_to_rows(grad, var)
 
 
 class NadamOptimizer(AdamOptimizer):
@@ -94,7 +83,7 @@ class AdaMaxOptimizer(AdamOptimizer):
 
     def _numbers(self) -> tuple[Tensor, ...]:
         """The power, learning rate, betas and epsilon."""
-        power = self._get_non_slot_variable("beta1_power").value()
+        power = self._non_slot_value("beta1_power")
         return (power, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
@@ -107,8 +96,8 @@ class AdaMaxOptimizer(AdamOptimizer):
             elementwise.cast(each, dtype) for each in self._numbers()
         )
         m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
-        new_m = beta1 * gather(m, rows) + (1 - beta1) * grad.values
-        new_v = elementwise.maximum(beta2 * gather(v, rows), elementwise.abs(grad.values))
+        new_m = beta1 * rows_of(m, rows) + (1 - beta1) * grad.values
+        new_v = elementwise.maximum(beta2 * rows_of(v, rows), elementwise.abs(grad.values))
         change = rate / (1 - power) * new_m / (new_v + epsilon)
         return group(
             state.scatter_update(m, rows, new_m, locking),
@@ -118,7 +107,7 @@ class AdaMaxOptimizer(AdamOptimizer):
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
         power = self._get_non_slot_variable("beta1_power")
-        graph = power.graph
+        graph = graph_of((power,))
         with graph.control_dependencies(list(update_ops)), graph.colocate_with(power):
             advanced = state.assign(power, power * self._beta1_t, use_locking=self._use_locking)
         return group(*update_ops, advanced, name=name_scope)

@@ -12,6 +12,7 @@ from sparkflow.graph.scopes import get_default_graph
 from sparkflow.summary.writer import FileWriterCache
 from sparkflow.train.graph_files import meta_graph_of, write_graph
 from sparkflow.train.session_run_hook import (
+    LoopLimits,
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
@@ -79,6 +80,7 @@ class CheckpointSaverHook(SessionRunHook):
         """Opens the writer and finds the step counter."""
         self._summary_writer = FileWriterCache.get(self._checkpoint_dir)
         self._global_step_tensor = required_step("CheckpointSaverHook")
+        self._seen: int | None = None
         for listener in self._listeners:
             listener.begin()
 
@@ -99,6 +101,7 @@ class CheckpointSaverHook(SessionRunHook):
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Saves when a checkpoint is due."""
+        self._seen = int(run_values.results)
         if not self._timer.should_trigger_for_step(int(run_values.results) + 1):
             return
         step = int(run_context.session.run(self._global_step_tensor))
@@ -106,6 +109,10 @@ class CheckpointSaverHook(SessionRunHook):
             self._timer.update_last_triggered_step(step)
             if self._save(run_context.session, step):
                 run_context.request_stop()
+
+    def loop_limits(self) -> LoopLimits:
+        """Until a checkpoint is due."""
+        return self._timer.limits(self._global_step_tensor, self._seen)
 
     def end(self, session: Any) -> None:
         """Saves the last step, unless it is saved."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 from sparkflow import logging
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.train.session_run_hook import (
+    EVERY_RUN,
+    LoopLimits,
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
@@ -82,6 +85,20 @@ class LoggingTensorHook(SessionRunHook):
             self._log_tensors(run_values.results)
         self._iter_count += 1
 
+    def loop_limits(self) -> LoopLimits:
+        """Until the run that is to be logged."""
+        if self._should_trigger:
+            return EVERY_RUN
+        limits = self._timer.limits(None, self._iter_count, ahead=0)
+        return limits._replace(bounds={})
+
+    def after_loop(
+        self, run_context: SessionRunContext, run_values: SessionRunValues, num_steps: int
+    ) -> None:
+        """Counts the runs before the last."""
+        self._iter_count += num_steps - 1
+        self.after_run(run_context, run_values)
+
     def end(self, session: Any) -> None:
         """Logs once more where that was asked for."""
         if self._log_at_end:
@@ -137,3 +154,7 @@ class NanTensorHook(SessionRunHook):
             raise NanLossDuringTrainingError
         logging.warning(message)
         run_context.request_stop()
+
+    def loop_limits(self) -> LoopLimits:
+        """Until the loss is no number, or infinite."""
+        return LoopLimits(bounds={self._loss_tensor: math.inf})

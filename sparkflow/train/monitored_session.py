@@ -10,6 +10,7 @@ from typing import Any
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_collection, get_default_graph
 from sparkflow.train.coordinator import Coordinator
+from sparkflow.train.loop_request import LoopRequest
 from sparkflow.train.queue_runner import start_queue_runners
 from sparkflow.train.session_creators import ChiefSessionCreator
 from sparkflow.train.session_run_hook import SessionRunHook
@@ -69,6 +70,10 @@ class _MonitoredSession:
         return self._open().run(
             fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata
         )
+
+    def _run_steps(self, request: LoopRequest) -> None:
+        """Runs at least one of the steps asked for, with hooks, see `run_loop`."""
+        self._open().run_steps(request)
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
         """Calls a function that may run several times, at most once of those with hooks.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from sparkflow.backward import gradients
@@ -14,7 +15,7 @@ from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise, state
-from sparkflow.ops.control import group, tuple_of
+from sparkflow.ops.control import group, identity, tuple_of
 from sparkflow.ops.segment import unsorted_segment_sum
 from sparkflow.train import replication
 from sparkflow.train.slots import Slots
@@ -52,6 +53,7 @@ class Optimizer:
         self._name = name
         self._slots = Slots()
         self._non_slots: dict[tuple[str, Graph], Variable] = {}
+        self._read_before: Mapping[str, Tensor] = {}
 
     def get_name(self) -> str:
         """The name given to the optimizer."""
@@ -336,7 +338,29 @@ class Optimizer:
         Raises:
             KeyError: There is none in the graph, which is the default graph when None.
         """
-        return self._non_slots[name, graph or get_default_graph()]
+        return self._non_slots[name, (graph or get_default_graph()).root]
+
+    def _non_slot_value(self, name: str) -> Tensor:
+        """The value of a variable of the optimizer itself, as an update of variables needs it."""
+        found = self._read_before.get(name)
+        return self._get_non_slot_variable(name).value() if found is None else found
+
+    @contextmanager
+    def _non_slots_read_before(self) -> Iterator[None]:
+        """Has `_non_slot_value` give what is read here, outside every function.
+
+        The body of a function may then be on another device than these variables.
+        """
+        root = get_default_graph().root
+        self._read_before = {
+            name: identity(identity(variable.value()))
+            for (name, graph), variable in self._non_slots.items()
+            if graph is root
+        }
+        try:
+            yield
+        finally:
+            self._read_before = {}
 
     def _assert_valid_dtypes(self, tensors: Sequence[Any]) -> None:
         valid = self._valid_dtypes()
@@ -349,7 +373,7 @@ class Optimizer:
     # ------------------------------------------------------------------ inside
 
     def _update(self, grad: Tensor | IndexedSlices, variable: Variable) -> Any:
-        graph = variable.graph
+        graph = graph_of((variable,))
         with graph.name_scope(f"update_{variable.op.name}"), graph.colocate_with(variable):
             if isinstance(grad, IndexedSlices):
                 if variable.constraint is not None:

@@ -8,6 +8,8 @@ from typing import Any
 from sparkflow import logging
 from sparkflow.client.timeline import Timeline
 from sparkflow.train.session_run_hook import (
+    EVERY_RUN,
+    LoopLimits,
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
@@ -45,6 +47,7 @@ class ProfilerHook(SessionRunHook):
     def begin(self) -> None:
         """Finds the step counter."""
         self._next_step: int | None = None
+        self._seen: int | None = None
         self._global_step_tensor = required_step("ProfilerHook")
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
@@ -57,7 +60,7 @@ class ProfilerHook(SessionRunHook):
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Writes it."""
-        step = int(run_values.results["global_step"])
+        step = self._seen = int(run_values.results["global_step"])
         if self._next_step is None:
             # The first run, which prepares much, is no example.
             self._timer.update_last_triggered_step(step)
@@ -67,6 +70,12 @@ class ProfilerHook(SessionRunHook):
             self._timer.update_last_triggered_step(step)
             self._save(step, run_values.run_metadata.step_stats)
         self._next_step = step + 1
+
+    def loop_limits(self) -> LoopLimits:
+        """Until the run before the one that is to be traced."""
+        if self._request:
+            return EVERY_RUN
+        return self._timer.limits(self._global_step_tensor, self._seen, ahead=2)
 
     def _save(self, step: int, step_stats: Any) -> None:
         path = os.path.join(self._output_dir, f"timeline-{step}.json")

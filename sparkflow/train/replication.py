@@ -1,46 +1,159 @@
-"""The seam through which a trainer changes how replicas' gradients are combined.
+"""How several replicas of a graph train the same variables: what all ways have in common.
 
 A strategy that is in scope while the graph is built is asked by `Optimizer.apply_gradients` instead
-of the optimizer's own code. Users need not wrap their optimizers.
+of the optimizer's own code, so that neither optimizers nor model functions change. The strategies
+are `AsyncReplication` (here), `sync.SyncReplication`, `staleness.BoundedStaleness` and
+`local_sgd.LocalSgd`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkflow.graph.default_stack import DefaultStack
+from sparkflow.graph.scopes import get_default_graph
+from sparkflow.train.session_run_hook import SessionRunHook
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 if TYPE_CHECKING:
+    from sparkflow.graph.graph import Graph
     from sparkflow.graph.operation import Operation
     from sparkflow.train.optimizer import Optimizer
 
+TIMEOUT_S: Final = 1800.0
+"""How long a replica waits for others unless it is told otherwise."""
 
-class Strategy(Protocol):
-    """How the gradients of several replicas reach the variables."""
+
+class Replication:
+    """A way to combine what several replicas learn. Subclasses give `apply_gradients`.
+
+    Args:
+        graph: The replica's graph; the default graph when None.
+        replica: The replica's number, its task's index.
+        num_replicas: How many there are.
+
+    Attributes:
+        graph: The graph updates are built in.
+        replica, num_replicas: As given.
+        join_ops: What a replica runs before its first step.
+        leave_ops: What is run for a replica that makes no more steps: its data ended, or it is
+            gone. The others wait for it no more.
+
+    Raises:
+        InvalidArgumentError: There is no such replica.
+    """
+
+    def __init__(
+        self, graph: Graph | None = None, *, replica: int = 0, num_replicas: int = 1
+    ) -> None:
+        if not 0 <= replica < num_replicas:
+            raise InvalidArgumentError(
+                message=f"Replica {replica} of {num_replicas} was asked for; replicas are numbered "
+                "from 0"
+            )
+        self.graph = get_default_graph() if graph is None else graph
+        self.replica = replica
+        self.num_replicas = num_replicas
+        self.join_ops: list[Operation] = []
+        self.leave_ops: list[Operation] = []
+
+    def scope(self) -> AbstractContextManager[Replication]:
+        """Has optimizers used inside a `with` block follow this strategy. Per thread."""
+        return scope(self)
 
     def apply_gradients(
         self,
         optimizer: Optimizer,
         grads_and_vars: Sequence[tuple[Any, Any]],
-        global_step: Any,
-        name: str | None,
+        global_step: Any = None,
+        name: str | None = None,
     ) -> Operation:
-        """The operation of one training step.
+        """The operation a replica runs in every step.
 
         The optimizer's plain update is `optimizer.apply_dense_and_sparse`, with the same arguments.
+
+        Args:
+            optimizer: Makes the update itself.
+            grads_and_vars: Pairs of gradient (a Tensor, IndexedSlices or None) and variable.
+            global_step: A variable to count updates in, or None.
+            name: Of the update.
         """
+        raise NotImplementedError(type(self).__name__)
+
+    def make_session_run_hook(self) -> SessionRunHook:
+        """What a `MonitoredTrainingSession` of a replica needs, the chief's too."""
+        return _TakesPart(self)
+
+    def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
+        """The graph, built once, as one of `num_replicas` replicas runs it."""
+        specialised = GraphDef()
+        specialised.CopyFrom(graph_def)
+        for node in specialised.node:
+            if node.op in BY_REPLICA:
+                node.attr["replica"].i = replica
+            elif node.op in FOR_ALL:
+                node.attr["num_replicas"].i = num_replicas
+        return specialised
 
 
-_strategies: DefaultStack[Strategy] = DefaultStack("replication strategy")
+BY_REPLICA: Final = frozenset(
+    {
+        "GradientRoundsJoin",
+        "GradientRoundsLeave",
+        "GradientRoundsMeet",
+        "GradientRoundsRelease",
+        "GradientRoundsStep",
+        "ReplicaMean",
+        "StalenessClockAdvance",
+        "StalenessClockJoin",
+        "StalenessClockLeave",
+    }
+)
+"""The ops that know which replica they belong to."""
+FOR_ALL: Final = frozenset({"GradientRounds", "StalenessClock"})
+"""The ops that know how many replicas there are."""
 
 
-def scope(strategy: Strategy) -> AbstractContextManager[Strategy]:
-    """Makes optimizers used inside a `with` block follow `strategy`. Per thread."""
+class AsyncReplication(Replication):
+    """Every replica updates the shared variables when it has gradients, and waits for nobody."""
+
+    def apply_gradients(
+        self,
+        optimizer: Optimizer,
+        grads_and_vars: Sequence[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> Operation:
+        """The optimizer's plain update."""
+        return optimizer.apply_dense_and_sparse(grads_and_vars, global_step, name)
+
+
+class _TakesPart(SessionRunHook):
+    """Joins when a session begins, leaves when training is over."""
+
+    def __init__(self, strategy: Replication) -> None:
+        self._strategy = strategy
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Has the replica take part from here."""
+        session.run(self._strategy.join_ops)
+
+    def end(self, session: Any) -> None:
+        """Has the others wait for it no more."""
+        session.run(self._strategy.leave_ops)
+
+
+_strategies: DefaultStack[Replication] = DefaultStack("replication strategy")
+
+
+def scope(strategy: Replication) -> AbstractContextManager[Replication]:
+    """Has optimizers used inside a `with` block follow `strategy`. Per thread."""
     return _strategies.entered(strategy)
 
 
-def current() -> Strategy | None:
+def current() -> Replication | None:
     """The strategy in scope, None when updates are applied plainly."""
     return _strategies.top()

@@ -10,6 +10,8 @@ from sparkflow_runtime import security, server as runtime
 from sparkflow_runtime.errors import InternalError, UnavailableError, UnknownError
 from sparkflow_runtime.process import apply_threads
 from sparkflow_runtime.protos import cluster_pb2, config_pb2, tensorflow_server_pb2
+from sparkflow_runtime.security import Tls
+from sparkflow_runtime.transport.channel.pool import Transport
 
 
 class Server:
@@ -26,11 +28,18 @@ class Server:
         start: Start at once.
         token: The secret that every caller must show; None for none.
         insecure: Allow an address that others can reach although there is no token.
+        tls: The task's certificate and key, and the authority of all of them: all tasks and
+            sessions of the cluster must have some then. None for no TLS.
+        channel_port: The port for tensor channels from other tasks, besides the one of the address;
+            0 for a free one.
+        transport: How tensors come from other tasks: "auto" (what is fastest), "shm", "unix",
+            "tcp" or "grpc".
 
     Raises:
         TypeError: The first argument is none of those.
         ValueError: The job or the task cannot be told.
         InternalError: The job or the task is not in the cluster.
+        FailedPreconditionError: `transport` is none of these.
         PermissionDeniedError: The address is not a loopback one, and there is neither a token nor
             `insecure=True`.
         UnknownError: The port is in use.
@@ -47,6 +56,9 @@ class Server:
         *,
         token: str | None = None,
         insecure: bool = False,
+        tls: Tls | None = None,
+        channel_port: int = 0,
+        transport: Transport = "auto",
     ) -> None:
         self._server_def = _server_def(
             server_or_cluster_def, job_name, task_index, protocol, config
@@ -64,6 +76,9 @@ class Server:
                 advertised_host=host,
                 token=token,
                 insecure=insecure,
+                tls=tls,
+                channel_port=channel_port,
+                transport=transport,
             )
         except UnavailableError as error:
             # TensorFlow's class and words, so that programs find what they look for.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from sparkflow.graph.graph import Graph
 from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
@@ -34,6 +37,26 @@ class SessionRunValues(NamedTuple):
     results: Any
     options: RunOptions
     run_metadata: RunMetadata
+
+
+class LoopLimits(NamedTuple):
+    """How long runs may follow each other as a step loop until a hook has to see one again.
+
+    Attributes:
+        steps: So many runs at most, the one that is about to begin among them.
+        seconds: So many seconds at most; the step under way then is completed.
+        bounds: By tensor that the hook fetches: the loop ends after a step in which it is not below
+            its bound. NaN is below nothing.
+    """
+
+    steps: float = math.inf
+    seconds: float = math.inf
+    bounds: Mapping[Any, float] = MappingProxyType({})
+
+
+NO_LIMITS: Final = LoopLimits()
+EVERY_RUN: Final = LoopLimits(steps=1)
+"""The limits of a hook that has to see every run."""
 
 
 class SessionRunContext:
@@ -80,6 +103,10 @@ class SessionRunHook:
 
     The order is `begin`; `after_create_session`, also for each session made after a failure; for
     every run `before_run` and `after_run`; `end`, unless an exception ended the loop.
+
+    Where a session runs step loops (`train.run_loop`, `Estimator.train`), a hook that overrides
+    `before_run` or `after_run` has every step run by itself, unless it overrides `loop_limits` too:
+    then one pair of calls is about all steps of a loop, and what `after_run` gets is of the last.
     """
 
     def begin(self) -> None:
@@ -102,3 +129,50 @@ class SessionRunHook:
 
     def end(self, session: Any) -> None:
         """Called at the end of the loop; not after an exception other than OutOfRangeError."""
+
+    def loop_limits(self) -> LoopLimits:
+        """How long a loop may last that begins now; called between `before_run` and its first step.
+
+        A hook that gives the same class another `before_run` or `after_run` gives it other limits,
+        too: those of a base class do not count then.
+        """
+        return NO_LIMITS
+
+    def after_loop(
+        self, run_context: SessionRunContext, run_values: SessionRunValues, num_steps: int
+    ) -> None:
+        """Called in place of `after_run` after a loop of so many steps, with the last one's values.
+
+        It calls `after_run`, which is enough for hooks that do not count runs.
+        """
+        self.after_run(run_context, run_values)
+
+
+def limits_of(hook: Any) -> LoopLimits:
+    """What `loop_limits` of a hook says, if it knows of its `before_run` and `after_run`."""
+    calls = ("before_run", "after_run")
+    if any(name in getattr(hook, "__dict__", ()) for name in calls):
+        return EVERY_RUN
+    for kind in type(hook).__mro__:
+        if kind is SessionRunHook:
+            return NO_LIMITS
+        if "loop_limits" in vars(kind):
+            limits: LoopLimits = hook.loop_limits()
+            return limits
+        if any(name in vars(kind) for name in calls):
+            return EVERY_RUN
+    return EVERY_RUN
+
+
+def narrowest(limits: Iterable[LoopLimits]) -> LoopLimits:
+    """What keeps within all of the limits."""
+    found = list(limits)
+    bounds: dict[Any, float] = {}
+    for each in found:
+        for tensor, bound in each.bounds.items():
+            bounds[tensor] = min(bound, bounds.get(tensor, math.inf))
+    return LoopLimits(
+        min((each.steps for each in found), default=math.inf),
+        min((each.seconds for each in found), default=math.inf),
+        bounds,
+    )

@@ -13,6 +13,7 @@ from sparkflow.ops import elementwise, state
 from sparkflow.ops.arrays import gather
 from sparkflow.ops.control import group
 from sparkflow.train.optimizer import Optimizer
+from sparkflow.train.slots import rows_of
 from sparkflow.variables.variable import Variable
 
 
@@ -63,9 +64,13 @@ class _SignOptimizer(Optimizer):
         graph = var.graph
         beta, rate = (elementwise.cast(each, dtype) for each in (self._beta_t, self._lr_t))
         m = self._slots.require(var, "m")
-        decayed = state.assign(m, m * beta, use_locking=locking)
-        with graph.control_dependencies([decayed]):
-            new_m = state.scatter_add(m, rows, grad.values * (1 - beta), locking)
+        added = grad.values * (1 - beta)
+        if m._rows_come_and_go:
+            new_m = state.scatter_update(m, rows, rows_of(m, rows) * beta + added, locking)
+        else:
+            decayed = state.assign(m, m * beta, use_locking=locking)
+            with graph.control_dependencies([decayed]):
+                new_m = state.scatter_add(m, rows, added, locking)
         agreement = elementwise.sign(gather(new_m, rows)) * elementwise.sign(grad.values)
         change = rate * self._factor(agreement) * grad.values
         return group(state.scatter_sub(var, rows, change, locking), new_m)

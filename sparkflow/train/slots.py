@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sparkflow.ops import constants
+from sparkflow.ops import arrays, constants
 from sparkflow.variables.variable import Variable
 
 
@@ -66,6 +66,11 @@ def filled_like(primary: Any, value: float) -> Any:
     return constants.of_one_value(shape, value, primary.dtype.base, name)
 
 
+def rows_of(variable: Variable, rows: Any) -> Any:
+    """Rows of a variable as it is when these are known: lookups before may have made it longer."""
+    return arrays.gather(variable._to_tensor(as_ref=True), rows)
+
+
 def create_slot(
     primary: Any, op_name: str, initial_value: Callable[[], Any], colocate: bool = True
 ) -> Variable:
@@ -92,6 +97,8 @@ def create_slot(
             validate_shape=primary.shape.is_fully_defined(),
         )
     _keep_slice_info(primary, slot)
+    slot._saved_by = getattr(primary, "_saved_by", None)
+    slot._rows_come_and_go = getattr(primary, "_rows_come_and_go", False)
     return slot
 
 

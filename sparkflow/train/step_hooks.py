@@ -9,6 +9,9 @@ from typing import Any, Final
 from sparkflow import logging
 from sparkflow.summary.writer import FileWriterCache
 from sparkflow.train.session_run_hook import (
+    EVERY_RUN,
+    NO_LIMITS,
+    LoopLimits,
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
@@ -57,6 +60,7 @@ class StopAtStepHook(SessionRunHook):
     def begin(self) -> None:
         """Finds the step counter."""
         self._global_step_tensor = required_step("StopAtStepHook")
+        self._seen: int | None = None
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Computes the last step."""
@@ -71,11 +75,19 @@ class StopAtStepHook(SessionRunHook):
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Stops when the last step is reached."""
         assert self._last_step is not None
+        self._seen = int(run_values.results)
         if run_values.results + 1 < self._last_step:
             return
         # What was fetched may be the step before or after this run's own update.
         if run_context.session.run(self._global_step_tensor) >= self._last_step:
             run_context.request_stop()
+
+    def loop_limits(self) -> LoopLimits:
+        """Until `after_run` has to look."""
+        if self._last_step is None or self._seen is None:
+            return EVERY_RUN
+        bound = self._last_step - 1
+        return LoopLimits(max(1, bound - self._seen), bounds={self._global_step_tensor: bound})
 
 
 class StepCounterHook(SessionRunHook):
@@ -110,6 +122,7 @@ class StepCounterHook(SessionRunHook):
             self._summary_writer = FileWriterCache.get(self._output_dir)
         self._global_step_tensor = required_step("StepCounterHook")
         self._summary_tag = f"{get_global_step().op.name}/sec"
+        self._seen: int | None = None
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Asks for the step."""
@@ -117,6 +130,7 @@ class StepCounterHook(SessionRunHook):
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Records the rate when it is due."""
+        self._seen = int(run_values.results)
         if not self._timer.should_trigger_for_step(int(run_values.results) + 1):
             return
         step = int(run_context.session.run(self._global_step_tensor))
@@ -124,6 +138,10 @@ class StepCounterHook(SessionRunHook):
             seconds, steps = self._timer.update_last_triggered_step(step)
             if seconds is not None and steps is not None:
                 self._log_and_record(steps, seconds, step)
+
+    def loop_limits(self) -> LoopLimits:
+        """Until a record is due."""
+        return self._timer.limits(self._global_step_tensor, self._seen)
 
     def _log_and_record(self, elapsed_steps: int, elapsed_time: float, global_step: int) -> None:
         rate = elapsed_steps / elapsed_time if elapsed_time else float("inf")
@@ -168,6 +186,10 @@ class GlobalStepWaiterHook(SessionRunHook):
                 )
                 last_logged = step
             time.sleep(_WAIT_S)
+
+    def loop_limits(self) -> LoopLimits:
+        """None: it waits before the first run only."""
+        return NO_LIMITS
 
 
 class FinalOpsHook(SessionRunHook):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import Any
+
+from sparkflow.train.session_run_hook import EVERY_RUN, NO_LIMITS, LoopLimits
 
 
 class SecondOrStepTimer:
@@ -56,6 +59,24 @@ class SecondOrStepTimer:
         self._last_triggered_step = step
         return seconds, steps
 
+    def limits(self, counter: Any, seen: int | None, ahead: int = 1) -> LoopLimits:
+        """How long a loop may last until `should_trigger_for_step(value + ahead)` may be true.
+
+        Args:
+            counter: The tensor whose values are the steps.
+            seen: Its value in the last run, None before the first; it is expected to grow by one in
+                each run. Where it grows faster, because there are other workers, the bound ends
+                the loop.
+            ahead: What is added to the values.
+        """
+        if seen is None or self._last_triggered_step is None or self._last_triggered_time is None:
+            return EVERY_RUN
+        if self._every_secs is not None:
+            return LoopLimits(seconds=self._last_triggered_time + self._every_secs - time.time())
+        assert self._every_steps is not None
+        bound = self._last_triggered_step + self._every_steps - ahead
+        return LoopLimits(steps=max(1, bound - seen), bounds={counter: bound})
+
     def last_triggered_step(self) -> int | None:
         """The step of the last trigger, None before the first."""
         return self._last_triggered_step
@@ -70,6 +91,10 @@ class NeverTriggerTimer(SecondOrStepTimer):
     def should_trigger_for_step(self, step: int) -> bool:
         """Never."""
         return False
+
+    def limits(self, counter: Any, seen: int | None, ahead: int = 1) -> LoopLimits:
+        """None."""
+        return NO_LIMITS
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
         """Nothing to note."""

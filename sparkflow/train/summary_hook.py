@@ -6,6 +6,8 @@ from typing import Any
 
 from sparkflow.summary.writer import FileWriterCache
 from sparkflow.train.session_run_hook import (
+    EVERY_RUN,
+    LoopLimits,
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
@@ -53,6 +55,7 @@ class SummarySaverHook(SessionRunHook):
         if self._summary_writer is None and self._output_dir:
             self._summary_writer = FileWriterCache.get(self._output_dir)
         self._next_step: int | None = None
+        self._seen: int | None = None
         self._global_step_tensor = required_step("SummarySaverHook")
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
@@ -71,7 +74,8 @@ class SummarySaverHook(SessionRunHook):
         """Writes them."""
         if not self._summary_writer:
             return
-        step = int(run_values.results["global_step"]) + 1
+        self._seen = int(run_values.results["global_step"])
+        step = self._seen + 1
         if self._next_step is None or self._request_summary:
             step = int(run_context.session.run(self._global_step_tensor))
         if self._next_step is None:
@@ -81,6 +85,12 @@ class SummarySaverHook(SessionRunHook):
             for summary in run_values.results.get("summary", ()):
                 self._summary_writer.add_summary(summary, step)
         self._next_step = step + 1
+
+    def loop_limits(self) -> LoopLimits:
+        """Until the run before the one that is to write summaries."""
+        if self._request_summary:
+            return EVERY_RUN
+        return self._timer.limits(self._global_step_tensor, self._seen, ahead=2)
 
     def end(self, session: Any = None) -> None:
         """Brings everything to the file."""

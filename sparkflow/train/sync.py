@@ -1,10 +1,10 @@
 """Synchronous replication: what turns an optimizer's update into one update for all replicas.
 
-The gradients of a variable meet in an accumulator beside it. Each replica pushes its mean gradient
-with its number of rows and waits for a token; a loop of its own, the chief's, takes the weighted
-mean once all replicas contributed, applies it, and hands out one token per replica. Both follow the
-same step numbers, so that a late or repeated push can never count for another step. Model functions
-stay as they are: `Optimizer.apply_gradients` asks for the active strategy (see `replication`).
+The gradients of all replicas meet on the parameter servers, one node per server. Each replica
+brings its mean gradients with its number of rows, and is held until the step's update is made. One
+of them is elected to make it: it gets the weighted means, and its own partition on the server runs
+the optimizer. There is no other loop and no other thread. Model functions stay as they are:
+`Optimizer.apply_gradients` asks for the active strategy (see `replication`).
 """
 
 from __future__ import annotations
@@ -12,38 +12,63 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
+from sparkflow.ops import elementwise
+from sparkflow.ops.control import group
+from sparkflow.train.conditional_update import Part, by_device, update_when
+from sparkflow.train.gradient_accumulation import collected
+from sparkflow.train.replication import TIMEOUT_S, Replication
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.passes.wire_dtypes import GRADIENTS_OF
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
-from sparkflow_runtime.tensor_proto import export_tensor
 
 SCOPE: Final = "sync_replication"
 
 
-class SyncReplication:
+class SyncReplication(Replication):
     """Builds synchronous updates in one graph.
 
-    Args:
-        graph: The graph model functions build in.
-        weight: [] float32, the number of rows of the replica's batch; 0 makes it arrive without
-            contributing.
+    With `replicas_to_aggregate` below the number of replicas, the first so many gradients of a step
+    make its update; those that come later are dropped, and their replicas go on with the newest
+    parameters (backup workers: Chen et al., "Revisiting Distributed Synchronous SGD", 2016).
 
-    Attributes:
-        chief_ops: What the chief's loop must run in every step, beside the replicas' loops.
+    Args:
+        graph: The graph model functions build in; the default graph when None.
+        weight: [] float32, the number of rows of the replica's batch; 0 makes it arrive without
+            contributing. All batches weigh the same when None.
+        replica: The replica's number.
+        num_replicas: How many there are.
+        replicas_to_aggregate: How many contributions make an update; all when None.
+        timeout_s: How long a replica waits for the others; then its step fails with
+            DeadlineExceededError, which says who was missing.
+
+    Raises:
+        InvalidArgumentError: There is no such replica, or more are to be aggregated than there are.
     """
 
-    def __init__(self, graph: Graph, weight: Tensor) -> None:
-        self._graph = graph
+    def __init__(
+        self,
+        graph: Graph | None = None,
+        weight: Tensor | None = None,
+        *,
+        replica: int = 0,
+        num_replicas: int = 1,
+        replicas_to_aggregate: int | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        super().__init__(graph, replica=replica, num_replicas=num_replicas)
         self._weight = weight
-        self.chief_ops: list[Operation] = []
-        with graph.name_scope(SCOPE + "/"):
-            self._replica = self._constant(0, dtypes.int64, "replica")
-            self._num_replicas = self._constant(1, dtypes.int32, "num_replicas")
+        self._required = replicas_to_aggregate
+        self._timeout_s = timeout_s
+        if replicas_to_aggregate is not None and replicas_to_aggregate < 1:
+            raise InvalidArgumentError(
+                message=f"replicas_to_aggregate is {replicas_to_aggregate}; at least one "
+                "contribution makes an update"
+            )
 
     def apply_gradients(
         self,
@@ -52,107 +77,131 @@ class SyncReplication:
         global_step: Any = None,
         name: str | None = None,
     ) -> Operation:
-        """The replica's side of an update: push the gradients, wait until all are applied.
+        """The replica's side of an update: bring the gradients, wait until all are applied.
 
         Args:
-            optimizer: Its `apply_dense_and_sparse` makes the update itself.
+            optimizer: Makes the update itself.
             grads_and_vars: Pairs of gradient (a Tensor, IndexedSlices or None) and variable.
-            global_step: A variable the chief increments with every update, or None.
+            global_step: A variable that counts the updates, or None.
             name: Of the update.
 
         Returns:
             The operation a replica runs in every step.
         """
-        graph = self._graph
-        averages: list[tuple[Any, Any]] = []
-        pushes: dict[str, list[Operation]] = {}
+        graph = self.graph
         with graph.name_scope(SCOPE) as scope:
-            for gradient, variable in grads_and_vars:
-                if gradient is None:
-                    continue
-                with graph.colocate_with(variable.op, ignore_existing=True):
-                    push, average = self._meet(gradient, variable, scope)
-                pushes.setdefault(variable.device, []).append(push)
-                averages.append((average, variable))
-        applied = optimizer.apply_dense_and_sparse(averages, global_step, name)
-        with graph.name_scope(scope):
-            tokens = [
-                self._hand_over(device, pushed, applied, f"{scope}tokens_{index}")
-                for index, (device, pushed) in enumerate(pushes.items())
+            weight = self._weight
+            if weight is None:
+                weight = graph.convert(1.0, dtypes.float32, "weight")
+            given = collected(optimizer, grads_and_vars, weight)
+            groups = by_device(given.pairs)
+            handles = {
+                device: self._rounds(device, f"{scope}rounds_{index}", len(groups))
+                for index, device in enumerate(groups)
+            }
+            step = self._common_step(handles)
+            parts = [
+                self._meet(handles[device], device, given.ready, step, given.weight, pairs)
+                for device, pairs in groups.items()
             ]
-            with graph.device(next(iter(pushes))), graph.control_dependencies(tokens):
-                done: Operation = graph.create_op("NoOp", (), {}, "updated")
-        return done
+        updates = update_when(given.optimizer, parts, global_step, name)
+        releases = []
+        with graph.name_scope(scope):
+            for part, updated in zip(parts, updates, strict=True):
+                with graph.control_dependencies([updated]):
+                    releases.append(self._by_replica("Release", part.device, handles[part.device]))
+            for device, handle in handles.items():
+                self.join_ops.append(self._by_replica("Join", device, handle))
+                self.leave_ops.append(self._by_replica("Leave", device, handle))
+            return group(*releases, name="updated")
 
     def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
-        """The graph as one of `num_replicas` replicas runs it; the chief's is that of replica 0."""
-        specialised = GraphDef()
-        specialised.CopyFrom(graph_def)
-        values = {
-            self._replica.op.name: np.asarray(replica, np.int64),
-            self._num_replicas.op.name: np.asarray(num_replicas, np.int32),
+        """The graph as one of `num_replicas` replicas runs it."""
+        if self._required is not None and self._required > num_replicas:
+            raise InvalidArgumentError(
+                message=f"{self._required} contributions are to make an update, but there are only "
+                f"{num_replicas} replicas"
+            )
+        return super().specialised(graph_def, replica, num_replicas)
+
+    def _rounds(self, device: str, name: str, num_tasks: int) -> Tensor:
+        """The rounds of one task. Replicas are sessions of their own: they meet by name."""
+        attrs = {
+            "num_replicas": self.num_replicas,
+            "num_required": self._required or 0,
+            # Parts of one update on several tasks must be made by the same replica, whose reads of
+            # the learning rate and the like come before what the update writes.
+            "elects_first": num_tasks > 1 and self._required is None,
+            "timeout_s": self._timeout_s,
+            "shared_name": name,
         }
-        for node in specialised.node:
-            if node.name in values:
-                node.attr["value"].tensor.CopyFrom(export_tensor(values[node.name]))
-        return specialised
+        with self.graph.device(device):
+            handle: Tensor = self.graph.apply("GradientRounds", (), attrs, "rounds")
+        return handle
 
-    def _meet(self, gradient: Any, variable: Any, scope: str) -> tuple[Operation, Any]:
-        """The replica's push into an accumulator, and the chief's average out of it.
-
-        Replicas are sessions of their own: they meet by the resource's name on the task.
-        """
-        graph = self._graph
-        step = graph.apply("StepNumber", (), {})
-        attrs = {"dtype": variable.dtype.base, "shape": variable.op.get_attr("shape")}
-        named = {**attrs, "shared_name": scope + variable.op.name}
-        if isinstance(gradient, IndexedSlices):
-            handle = graph.apply("SparseWeightedAccumulator", (), named)
-            push = graph.apply(
-                "SparseWeightedAccumulatorApply",
-                (handle, step, self._replica, self._weight, gradient.indices, gradient.values),
-                {},
-            )
-            indices, values = graph.apply(
-                "SparseWeightedAccumulatorTake",
-                (handle, step, self._num_replicas),
-                {**attrs, "Tindices": gradient.indices.dtype},
-            )
-            return push, IndexedSlices(values, indices, gradient.dense_shape)
-        handle = graph.apply("WeightedAccumulator", (), named)
-        push = graph.apply(
-            "WeightedAccumulatorApply", (handle, step, self._replica, self._weight, gradient), {}
-        )
-        return push, graph.apply(
-            "WeightedAccumulatorTake", (handle, step, self._num_replicas), attrs
-        )
-
-    def _hand_over(
-        self, device: str, pushed: list[Operation], applied: Operation, name: str
-    ) -> Operation:
-        """Tokens of one parameter server: the chief puts in, each replica takes one out."""
-        graph = self._graph
-        with graph.device(device):
-            attrs = {"component_types": [dtypes.int64], "shapes": [()], "shared_name": name}
-            queue = graph.apply("FIFOQueueV2", (), attrs, "tokens")
-            with graph.control_dependencies([applied]):
-                count = graph.apply("Reshape", (self._num_replicas, [1]), {})
-                step = graph.apply("StepNumber", (), {})
-                tokens = graph.apply("Fill", (count, step), {})
-                self.chief_ops.append(graph.apply("QueueEnqueueManyV2", (queue, [tokens]), {}))
-            with graph.control_dependencies(pushed):
-                (token,) = _as_tuple(
-                    graph.apply(
-                        "QueueDequeueV2", (queue,), {"component_types": [dtypes.int64]}, "token"
-                    )
+    def _common_step(self, handles: dict[str, Tensor]) -> Tensor | None:
+        """The oldest step whose variables a replica may have read; None where one task says all."""
+        if self._required is None or len(handles) == 1:
+            return None
+        steps = []
+        for device, handle in handles.items():
+            with self.graph.device(device):
+                steps.append(
+                    self.graph.apply("GradientRoundsStep", (handle,), {"replica": self.replica})
                 )
-        return token.op  # type: ignore[no-any-return]  # an Operation
+        oldest: Tensor = steps[0]
+        for step in steps[1:]:
+            oldest = elementwise.minimum(oldest, step)
+        return oldest
 
-    def _constant(self, value: int, dtype: dtypes.DType, name: str) -> Tensor:
-        array = np.asarray(value, dtype.as_numpy_dtype)
-        op = self._graph.create_op("Const", (), {"value": array, "dtype": dtype}, name)
-        return op.outputs[0]
+    def _meet(
+        self,
+        handle: Tensor,
+        device: str,
+        ready: Tensor | None,
+        step: Tensor | None,
+        weight: Tensor,
+        pairs: Sequence[tuple[Any, Any]],
+    ) -> Part:
+        """The replica's contribution to one task, and the means it may get to apply."""
+        graph = self.graph
+        dense = [each for each in pairs if not isinstance(each[0], IndexedSlices)]
+        sparse = [each for each in pairs if isinstance(each[0], IndexedSlices)]
+        attrs = {
+            "replica": self.replica,
+            "Tweight": weight.dtype.base,
+            "dense_types": [gradient.dtype.base for gradient, _ in dense],
+            "index_types": [gradient.indices.dtype.base for gradient, _ in sparse],
+            "value_types": [gradient.values.dtype.base for gradient, _ in sparse],
+        }
+        with graph.device(device):
+            if ready is None:
+                ready = graph.convert(True, dtypes.bool_, "ready")
+            if step is None:
+                step = graph.convert(-1, dtypes.int64, "no_step")
+            inputs = (
+                handle,
+                ready,
+                step,
+                weight,
+                [gradient for gradient, _ in dense],
+                [gradient.indices for gradient, _ in sparse],
+                [gradient.values for gradient, _ in sparse],
+            )
+            op = graph.create_op("GradientRoundsMeet", inputs, attrs, "meet")
+            op._set_attr(GRADIENTS_OF, [variable.op.name for _, variable in (*dense, *sparse)])
+        is_mine, *means = op.outputs
+        indices = means[len(dense) : len(dense) + len(sparse)]
+        values = means[len(dense) + len(sparse) :]
+        applied: list[tuple[Any, Any]] = []
+        for mean, (_, variable) in zip(means, dense, strict=False):
+            mean.set_shape(variable.shape)
+            applied.append((mean, variable))
+        for row, value, (gradient, variable) in zip(indices, values, sparse, strict=True):
+            applied.append((IndexedSlices(value, row, gradient.dense_shape), variable))
+        return Part(device, is_mine, applied)
 
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, tuple | list) else (value,)
+    def _by_replica(self, what: str, device: str, handle: Tensor) -> Operation:
+        attrs = {"replica": self.replica}
+        with self.graph.device(device):
+            return self.graph.create_op(f"GradientRounds{what}", (handle,), attrs, what.lower())

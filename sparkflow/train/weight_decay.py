@@ -9,10 +9,10 @@ from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import elementwise, state
-from sparkflow.ops.arrays import gather
 from sparkflow.train.adam import AdamOptimizer
 from sparkflow.train.momentum import MomentumOptimizer
 from sparkflow.train.optimizer import Optimizer
+from sparkflow.train.slots import rows_of
 from sparkflow.variables.variable import Variable
 
 
@@ -112,7 +112,7 @@ class DecoupledWeightDecayExtension(Optimizer):
         graph = var.graph
         rate = elementwise.cast(self._weight_decay_tensor, var.dtype.base)
         with graph.control_dependencies([grad.values]):
-            rows = gather(var.read_value(), grad.indices)
+            rows = rows_of(var, grad.indices)
             decayed = state.scatter_sub(var, grad.indices, rate * rows, self._use_locking)
         with graph.control_dependencies([decayed]):
             return super()._apply_sparse(grad, var)

@@ -5,16 +5,22 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, Protocol
 
 from sparkflow import logging
+from sparkflow.session.session import BaseSession
+from sparkflow.train.loop_request import LoopRequest
 from sparkflow.train.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
+    limits_of,
+    narrowest,
 )
 from sparkflow_runtime.errors import AbortedError, UnavailableError
 from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
@@ -106,6 +112,12 @@ class WrappedSession:
         """Runs in the session inside."""
         return self._session.run(*args, **kwargs)
 
+    def run_steps(
+        self, request: LoopRequest, should_stop: Callable[[], bool] | None = None
+    ) -> None:
+        """Runs at least one of the steps asked for, in the session inside."""
+        self._session.run_steps(request, should_stop)
+
     def run_step_fn(
         self,
         step_fn: Callable[[StepContext], Any],
@@ -155,6 +167,12 @@ class RecoverableSession(WrappedSession):
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Runs; in a new session as often as a task is lost."""
         return self._persistently(lambda session: session.run(*args, **kwargs))
+
+    def run_steps(
+        self, request: LoopRequest, should_stop: Callable[[], bool] | None = None
+    ) -> None:
+        """Runs steps; in a new session as often as a task is lost."""
+        self._persistently(lambda session: session.run_steps(request, should_stop))
 
     def run_step_fn(
         self,
@@ -228,8 +246,17 @@ class CoordinatedSession(WrappedSession):
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Runs; a thread's loss of a task counts as the cause of any error."""
+        return self._attributed(lambda: self._session.run(*args, **kwargs))
+
+    def run_steps(
+        self, request: LoopRequest, should_stop: Callable[[], bool] | None = None
+    ) -> None:
+        """Runs steps until a thread asks to stop; errors are told as `run` does."""
+        self._attributed(lambda: self._session.run_steps(request, self._coord.should_stop))
+
+    def _attributed(self, action: Callable[[], Any]) -> Any:
         try:
-            return self._session.run(*args, **kwargs)
+            return action()
         except PREEMPTION_ERRORS:
             raise
         except Exception as error:
@@ -279,9 +306,7 @@ class HookedSession(WrappedSession):
             RuntimeError: A hook asked to stop before.
             ValueError: Two of them feed one tensor.
         """
-        if self.should_stop():
-            raise RuntimeError("Run called even after should_stop requested.")
-        context = SessionRunContext(SessionRunArgs(fetches, feed_dict), self._session)
+        context = self._new_context(fetches, feed_dict)
         merged = RunOptions()
         if options is not None:
             merged.CopyFrom(options)
@@ -295,11 +320,73 @@ class HookedSession(WrappedSession):
             options=None if plain else merged,
             run_metadata=None if plain else recorded,
         )
+        self._after_run(context, wanted, extra, merged, recorded)
+        return outputs
+
+    def run_steps(
+        self, request: LoopRequest, should_stop: Callable[[], bool] | None = None
+    ) -> None:
+        """Runs one step, or a loop of as many as the hooks need not see one by one.
+
+        Args:
+            request: What to run.
+            should_stop: Whether to end the loop after the step under way.
+
+        Raises:
+            As `run`; OutOfRangeError when the data end, after the hooks have seen what was done.
+        """
+        context = self._new_context(request.fetches, request.feed_dict)
+        merged, recorded = RunOptions(), RunMetadata()
+        wanted, feeds = self._before_run(context, request.feed_dict, merged)
+        limits = narrowest(map(limits_of, self._hooks))
+        extras = [each for _, each in wanted]
+        plain = merged == RunOptions()
+        steps = min(limits.steps, request.left)
+        if steps > 1 and limits.seconds > 0 and plain and isinstance(self._session, BaseSession):
+            loop = self._session._start_loop(
+                [request.fetches, extras],
+                feeds,
+                None if steps == math.inf else int(steps),
+                request.next_step,
+                limits.bounds,
+            )
+            end, last = request.follow(loop, itemgetter(0), limits.seconds, should_stop)
+            if end.num_steps:
+                self._after_run(context, wanted, last[1], merged, recorded, end.num_steps)
+            if end.out_of_range:
+                raise loop.data_error(end)
+            return
+        _, extra, values = self._session.run(
+            [request.fetches, extras, request.tensors],
+            feed_dict=feeds,
+            options=None if plain else merged,
+            run_metadata=None if plain else recorded,
+        )
+        self._after_run(context, wanted, extra, merged, recorded)
+        request.took_one(values)
+
+    def _new_context(self, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> SessionRunContext:
+        if self.should_stop():
+            raise RuntimeError("Run called even after should_stop requested.")
+        return SessionRunContext(SessionRunArgs(fetches, feed_dict), self._session)
+
+    def _after_run(
+        self,
+        context: SessionRunContext,
+        wanted: Sequence[tuple[SessionRunHook, Any]],
+        extra: Sequence[Any],
+        options: RunOptions,
+        recorded: RunMetadata,
+        num_steps: int = 1,
+    ) -> None:
         results = {hook: value for (hook, _), value in zip(wanted, extra, strict=True)}
         for hook in self._hooks:
-            hook.after_run(context, SessionRunValues(results.get(hook), merged, recorded))
+            values = SessionRunValues(results.get(hook), options, recorded)
+            if num_steps == 1:
+                hook.after_run(context, values)
+            else:
+                hook.after_loop(context, values, num_steps)
         self._should_stop = self._should_stop or context.stop_requested
-        return outputs
 
     def _before_run(
         self, context: SessionRunContext, feed_dict: Mapping[Any, Any] | None, options: RunOptions

@@ -102,6 +102,8 @@ class Variable(Operators, metaclass=_Creating):
     """
 
     SaveSliceInfo = save_slice.SaveSliceInfo
+    _saved_by: Any = None  # the saveable that saves it with others, see `embedding.saving`
+    _rows_come_and_go = False  # whether other steps give it rows while an update runs
 
     # Not slots: users subclass variables and hang attributes on them.
     def __init__(

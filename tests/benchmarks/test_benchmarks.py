@@ -48,6 +48,39 @@ def test_step_loop_counts_the_steps_of_both_workers():
         assert 0 < float(waited.rstrip("%")) <= 100
 
 
+@pytest.mark.slow
+def test_parameter_servers_are_compared_with_bare_sockets():
+    arguments = ["--round-s", "0.001", "--transports", "auto", "--case", "read", "mlp_sync"]
+    done = run("parameter_servers", *arguments)
+    found = rows(done.stdout)
+    ours, goal, reached, *_ = found["read 4 bytes"]
+    assert (ours, goal) == ("run auto", "≤ 60 µs")
+    assert reached.endswith((", met", ", missed"))
+    for who in ("sparkflow, run auto", "sparkflow, loop auto"):
+        _, rate, _ = found[who]  # the last case's
+        assert rate.endswith(" examples/s")
+    assert "bare unix socket" in found
+    if importlib.util.find_spec("tensorflow") is None:
+        assert "TensorFlow is left out" in done.stderr
+
+
+def test_graphs_of_many_tasks_are_registered():
+    found = rows(run("register_graph", "--tasks", "3", "6").stdout)
+    number, nodes, total, per_task, growth, verdict = found["compiling"]
+    assert (number, verdict) == ("6", "-")
+    assert int(nodes) > 6
+    assert total.endswith("±0%")
+    assert per_task.endswith("±0%")
+    assert float(growth) > 0
+
+
+def test_scaling_is_simulated():
+    found = rows(run("simulate_scaling", "--worker-steps", "20", "--workers", "1", "10").stdout)
+    network, line, at_ten, at_hundred, _ = found["synchronous"]  # the last of them
+    assert (network, line, at_hundred) == ("100 Gbit/s", "all-reduce", "-")
+    assert 1 < float(at_ten) < 10
+
+
 def test_loops_compare_what_is_installed():
     arguments = ["--round-s", "0.001", "--threads", "1", "--cases", "while", "lstm"]
     found = rows(run("loops", *arguments).stdout)

@@ -96,6 +96,49 @@ def test_monitored_training(tmp_path):
     assert int(latest.rpartition("-")[2]) >= 60
 
 
+REPLICATION_STEPS = 12
+
+
+def replicated(mode: str) -> list[tuple[list[float], int]]:
+    """What each worker of the program has learned at the end, and the steps made."""
+    outputs = cluster_run("replicated_trainer.py", f"--mode={mode}", f"--steps={REPLICATION_STEPS}")
+    words = [output.split() for output in outputs]
+    assert [each[:3] for each in words] == [["worker", f"{i}", "stopped:"] for i in range(2)]
+    return [([float(each[3]), float(each[4])], int(each[6])) for each in words]
+
+
+def in_numpy(period: int, steps: int) -> list[float]:
+    """Gradient descent of two replicas, averaged every `period` steps and at the end."""
+    randoms = [np.random.RandomState(task) for task in range(2)]
+    copies = [np.zeros((2, 1)) for _ in range(2)]
+    for step in range(1, steps + 1):
+        for task, random in enumerate(randoms):
+            x = random.rand(10 + task, 2)
+            error = x @ copies[task] - x @ [[2.0], [-1.0]]
+            copies[task] = copies[task] - 0.2 * 2 * x.T @ error / len(x)
+        if step % period == 0 or step == steps:
+            copies = [(10 * copies[0] + 11 * copies[1]) / 21] * 2
+    return [float(value) for value in copies[0][:, 0]]
+
+
+# With local SGD the hook that stops sees the global step move a step late.
+@pytest.mark.parametrize(
+    ("mode", "period", "steps"),
+    [("sync", 1, REPLICATION_STEPS), ("local_sgd", 4, REPLICATION_STEPS + 1)],
+)
+def test_replicas_that_are_averaged_learn_what_numpy_says(mode, period, steps):
+    for learned, step in replicated(mode):
+        np.testing.assert_allclose(learned, in_numpy(period, steps), rtol=2e-5)
+        assert step == steps
+
+
+@pytest.mark.parametrize("mode", ["async", "staleness", "backup", "accumulation"])
+def test_replicas_that_are_not_averaged_learn(mode):
+    for learned, step in replicated(mode):
+        assert step >= REPLICATION_STEPS
+        assert np.linalg.norm(np.subtract(learned, [2.0, -1.0])) < 1.9, "it was 2.24"
+
+
 def test_a_client_of_two_servers():
     hosts = ",".join(f"localhost:{port}" for port in free_ports(2))
     with (

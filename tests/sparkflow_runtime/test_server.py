@@ -49,7 +49,9 @@ def server() -> Iterator[Server]:
 
 def every_rpc() -> list[Any]:
     worker = worker_service.methods(Worker())
-    master = MasterService(lambda config, is_wanted: pytest.fail("reached")).methods()
+    master = MasterService(
+        lambda config, is_wanted: pytest.fail("reached"), lambda filters: pytest.fail("reached")
+    ).methods()
     tables = [(WORKER_SERVICE, worker), (SERVICE, master), (TENSORFLOW_SERVICE, master)]
     return [
         pytest.param(service, name, method, token, id=f"{service.split('.')[0]}-{name}-{token}")

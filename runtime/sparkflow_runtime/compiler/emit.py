@@ -6,6 +6,7 @@ Every unit is one line, so that a traceback's line number names the node that fa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from sparkflow_runtime.compiler.fork_source import BRANCHES, Lines, with_forks
 from sparkflow_runtime.compiler.forks import Fork, order_with
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel, Output
 from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.compiler.outputs import makes_list, only
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.planned import FILE, Called, Planned, SlotArray, StaticView
 from sparkflow_runtime.compiler.reads import VIEWS
@@ -54,40 +56,33 @@ def emit(
     return emitter.emit(forks)
 
 
+@dataclass(slots=True)
 class _Emitter:
-    def __init__(
-        self,
-        units: Sequence[Unit],
-        known: Mapping[Endpoint, Known],
-        storage: Storage,
-        kernels: Kernels,
-        bind_fused: BindKernel,
-        copied_reads: set[tuple[str, int]],
-        is_function: bool,
-    ) -> None:
-        self.units = units
-        self.known = known
-        self.storage = storage
-        self.kernels = kernels
-        self.bind_fused = bind_fused
-        self.copied_reads = copied_reads
-        self.is_function = is_function
-        self.bound: dict[str, Any] = {"one": _only}
-        self.registers: dict[Endpoint, str] = {}
-        self.locals: set[str] = set()
-        self.slots: list[SlotArray] = []
-        self.views: list[StaticView] = []
-        self.lines: list[str] = []
-        self.line_nodes: list[Node | None] = [None, None]
-        self.parameters: list[tuple[int, str]] = []
-        self.results: list[tuple[int, str]] = []
-        self.unit_of: dict[str, int] = {}  # of these two
-        self.last_use: dict[Endpoint, int] = {}
-        self.alone: set[str] = set()
-        self.borrowed: set[Endpoint] = set()  # what may be a variable's own memory
-        self.late: list[tuple[str, Node]] = []
-        self.calls: dict[str, Called] = {}
-        self.count = 0
+    """The function while it is written; the arguments are those of `emit`."""
+
+    units: Sequence[Unit]
+    known: Mapping[Endpoint, Known]
+    storage: Storage
+    kernels: Kernels
+    bind_fused: BindKernel
+    copied_reads: set[tuple[str, int]]
+    is_function: bool
+    bound: dict[str, Any] = field(default_factory=lambda: {"one": only})
+    registers: dict[Endpoint, str] = field(default_factory=dict)
+    locals: set[str] = field(default_factory=set)
+    slots: list[SlotArray] = field(default_factory=list)
+    views: list[StaticView] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    line_nodes: list[Node | None] = field(default_factory=lambda: [None, None])
+    parameters: list[tuple[int, str]] = field(default_factory=list)
+    results: list[tuple[int, str]] = field(default_factory=list)
+    unit_of: dict[str, int] = field(default_factory=dict)  # of these two
+    last_use: dict[Endpoint, int] = field(default_factory=dict)
+    alone: set[str] = field(default_factory=set)
+    borrowed: set[Endpoint] = field(default_factory=set)  # what may be a variable's own memory
+    late: list[tuple[str, Node]] = field(default_factory=list)
+    calls: dict[str, Called] = field(default_factory=dict)
+    count: int = 0
 
     def emit(self, forks: Sequence[Fork]) -> Planned:
         for number, unit in enumerate(self.units):
@@ -229,7 +224,7 @@ class _Emitter:
             for endpoint in outputs:
                 self.registers[endpoint] = self._name("w")
             names = tuple(self.registers[endpoint] for endpoint in outputs)
-            several = _makes_list(op)
+            several = makes_list(op)
             self.views.append(StaticView(names, self.kernels.bind(node), tuple(arguments), several))
             return
         self.alone.add(node.op)
@@ -248,7 +243,7 @@ class _Emitter:
         names_ = [self._local(endpoint) for endpoint in outputs]
         if not names_:
             self._line(number, unit, call)
-        elif _makes_list(op) and len(names_) == 1:
+        elif makes_list(op) and len(names_) == 1:
             self._line(number, unit, f"{names_[0]} = one({call})")
         else:
             self._line(number, unit, f"{', '.join(names_)} = {call}")
@@ -381,15 +376,6 @@ def _standing_for(nodes: Sequence[Node], ops: str) -> Node:
     inputs = dict.fromkeys(e for node in nodes for e in node.inputs if e.node not in names)
     last = nodes[-1]
     return Node(last.name, ops, tuple(inputs), (), last.device, last.attrs)
-
-
-def _makes_list(op: Op) -> bool:
-    return len(op.signature.outputs) > 1 or any(arg.is_list for arg in op.signature.outputs)
-
-
-def _only(values: Any) -> Any:
-    """The single output of an op whose output is a list of length one."""
-    return values[0] if isinstance(values, tuple | list) else values
 
 
 def _reshaped(shape: tuple[int, ...], array: Any) -> Any:

@@ -87,8 +87,8 @@ def find_known(
         if node.op == "VarHandleOp":
             handles[Endpoint(node.name, 0)] = node.attrs["shape"]
         inputs = [known[endpoint] for endpoint in node.inputs]
-        values = _computed(op, node, inputs, outputs, context)
-        found = _shapes(op, node, inputs, len(outputs), handles) if values is None else None
+        found = _shapes(op, node, inputs, len(outputs), handles)
+        values = _computed(op, node, inputs, outputs, found, context)
         for slot, dtype in enumerate(outputs):
             endpoint = Endpoint(node.name, slot)
             if values is not None:
@@ -116,10 +116,8 @@ def _shapes(
     static, kinds = [each.shape for each in inputs], [each.dtype for each in inputs]
     try:
         found = op.infer(Inference(static, kinds, node.attrs, constant, variable))
-    except NotImplementedError:
-        return None
-    except (OpError, ValueError, TypeError, IndexError, ArithmeticError):
-        return None  # the node raises it when it runs
+    except (OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
+        return None  # the node raises it when it runs, or tells its shape only then
     return found if len(found) == count else None
 
 
@@ -128,13 +126,14 @@ def _computed(
     node: Node,
     inputs: Sequence[Known],
     outputs: Sequence[DType],
+    found: Sequence[Shape] | None,
     context: KernelContext,
 ) -> tuple[Any, ...] | None:
     if not inputs or op.stateful or op.takes_step or not outputs:
         return None
     if any(dtype not in dtypes.PLAIN for dtype in outputs):
         return None
-    filled = _filled(op, node, inputs, outputs[0], context)
+    filled = _filled(op, node, inputs, outputs[0], found, context)
     if filled is not None:
         return (filled,)
     if node.op in _OF_SHAPES_ONLY:
@@ -147,7 +146,7 @@ def _computed(
         return None
     if not registry.has_kernel(op, "CPU", node.attrs):
         return None
-    if node.op not in _OF_SHAPES_ONLY and not _is_small(op, node, inputs):
+    if node.op not in _OF_SHAPES_ONLY and not _is_small(found):
         return None
     try:
         with np.errstate(all="ignore"):
@@ -162,7 +161,12 @@ def _computed(
 
 
 def _filled(
-    op: Op, node: Node, inputs: Sequence[Known], dtype: DType, context: KernelContext
+    op: Op,
+    node: Node,
+    inputs: Sequence[Known],
+    dtype: DType,
+    found: Sequence[Shape] | None,
+    context: KernelContext,
 ) -> Any:
     """The output where all its elements are one known number: an array that repeats it."""
     values = [each.value for each in inputs]
@@ -180,15 +184,13 @@ def _filled(
         return None
     if number is None or not is_uniform(np.asarray(number)):
         return None
-    found = _shapes(op, node, inputs, 1, {})
     shape = None if found is None else Known(dtype, found[0]).full_shape
     if shape is None:
         return None
     return np.broadcast_to(np.asarray(number).flat[0].astype(dtype.as_numpy_dtype), shape)
 
 
-def _is_small(op: Op, node: Node, inputs: Sequence[Known]) -> bool:
-    found = _shapes(op, node, inputs, len(op.signature.output_dtypes(node.attrs)), {})
+def _is_small(found: Sequence[Shape] | None) -> bool:
     if found is None:
         return False
     counts = [shapes.num_elements(shape) for shape in found]

@@ -19,7 +19,8 @@ import numpy as np
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.location import located_in, locating
 from sparkflow_runtime.compiler.loop_kernels import Shapes, bind_loop
-from sparkflow_runtime.compiler.planned import Planned
+from sparkflow_runtime.compiler.outputs import makes_list, only
+from sparkflow_runtime.compiler.planned import FILE, Planned
 from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.compiler.specialise import Specialisations, Statistics, make_plan
 from sparkflow_runtime.compiler.stages import Stages, split
@@ -33,7 +34,6 @@ from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Op
 
-_FILE = "<sparkflow partition>"
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
 
@@ -290,7 +290,7 @@ class _Compiler:
         self.is_function = is_function
         self.registers: dict[Endpoint, str] = {}
         self.references: set[Endpoint] = set()
-        self.bound: dict[str, Any] = {"one": _only}
+        self.bound: dict[str, Any] = {"one": only}
         self.lines: list[str] = []
         self.line_nodes: list[Node | None] = [None, None]
         self.parameters: list[tuple[int, str]] = []
@@ -343,10 +343,9 @@ class _Compiler:
                 return
             self._line(node, f"{register} = {call}", self._dead_after(index, node))
             return
-        several = len(op.signature.outputs) > 1 or any(a.is_list for a in op.signature.outputs)
         if not outputs:
             self._line(node, call, self._dead_after(index, node))
-        elif several and len(outputs) == 1:
+        elif makes_list(op) and len(outputs) == 1:
             self._line(node, f"{outputs[0]} = one({call})", self._dead_after(index, node))
         else:
             targets = ", ".join(outputs)
@@ -406,7 +405,7 @@ class _Compiler:
         source = "\n".join([header, *self.lines, f"    return ({results})"])
         namespace = dict(self.bound)
         # The source consists of register names made above and of nothing that came with the graph.
-        exec(compile(source, _FILE, "exec"), namespace)  # noqa: S102
+        exec(compile(source, FILE, "exec"), namespace)  # noqa: S102
         return Program(
             namespace["run"],
             tuple(index for index, _ in self.parameters),
@@ -454,8 +453,3 @@ class _Compiler:
         functions = self.context.functions
         assert isinstance(functions, _Functions)
         return bind_loop(node, known, self.context, functions.define, functions.planned)
-
-
-def _only(values: Any) -> Any:
-    """The single output of an op whose output is a list of length one."""
-    return values[0] if isinstance(values, tuple | list) else values

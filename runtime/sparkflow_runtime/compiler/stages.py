@@ -2,14 +2,15 @@
 
 What a dataset, a queue or another task gives has a shape that only the step tells. The first stage
 takes it; the second is everything else, and to it these values are arguments like those that are
-fed, so that it can be specialised for their shapes.
+fed, so that it can be specialised for their shapes. Bundles of small variables that are sent first,
+such as the local step of a synchronous worker, are sent by the first stage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.compiler.known import Known, find_known
@@ -18,6 +19,7 @@ from sparkflow_runtime.ir.function import ARG, RETVAL, called
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 
+MOST_COPIED_BYTES: Final = 4096
 _WITHOUT_EFFECT: Final = frozenset({"Const", "NoOp", "VariableV2", "Variable", ARG})
 
 
@@ -48,6 +50,7 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
     known = find_known(nodes, {})
     early: set[str] = set()
     sources: set[str] = set()
+    sends: set[str] = set()
     only_early_so_far = True
     has_handed_on = False
     for node in nodes:
@@ -64,17 +67,33 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
             early.add(node.name)
             if is_source:
                 sources.add(node.name)
+        elif ready and only_early_so_far and _hands_on_what_is_there(node, known):
+            early.add(node.name)
+            if node.op == "_SendBundle":
+                sends.add(node.name)
         else:
             only_early_so_far = False
             has_handed_on |= _hands_on(node)
     if not sources or only_early_so_far:
         return None
-    return _divide(nodes, known, early, sources, num_args)
+    return _divide(nodes, known, early, sources | sends, num_args)
 
 
 def _hands_on(node: Node) -> bool:
     """Whether somebody may wait for what it does: another task, or who takes from a queue."""
     return node.op == "_SendBundle" or registry.lookup(node.op).may_keep_inputs(node)
+
+
+def _hands_on_what_is_there(node: Node, known: Mapping[Endpoint, Known]) -> bool:
+    """Whether it sends a bundle, or reads a small variable: the first stage copies what it reads.
+
+    Otherwise what is received after a bundle is sent could not be taken in time.
+    """
+    if node.op != "Identity" or not known[node.inputs[0]].dtype.is_ref:
+        return node.op == "_SendBundle"
+    read = known[Endpoint(node.name, 0)]
+    count = shapes.num_elements(read.shape)
+    return count is not None and count * read.dtype.size <= MOST_COPIED_BYTES
 
 
 def _may_be_source(node: Node) -> bool:
@@ -112,10 +131,10 @@ def _divide(
     nodes: Sequence[Node],
     known: Mapping[Endpoint, Known],
     early: set[str],
-    sources: set[str],
+    kept: set[str],
     num_args: int,
 ) -> Stages:
-    needed: set[str] = set(sources)
+    needed: set[str] = set(kept)
     entry: list[Node] = []
     for node in reversed(nodes):
         if node.name in needed:
@@ -130,8 +149,9 @@ def _divide(
             endpoint for node in others for endpoint in node.inputs if endpoint.node in moved
         )
     )
+    by_name = {node.name: node for node in entry}
     arguments = {
-        endpoint: _argument(endpoint, known[endpoint], num_args + number)
+        endpoint: _argument(by_name[endpoint.node], endpoint, known[endpoint], num_args + number)
         for number, endpoint in enumerate(crossing)
     }
     renamed = {endpoint: Endpoint(node.name, 0) for endpoint, node in arguments.items()}
@@ -148,8 +168,10 @@ def _divide(
     return Stages(entry, rest, crossing)
 
 
-def _argument(endpoint: Endpoint, known: Known, index: int) -> Node:
-    attrs = {"T": known.dtype, "index": index, "shape": known.shape}
+def _argument(producer: Node, endpoint: Endpoint, known: Known, index: int) -> Node:
+    attrs: dict[str, Any] = {"T": known.dtype, "index": index, "shape": known.shape}
+    if endpoint.slot in producer.attrs.get("lent", ()):  # still so: see `fusion.grow`
+        attrs |= {"lent": [0], "source": producer.attrs["source"]}
     return Node(f"_entered_{endpoint.node}_{endpoint.slot}", ARG, attrs=attrs)
 
 

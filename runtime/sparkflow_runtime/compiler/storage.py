@@ -127,6 +127,7 @@ class _Assigner:
         }
         self.born: dict[Endpoint, int] = {}
         self.made_by: dict[Endpoint, int] = {}
+        self.takeovers: dict[int, list[Endpoint | None]] = {}
         self.like: dict[Endpoint, Any] = {}  # arrays that lie in memory as static views do
         self.last_use: dict[Endpoint, int] = {}
 
@@ -264,7 +265,9 @@ class _Assigner:
         if self.times[max(0, number - 1) : number + 2].count(time) > 1:
             return None  # others that run at the same time may read the input
         output = next(i for i, each in enumerate(fused.outputs) if endpoint in each.endpoints)
-        return self._takeovers(number)[output]
+        if number not in self.takeovers:
+            self.takeovers[number] = self._takeovers(number)
+        return self.takeovers[number][output]
 
     def _takeovers(self, number: int) -> list[Endpoint | None]:
         """Per output of a fused kernel the input it overwrites."""

@@ -125,7 +125,10 @@ class TracedPartition:
             start = clock.now()
             result = kernel(*inputs)
             self._synchronize()
-            _add(stats, node, start, clock.now() - start, result)
+            spent = clock.now() - start
+            _add(stats, node, start, spent, result)
+            if node.op == "_RecvBundle":
+                _add_transfer(stats, node, start, spent, inputs[0])
             return result
 
         return observed
@@ -158,12 +161,20 @@ def _add(stats: DeviceStepStats, node: Node, start: int, spent: int, result: Any
         allocation = described.allocation_description
         allocation.requested_bytes = allocation.allocated_bytes = array.nbytes
         allocation.allocator_name = allocator
-    if node.op == "_RecvBundle":
-        transfer = _entry(stats, TRANSFER, start, spent)
-        transfer.timeline_label = (
-            f"[{size}B] {node.attrs['key']} from {node.attrs['source']} to {stats.device}"
-        )
-        transfer.output.extend(entry.output)
+
+
+def _add_transfer(
+    stats: DeviceStepStats, node: Node, start: int, spent: int, step: StepContext
+) -> None:
+    """Lists what arrived from another device, and how, beside the node that took it."""
+    taken = stats.node_stats[-1]
+    size = sum(memory.total_bytes for memory in taken.memory)
+    key, source = node.attrs["key"], node.attrs["source"]
+    transfer = _entry(stats, TRANSFER, start, spent)
+    transfer.timeline_label = (
+        f"[{size}B] {key} from {source} to {stats.device} by {step.transport(key, source)}"
+    )
+    transfer.output.extend(taken.output)
 
 
 def _entry(stats: DeviceStepStats, name: str, start: int, spent: int) -> NodeExecStats:

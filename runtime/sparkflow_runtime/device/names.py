@@ -108,6 +108,11 @@ def _number(text: str | None) -> int | None:
     return None if text in (None, "*") else int(str(text))
 
 
+def task_of(device: str) -> str:
+    """The task of a complete device name: `/job:ps/replica:0/task:1`."""
+    return device.rpartition("/device:")[0]
+
+
 def merge(inner: str, outer: str) -> str:
     """Device scope `inner` opened inside `outer`, as one name."""
     return DeviceSpec.from_string(inner).merged_over(DeviceSpec.from_string(outer)).to_string()

@@ -21,7 +21,8 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.master.links import LocalLink
 from sparkflow_runtime.master.options import run_with_options
-from sparkflow_runtime.master.service import ANSWER_TIME_S, SERVICE
+from sparkflow_runtime.master.remote_loop import LoopRegister, RemoteLoop, RunningLoop
+from sparkflow_runtime.master.service import ANSWER_TIME_S, SERVICE, MasterService, masters_here
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.master.waiting import TELL_INTERVAL_S
 from sparkflow_runtime.process import apply_threads
@@ -29,8 +30,10 @@ from sparkflow_runtime.protos import master_pb2
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
 from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport import rpc
+from sparkflow_runtime.worker.loop import LoopTerms
 from sparkflow_runtime.worker.service import describe_devices
 from sparkflow_runtime.worker.worker import Worker
 
@@ -72,6 +75,11 @@ class SessionClient(Protocol):
     def partial_run(self, handle: str, fetches: Sequence[str], feeds: Feeds) -> list[Any]:
         """One call of a partial run."""
 
+    def start_loop(
+        self, fetches: Sequence[str], feeds: Feeds, targets: Sequence[str], terms: LoopTerms
+    ) -> RunningLoop:
+        """Starts a step loop, fed the same in every step."""
+
     def list_devices(self) -> list[DeviceAttributes]:
         """The devices the session may use."""
 
@@ -86,7 +94,7 @@ def open_session(
     target: str = "",
     *,
     config: ConfigProto | None = None,
-    credentials: str | None = None,
+    credentials: str | Credentials | None = None,
     create_timeout_s: float | None = None,
 ) -> SessionClient:
     """A session on the master at `target`; waits for it and the tasks of its cluster to start.
@@ -94,7 +102,7 @@ def open_session(
     Args:
         target: "" for this process, or `grpc://host:port` of any server.
         config: Placement options.
-        credentials: The token the server asks for.
+        credentials: The token the server asks for, or `Credentials` where it uses TLS.
         create_timeout_s: The longest wait. When None, it is the operation timeout of `config`;
             without that, there is no limit.
 
@@ -112,7 +120,12 @@ def open_session(
     config = config or ConfigProto()
     if create_timeout_s is None:
         create_timeout_s = config.operation_timeout_in_ms / 1000 or None
-    return RemoteSession(target[len(SCHEME) :], config, credentials, create_timeout_s)
+    shown = Credentials.of(credentials)
+    address = target[len(SCHEME) :]
+    master = masters_here.get(address.replace("localhost:", "127.0.0.1:"))
+    if master is not None:
+        return InProcessSession(address, config, shown, create_timeout_s, master)
+    return RemoteSession(address, config, shown, create_timeout_s)
 
 
 _local_lock = threading.Lock()
@@ -129,6 +142,7 @@ class LocalSession:
         gpus = min(count_gpus(), wanted.get("GPU", 1 << 30))
         self._worker = Worker(gpus=gpus, cpus=max(wanted.get("CPU", 1), 1))
         self._link = LocalLink(self._worker)
+        self._loops = LoopRegister()
         self._session = MasterSession(
             {self._worker.task: self._link},
             default_task=self._worker.task,
@@ -151,12 +165,7 @@ class LocalSession:
         options: RunOptions | None = None,
     ) -> tuple[list[Any], RunMetadata | None]:
         """See `SessionClient`."""
-        executable = self._session.prepare(list(feeds), fetches, targets)
-        args = [np.asarray(value) for value in feeds.values()]
-        if options is None:
-            return executable.run(args), None
-        metadata = RunMetadata()
-        return run_with_options(executable, args, options, metadata), metadata
+        return run_session(self._session, fetches, feeds, targets, options)
 
     def make_callable(
         self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
@@ -175,6 +184,12 @@ class LocalSession:
         arrays = {name: np.asarray(value) for name, value in feeds.items()}
         return self._session.partial_run(handle, arrays, fetches)
 
+    def start_loop(
+        self, fetches: Sequence[str], feeds: Feeds, targets: Sequence[str], terms: LoopTerms
+    ) -> RunningLoop:
+        """See `SessionClient`."""
+        return self._loops.add(self._session.start_loop(feeds, fetches, targets, terms))
+
     def list_devices(self) -> list[DeviceAttributes]:
         """See `SessionClient`."""
         return describe_devices(self._worker)
@@ -191,6 +206,7 @@ class LocalSession:
     def close(self) -> None:
         """See `SessionClient`."""
         self._session.close()
+        self._loops.await_end()
         self._worker.close()
         self._link.close()
 
@@ -202,13 +218,15 @@ class RemoteSession:
         self,
         address: str,
         config: ConfigProto,
-        token: str | None,
+        credentials: Credentials,
         create_timeout_s: float | None,
     ) -> None:
-        self._channel = rpc.channel(address)
+        self._channel = rpc.channel(address, credentials.tls)
         peer = f"The master at {address}"
-        self._stub = rpc.Stub(self._channel, SERVICE, token, peer)
+        self._stub = rpc.Stub(self._channel, SERVICE, credentials.token, peer)
         self._closed = False
+        self._loops = LoopRegister()
+        self._filters = list(config.device_filters)
         request = master_pb2.CreateSessionRequest(config=config)
         try:
             remaining_s = _await_master(self._channel, peer, create_timeout_s)
@@ -297,6 +315,12 @@ class RemoteSession:
         """See `SessionClient`."""
         return self._run_step(fetches, feeds, (), None, handle)[0]
 
+    def start_loop(
+        self, fetches: Sequence[str], feeds: Feeds, targets: Sequence[str], terms: LoopTerms
+    ) -> RunningLoop:
+        """See `SessionClient`."""
+        return self._loops.add(RemoteLoop(self._stub, self._handle, feeds, fetches, targets, terms))
+
     def list_devices(self) -> list[DeviceAttributes]:
         """See `SessionClient`."""
         request = master_pb2.ListDevicesRequest(session_handle=self._handle)
@@ -305,7 +329,7 @@ class RemoteSession:
 
     def reset(self, containers: Sequence[str]) -> None:
         """See `SessionClient`."""
-        request = master_pb2.ResetRequest(container=containers)
+        request = master_pb2.ResetRequest(container=containers, device_filters=self._filters)
         self._call("Reset", request, master_pb2.ResetResponse)
 
     def close(self) -> None:
@@ -316,11 +340,64 @@ class RemoteSession:
         request = master_pb2.CloseSessionRequest(session_handle=self._handle)
         try:
             self._call("CloseSession", request, master_pb2.CloseSessionResponse, 10.0)
+            self._loops.await_end()
         finally:
             self._channel.close()
 
     def _call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
         return self._stub.call(name, request, response.FromString, timeout_s)
+
+
+class InProcessSession(RemoteSession):
+    """A session on the master of a server in this process: steps are called, not sent.
+
+    Everything else goes over gRPC, so that who may have a session is asked in one place.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        config: ConfigProto,
+        credentials: Credentials,
+        create_timeout_s: float | None,
+        master: MasterService,
+    ) -> None:
+        super().__init__(address, config, credentials, create_timeout_s)
+        self._master = master
+
+    def run(
+        self,
+        fetches: Sequence[str],
+        feeds: Feeds,
+        targets: Sequence[str],
+        options: RunOptions | None = None,
+    ) -> tuple[list[Any], RunMetadata | None]:
+        """See `SessionClient`."""
+        session = self._master.find(self._handle)
+        return run_session(session, fetches, feeds, targets, options)
+
+    def make_callable(
+        self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
+    ) -> StepCall:
+        """See `SessionClient`."""
+        executable = self._master.find(self._handle).prepare(feed_names, fetches, targets)
+        return executable.callable()
+
+
+def run_session(
+    session: MasterSession,
+    fetches: Sequence[str],
+    feeds: Feeds,
+    targets: Sequence[str],
+    options: RunOptions | None,
+) -> tuple[list[Any], RunMetadata | None]:
+    """Runs a step of a session of this process; see `SessionClient.run`."""
+    executable = session.prepare(list(feeds), fetches, targets)
+    args = [np.asarray(value) for value in feeds.values()]
+    if options is None:
+        return executable.run(args), None
+    metadata = RunMetadata()
+    return run_with_options(executable, args, options, metadata), metadata
 
 
 def _await_master(channel: Any, peer: str, timeout_s: float | None) -> float | None:
@@ -332,13 +409,15 @@ def _await_master(channel: Any, peer: str, timeout_s: float | None) -> float | N
         if remaining_s is not None and remaining_s <= 0:
             raise DeadlineExceededError(
                 message=f"{peer} cannot be reached: nothing answered for {timeout_s:g} s"
+                f"{rpc.tls_trouble(channel)}"
             )
         try:
             rpc.await_ready(channel, peer, min(TELL_INTERVAL_S, remaining_s or TELL_INTERVAL_S))
             return remaining_s
         except UnavailableError:
             if remaining_s is None or remaining_s > TELL_INTERVAL_S:
-                _log.warning("Session still waiting for response from %s", peer)
+                trouble = rpc.tls_trouble(channel)
+                _log.warning("Session still waiting for response from %s%s", peer, trouble)
 
 
 def _scalar(array: np.ndarray[Any, Any]) -> Any:

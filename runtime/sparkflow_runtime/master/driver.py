@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,22 +11,38 @@ from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.master.links import RemoteLink
-from sparkflow_runtime.master.session import Loop, MasterSession
+from sparkflow_runtime.master.loops import Loop
+from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
-from sparkflow_runtime.transport.peers import addresses
-from sparkflow_runtime.worker.step import LoopUpdate
-
-_POLL_S: Final = 0.05
+from sparkflow_runtime.security import Tls
+from sparkflow_runtime.transport.channel.pool import Caller, Transport
+from sparkflow_runtime.transport.peers import Peers, addresses
+from sparkflow_runtime.worker.loop import LoopTerms
 
 
 class DriverMaster:
-    """Opens sessions over all tasks of a cluster. Thread-safe; `close` may be called again."""
+    """Opens sessions over all tasks of a cluster. Thread-safe; `close` may be called again.
 
-    def __init__(self, cluster: ClusterDef, token: str | None) -> None:
+    Args:
+        cluster: The tasks.
+        token: What to show them; None for nothing.
+        tls: For TLS; None without.
+        transport: How tensors go between it and the tasks.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterDef,
+        token: str | None,
+        tls: Tls | None = None,
+        transport: Transport = "auto",
+    ) -> None:
+        tasks = addresses(cluster)
+        self._peers = Peers(tasks, Caller(token=token, tls=tls, transport=transport))
         self._links = {
-            task: RemoteLink(task.replace("/replica:0", ""), address, token)
-            for task, address in addresses(cluster).items()
+            task: RemoteLink(task, address, token, tls, self._peers.channels)
+            for task, address in tasks.items()
         }
 
     def create_session(
@@ -53,6 +68,7 @@ class DriverMaster:
 
     def close(self) -> None:
         """Closes the channels to all tasks."""
+        self._peers.close()
         for link in self._links.values():
             link.close()
 
@@ -90,53 +106,17 @@ class DriverSession:
         targets: Sequence[str],
         num_steps: int | None = None,
         first_step: int = 0,
-    ) -> RunningLoop:
+    ) -> Loop:
         """Starts a step loop on all tasks the graph needs.
 
         Args:
-            fetches: Tensors reported for every step; all on one device.
+            fetches: Tensors reported for every step.
             targets: Operations to run in every step.
             num_steps: At most so many steps; None: until the data end.
             first_step: The number of the first step, for loops that go on from earlier ones.
         """
-        return RunningLoop(self._session, fetches, targets, num_steps, first_step)
+        return self._session.start_loop({}, fetches, targets, LoopTerms(num_steps, first_step))
 
     def close(self) -> None:
         """Ends running steps and loops and forgets the session."""
         self._session.close()
-
-
-class RunningLoop:
-    """A step loop as the driver follows it. `updates` is for one thread, `stop` for any."""
-
-    def __init__(
-        self,
-        session: MasterSession,
-        fetches: Sequence[str],
-        targets: Sequence[str],
-        num_steps: int | None,
-        first_step: int,
-    ) -> None:
-        self._updates: queue.SimpleQueue[LoopUpdate] = queue.SimpleQueue()
-        self._loop: Loop = session.start_loop(
-            fetches, targets, num_steps, self._updates.put, first_step
-        )
-
-    def updates(self) -> Iterator[LoopUpdate]:
-        """What the steps yield, as it arrives; ends when the loop does.
-
-        Raises:
-            OpError: What ended the loop, if not its data, its number of steps or `stop`.
-        """
-        while True:
-            done = self._loop.done
-            try:
-                yield self._updates.get(timeout=_POLL_S)
-            except queue.Empty:
-                if done:
-                    self._loop.wait()
-                    return
-
-    def stop(self, reason: str = "The loop was stopped") -> None:
-        """Ends the loop; `updates` then raises CancelledError."""
-        self._loop.stop(reason)

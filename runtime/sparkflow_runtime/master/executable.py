@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,18 +16,24 @@ from sparkflow_runtime.ir.function import Function, no_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
-from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
+from sparkflow_runtime.master.fan_out import for_each
+from sparkflow_runtime.master.links import LocalLink, Record, RemoteLink, WorkerLink
 from sparkflow_runtime.master.running import RunningSteps
+from sparkflow_runtime.passes.bundles import Splitting
 from sparkflow_runtime.passes.clean import Observe, clean, unobserved
+from sparkflow_runtime.passes.collectives import split_collectives
+from sparkflow_runtime.passes.distinct_rows import distinct_rows
 from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
 from sparkflow_runtime.passes.late_reads import late_reads
 from sparkflow_runtime.passes.layout import channels_last
+from sparkflow_runtime.passes.lend import lend
 from sparkflow_runtime.passes.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.passes.raise_control_flow import raise_control_flow
 from sparkflow_runtime.passes.sparse_updates import sparse_updates
-from sparkflow_runtime.worker.step import LoopUpdate
+from sparkflow_runtime.passes.wire_dtypes import wire_dtypes
+from sparkflow_runtime.transport.channel.asking import PendingCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +51,13 @@ def optimise(
     placement: Placement,
     load: Callable[[str], Function] = no_function,
     observe: Observe = unobserved,
+    is_split: Callable[[str, str], bool] = lambda source, destination: False,
 ) -> list[Partition]:
     """Runs the master's passes on a graph; the result is what the workers run.
 
     They are: prune, raise control flow, check, read variables late, clean (drop what is unread,
     simplify, fold, merge, reduce control edges), place, put channels last, hand raw gradients
-    to sparse updates, partition.
+    to sparse updates, tell ids apart before they travel, narrow what travels, partition, lend.
 
     Args:
         graph: The session's graph.
@@ -59,6 +66,7 @@ def optimise(
         load: Gives the functions that nodes call.
         observe: Is shown the graph after `prune` and `place`, and after every pass that changed
             something; what is cut in the end is not one graph any more.
+        is_split: Whether large gradients leave early on their way from a device to another one.
 
     Raises:
         OpError: See the passes and `infer_types`.
@@ -79,14 +87,23 @@ def optimise(
     ordered = channels_last(placed, types, request.targets)
     if ordered is not placed:
         observe("channels_last", ordered)
-    final = sparse_updates(ordered)
-    if final is not ordered:
-        observe("sparse_updates", final)
-    partitions = partition(final)
+    raw = sparse_updates(ordered)
+    if raw is not ordered:
+        observe("sparse_updates", raw)
+    distinct = distinct_rows(raw, types)
+    if distinct is not raw:
+        observe("distinct_rows", distinct)
+    final = wire_dtypes(distinct, types, graph)
+    if final is not distinct:
+        observe("wire_dtypes", final)
+    split = split_collectives(final, types, graph)
+    if split is not final:
+        observe("split_collectives", split)
+    partitions = partition(split, Splitting(types, is_split))
     if functions:
         for part in partitions:
             part.functions = reachable(part.nodes, functions.__getitem__)
-    return partitions
+    return lend(partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +122,8 @@ class Executable:
 
     Attributes:
         partitions: What was registered, for RunMetadata.
+        parts: The same, as their workers know it.
+        session: The session's handle.
         show_passes: Runs the master's passes again and shows what they do, for RunMetadata.
         steps: The steps that run.
     """
@@ -120,12 +139,14 @@ class Executable:
     ) -> None:
         self.partitions = partitions
         self.show_passes = show_passes
-        self._session = session
+        self.session = session
         self._timeout_s = timeout_s
-        self._parts = [_register(session, part, link_of) for part in partitions]
+        self.parts = for_each(lambda part: _register(session, part, link_of), partitions)
         self._num_results = len(request.fetches)
         self._dtypes = _arg_dtypes(partitions, len(request.feeds))
-        self.steps = RunningSteps([part.link for part in self._parts])
+        self.steps = RunningSteps([part.link for part in self.parts])
+        self._here = [(p, p.link) for p in self.parts if isinstance(p.link, LocalLink)]
+        self._elsewhere = [(p, p.link) for p in self.parts if isinstance(p.link, RemoteLink)]
         self._direct = self._direct_call()
 
     def run(
@@ -152,6 +173,62 @@ class Executable:
         Raises:
             OpError: The first failure of any partition.
         """
+        self.check_args(args)
+        if timeout_s is None:
+            timeout_s = self._timeout_s
+        if self._direct is not None and timeout_s is None and record is None:
+            self.steps.check()
+            return self._direct(args)
+        step_id = self.steps.begin()
+        if on_begin is not None:
+            on_begin(lambda error: self.steps.cancel(step_id, error))
+        if timeout_s is None and record is None and self._can_run_here():
+            return self._run_here(step_id, args)
+
+        def start() -> Iterator[Future[dict[int, Any]]]:
+            for part in self.parts:
+                given = _given(part, args)
+                yield part.link.run(self.session, part.handle, step_id, given, record)
+
+        results: list[Any] = [None] * self._num_results
+        for values in self.steps.run(step_id, start, timeout_s=timeout_s):
+            for index, value in values.items():
+                results[index] = value
+        return results
+
+    def _can_run_here(self) -> bool:
+        """Whether one thread can run the step: at most one partition is in this process."""
+        return (
+            len(self._here) <= 1
+            and len(self._here) + len(self._elsewhere) == len(self.parts)
+            and all(link.has_channel for _, link in self._elsewhere)
+        )
+
+    def _run_here(self, step_id: int, args: Sequence[Any]) -> list[Any]:
+        """Starts the partitions elsewhere, runs the one here in this thread, waits for them."""
+        is_alone = not self._here and len(self._elsewhere) == 1
+        on_failure = None if is_alone else partial(self.steps.fail, step_id)
+        found: dict[int, Any] = {}
+
+        def run(check: Callable[[], None]) -> None:
+            calls = [
+                link.begin(self.session, part.handle, step_id, _given(part, args), on_failure)
+                for part, link in self._elsewhere
+            ]
+            for part, local in self._here:
+                found.update(local.run_here(self.session, part.handle, step_id, _given(part, args)))
+            for (part, link), call in zip(self._elsewhere, calls, strict=True):
+                found.update(link.end(part.handle, call, check))
+
+        self.steps.run_here(step_id, run, is_alone)
+        return [found[index] for index in range(self._num_results)]
+
+    def check_args(self, args: Sequence[Any]) -> None:
+        """Passes when there is a value of the right dtype for every feed.
+
+        Raises:
+            InvalidArgumentError: There is not.
+        """
         if len(args) != len(self._dtypes):
             raise InvalidArgumentError(
                 message=f"The step takes {len(self._dtypes)} fed values, got {len(args)}"
@@ -161,25 +238,6 @@ class Executable:
                 raise InvalidArgumentError(
                     message=f"Feed {index} has dtype {value.dtype}, expected {dtype}"
                 )
-        if timeout_s is None:
-            timeout_s = self._timeout_s
-        if self._direct is not None and timeout_s is None and record is None:
-            self.steps.check()
-            return self._direct(args)
-        step_id = self.steps.begin()
-        if on_begin is not None:
-            on_begin(lambda error: self.steps.cancel(step_id, error))
-
-        def start() -> Iterator[Future[dict[int, Any]]]:
-            for part in self._parts:
-                given = {index: args[index] for index in part.args}
-                yield part.link.run(self._session, part.handle, step_id, given, record)
-
-        results: list[Any] = [None] * self._num_results
-        for values in self.steps.run(step_id, start, timeout_s=timeout_s):
-            for index, value in values.items():
-                results[index] = value
-        return results
 
     def callable(self) -> Callable[..., list[Any]]:
         """A function of the fed values that runs one step, see `run`; it asks nothing twice."""
@@ -195,81 +253,13 @@ class Executable:
 
         return call
 
-    def start_loop(
-        self,
-        num_steps: int | None,
-        listen: Callable[[LoopUpdate], None],
-        first_step: int = 0,
-    ) -> tuple[int, Future[int]]:
-        """Starts the step loop of every partition.
-
-        Args:
-            num_steps: At most so many steps; None: until the data end.
-            listen: Gets the fetched values, in a thread of ours.
-            first_step: The number of the first step.
-
-        Returns:
-            The step's id and the number of complete steps to come.
-
-        Raises:
-            InvalidArgumentError: The fetches are computed on more than one device.
-        """
-        fetching = [part for part in self._parts if part.results]
-        if len(fetching) > 1:
-            raise InvalidArgumentError(
-                message="The fetches of a loop must be on one device, these are on "
-                f"{', '.join(part.device for part in fetching)}"
-            )
-        if not self._parts:
-            raise InvalidArgumentError(message="A loop needs at least one operation to run")
-        step_id = self.steps.begin()
-        order = fetching[0].results if fetching else ()
-
-        def reorder(update: LoopUpdate) -> None:
-            by_index = dict(zip(order, update.values, strict=True))
-            values = tuple(by_index[index] for index in sorted(by_index))
-            listen(
-                LoopUpdate(
-                    update.first_step,
-                    update.num_steps,
-                    values,
-                    update.waited_s,
-                    update.elapsed_s,
-                )
-            )
-
-        # Without a fetch, the first partition's updates count the steps.
-        reporting = fetching[0] if fetching else self._parts[0]
-        listeners = [reorder if part is reporting else _ignore for part in self._parts]
-
-        def start() -> Iterator[Future[int]]:
-            for part, listener in zip(self._parts, listeners, strict=True):
-                yield part.link.run_loop(
-                    self._session, part.handle, step_id, num_steps, listener, first_step
-                )
-
-        def ends_early(count: int) -> bool:
-            return num_steps is None or count < num_steps
-
-        done: Future[int] = Future()
-
-        def join() -> None:
-            try:
-                counts = self.steps.run(step_id, start, ends_early=ends_early)
-                done.set_result(min(counts))
-            except Exception as error:
-                done.set_exception(error)
-
-        threading.Thread(target=join, name="loop-join", daemon=True).start()
-        return step_id, done
-
     def _direct_call(self) -> Callable[[Sequence[Any]], list[Any]] | None:
         """A partition in this process that needs no step is called, not scheduled."""
-        if len(self._parts) != 1 or not isinstance(self._parts[0].link, LocalLink):
+        if len(self.parts) != 1 or not isinstance(self.parts[0].link, LocalLink):
             return None
-        part = self._parts[0]
+        part = self.parts[0]
         assert isinstance(part.link, LocalLink)
-        graph = part.link.worker.graph(self._session, part.handle)
+        graph = part.link.worker.graph(self.session, part.handle)
         if graph.needs_step:
             return None
         program = graph.program
@@ -284,6 +274,11 @@ class Executable:
             return [by_index[index] for index in range(len(values))]
 
         return call
+
+
+def _given(part: Part, args: Sequence[Any]) -> dict[int, Any]:
+    """The fed values that a partition takes."""
+    return {index: args[index] for index in part.args}
 
 
 def _register(session: str, part: Partition, link_of: Callable[[str], WorkerLink]) -> Part:
@@ -306,7 +301,3 @@ def _arg_dtypes(partitions: Sequence[Partition], count: int) -> list[np.dtype[An
                     ).at(node.describe())
                 found[node.attrs["index"]] = np.dtype(dtype.as_numpy_dtype)
     return found
-
-
-def _ignore(_: LoopUpdate) -> None:
-    """Partitions without fetches report nothing anybody needs."""

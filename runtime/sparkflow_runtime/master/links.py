@@ -11,24 +11,52 @@ from typing import Any, Protocol
 import grpc
 
 from sparkflow_runtime.device.names import DeviceSpec
-from sparkflow_runtime.errors import CancelledError, FailedPreconditionError, InternalError, OpError
+from sparkflow_runtime.errors import (
+    CancelledError,
+    FailedPreconditionError,
+    InternalError,
+    OpError,
+    UnavailableError,
+)
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.passes.lend import live_results
 from sparkflow_runtime.protos import worker_pb2
-from sparkflow_runtime.protos.run_loop_pb2 import EndLoopRequest, EndLoopResponse, RunLoopUpdate
+from sparkflow_runtime.protos.run_loop_pb2 import (
+    EndLoopRequest,
+    EndLoopResponse,
+    HoldLoopRequest,
+    HoldLoopResponse,
+    LoopBound,
+    RunLoopUpdate,
+)
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
+from sparkflow_runtime.protos.worker_session_pb2 import (
+    KeepWorkerSessionRequest,
+    KeepWorkerSessionResponse,
+)
+from sparkflow_runtime.security import Tls
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport import rpc, status
+from sparkflow_runtime.transport.channel import frames
+from sparkflow_runtime.transport.channel.asking import Asker, PendingCall
+from sparkflow_runtime.transport.channel.frames import Kind
+from sparkflow_runtime.transport.channel.pool import Channels
+from sparkflow_runtime.transport.channel.waking import ThreadWaker
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
 from sparkflow_runtime.transport.threads import DaemonThreads
-from sparkflow_runtime.worker.step import LoopUpdate
+from sparkflow_runtime.worker.answering import pack_run
+from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
+from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
 from sparkflow_runtime.worker.worker import Worker
 
 CONTROL_TIMEOUT_S = 60.0
 """Deadline of the rpcs that only register or clean up."""
 CONNECT_TIMEOUT_S = 20.0
 """How long a new session waits for a task of the cluster that is not there yet."""
+LEASE_S = 60.0
+"""How long a worker keeps a session whose master says nothing."""
 CLOSE_TIMEOUT_S = 5.0
 """How long closing a session waits for a worker that may hang."""
 
@@ -46,8 +74,16 @@ class WorkerLink(Protocol):
     def devices(self) -> list[DeviceSpec]:
         """The worker's devices."""
 
-    def create_session(self, session: str, isolate: bool = False) -> None:
-        """Opens a session, with variables of its own if it is to be isolated."""
+    def create_session(
+        self, session: str, isolate: bool = False, master: MasterId = NO_TASK
+    ) -> None:
+        """Opens a session, with variables of its own if it is to be isolated.
+
+        Elsewhere it lives for `LEASE_S` seconds, and from each `keep_session` on for as long again.
+        """
+
+    def keep_session(self, session: str) -> None:
+        """Says that the session is still wanted; does not wait for the worker."""
 
     def delete_session(self, session: str) -> None:
         """Closes it; errors of an unreachable worker are raised."""
@@ -75,11 +111,14 @@ class WorkerLink(Protocol):
         session: str,
         handle: str,
         step_id: int,
-        num_steps: int | None,
-        listen: Callable[[LoopUpdate], None],
-        first_step: int = 0,
-    ) -> Future[int]:
-        """Starts a partition's step loop; yields the number of complete steps."""
+        args: Mapping[int, Any],
+        terms: LoopTerms,
+        listen: Listen,
+    ) -> Future[LoopEnd]:
+        """Starts a partition's step loop, fed the same in every step; yields how it ended."""
+
+    def hold_loop(self, step_id: int) -> Future[int]:
+        """Yields how many steps a loop has begun; it begins no more until `end_loop`."""
 
     def end_loop(self, step_id: int, num_steps: int) -> None:
         """Lets the step's loop end after so many steps; does not wait for it."""
@@ -108,13 +147,18 @@ class LocalLink:
         """See `WorkerLink`."""
         return [device.spec for device in self.worker.devices]
 
-    def create_session(self, session: str, isolate: bool = False) -> None:
+    def create_session(
+        self, session: str, isolate: bool = False, master: MasterId = NO_TASK
+    ) -> None:
         """See `WorkerLink`."""
-        self.worker.create_session(session, isolate)
+        self.worker.sessions.create(session, isolate=isolate, master=master)
+
+    def keep_session(self, session: str) -> None:
+        """See `WorkerLink`: it lives in the master's own process, and as long."""
 
     def delete_session(self, session: str) -> None:
         """See `WorkerLink`."""
-        self.worker.delete_session(session)
+        self.worker.sessions.delete(session)
 
     def register(
         self, session: str, nodes: Sequence[Node], functions: Mapping[str, Function]
@@ -131,29 +175,44 @@ class LocalLink:
         record: Record | None = None,
     ) -> Future[dict[int, Any]]:
         """See `WorkerLink`."""
+        return self._threads.submit(self.run_here, session, handle, step_id, args, record)
+
+    def run_here(
+        self,
+        session: str,
+        handle: str,
+        step_id: int,
+        args: Mapping[int, Any],
+        record: Record | None = None,
+    ) -> dict[int, Any]:
+        """The same in this thread; returns when it is done."""
         graph = self.worker.graph(session, handle)
-
-        def work() -> dict[int, Any]:
-            given = [args[i] for i in graph.program.args]
-            values = self.worker.run(graph, step_id, given, record)
-            return dict(zip(graph.program.results, values, strict=True))
-
-        return self._threads.submit(work)
+        given = [args[index] for index in graph.program.args]
+        values = self.worker.run(graph, step_id, given, record)
+        return dict(zip(graph.program.results, values, strict=True))
 
     def run_loop(
         self,
         session: str,
         handle: str,
         step_id: int,
-        num_steps: int | None,
-        listen: Callable[[LoopUpdate], None],
-        first_step: int = 0,
-    ) -> Future[int]:
+        args: Mapping[int, Any],
+        terms: LoopTerms,
+        listen: Listen,
+    ) -> Future[LoopEnd]:
         """See `WorkerLink`."""
         graph = self.worker.graph(session, handle)
-        return self._threads.submit(
-            self.worker.run_loop, graph, step_id, (), num_steps, listen, first_step
-        )
+        given = [args[i] for i in graph.program.args]
+        return self._threads.submit(self.worker.run_loop, graph, step_id, given, terms, listen)
+
+    def hold_loop(self, step_id: int) -> Future[int]:
+        """See `WorkerLink`."""
+        done: Future[int] = Future()
+        try:
+            done.set_result(self.worker.hold_loop(step_id))
+        except OpError as error:
+            done.set_exception(error)
+        return done
 
     def end_loop(self, step_id: int, num_steps: int) -> None:
         """See `WorkerLink`."""
@@ -173,11 +232,28 @@ class LocalLink:
 
 
 class RemoteLink:
-    """A worker reached over gRPC."""
+    """A worker reached over gRPC; its steps are run over the tensor channel where there is one.
 
-    def __init__(self, task: str, address: str, token: str | None) -> None:
+    Args:
+        task: Its full name.
+        address: Its `host:port`.
+        token: What to show it; None for nothing.
+        tls: For TLS; None without.
+        channels: The channels to tasks; None where everything goes over gRPC.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        address: str,
+        token: str | None,
+        tls: Tls | None = None,
+        channels: Channels | None = None,
+    ) -> None:
         self._task = task
-        self._channel = rpc.channel(address)
+        self._channels = channels
+        self._results: dict[str, tuple[int, ...]] = {}
+        self._channel = rpc.channel(address, tls)
         peer = f"Task {task} at {address}"
         self._stub = rpc.Stub(self._channel, WORKER_SERVICE, token, peer)
 
@@ -205,15 +281,28 @@ class RemoteLink:
                 )
         return found
 
-    def create_session(self, session: str, isolate: bool = False) -> None:
+    def create_session(
+        self, session: str, isolate: bool = False, master: MasterId = NO_TASK
+    ) -> None:
         """See `WorkerLink`."""
         request = worker_pb2.CreateWorkerSessionRequest(
-            session_handle=session, isolate_session_state=isolate
+            session_handle=session,
+            isolate_session_state=isolate,
+            master_task=master.task,
+            master_incarnation=master.incarnation,
+            lease_ms=round(LEASE_S * 1000),
         )
         self._call("CreateWorkerSession", request, worker_pb2.CreateWorkerSessionResponse)
 
+    def keep_session(self, session: str) -> None:
+        """See `WorkerLink`."""
+        request = KeepWorkerSessionRequest(session_handle=session)
+        self._post("KeepWorkerSession", request, KeepWorkerSessionResponse)
+
     def delete_session(self, session: str) -> None:
         """See `WorkerLink`."""
+        for handle in [each for each in self._results if each.startswith(f"{session}/")]:
+            del self._results[handle]
         request = worker_pb2.DeleteWorkerSessionRequest(session_handle=session)
         response = worker_pb2.DeleteWorkerSessionResponse
         self._call("DeleteWorkerSession", request, response, CLOSE_TIMEOUT_S)
@@ -223,10 +312,14 @@ class RemoteLink:
     ) -> str:
         """See `WorkerLink`."""
         request = worker_pb2.RegisterGraphRequest(
-            session_handle=session, graph_def=export_program(nodes, functions)
+            session_handle=session,
+            graph_def=export_program(live_results(nodes, functions), functions),
         )
         answer = self._call("RegisterGraph", request, worker_pb2.RegisterGraphResponse)
-        return str(answer.graph_handle)
+        handle = str(answer.graph_handle)
+        indices = sorted(node.attrs["index"] for node in nodes if node.op == "_Retval")
+        self._results[handle] = tuple(indices)
+        return handle
 
     def run(
         self,
@@ -237,6 +330,9 @@ class RemoteLink:
         record: Record | None = None,
     ) -> Future[dict[int, Any]]:
         """See `WorkerLink`."""
+        asker = None if record is not None or self._channels is None else self._asker()
+        if asker is not None:
+            return _run_over_channel(asker, session, handle, step_id, args, self._results[handle])
         request = worker_pb2.RunGraphRequest(
             session_handle=session, graph_handle=handle, step_id=step_id
         )
@@ -271,29 +367,32 @@ class RemoteLink:
         session: str,
         handle: str,
         step_id: int,
-        num_steps: int | None,
-        listen: Callable[[LoopUpdate], None],
-        first_step: int = 0,
-    ) -> Future[int]:
+        args: Mapping[int, Any],
+        terms: LoopTerms,
+        listen: Listen,
+    ) -> Future[LoopEnd]:
         """See `WorkerLink`."""
         request = worker_pb2.RunGraphRequest(
             session_handle=session,
             graph_handle=handle,
             step_id=step_id,
-            num_steps=num_steps or 0,
-            first_step=first_step,
-            until_end_of_data=num_steps is None,
+            num_steps=terms.num_steps or 0,
+            first_step=terms.first_step,
+            until_end_of_data=terms.num_steps is None,
+            bound=[LoopBound(index=i, bound=b) for i, b in terms.bounds.items()],
         )
+        for index, value in args.items():
+            request.send.add(name=str(index), tensor=export_tensor(value))
         updates = self._stub.stream("RunLoop", request, RunLoopUpdate.FromString)
-        done: Future[int] = Future()
+        done: Future[LoopEnd] = Future()
 
         def follow() -> None:
             try:
                 for update in updates:
                     if update.end:
-                        done.set_result(update.first_step)
+                        done.set_result(LoopEnd(update.first_step, update.end_reason))
                         return
-                    listen(_import_update(update))
+                    listen(import_update(update))
                 done.set_exception(
                     InternalError(message=f"{self._stub.peer} ended its loop without a word")
                 )
@@ -305,6 +404,23 @@ class RemoteLink:
         threading.Thread(target=follow, name="loop-updates", daemon=True).start()
         return done
 
+    def hold_loop(self, step_id: int) -> Future[int]:
+        """See `WorkerLink`."""
+        request = HoldLoopRequest(step_id=step_id)
+        call = self._stub.future("HoldLoop", request, HoldLoopResponse.FromString, CLOSE_TIMEOUT_S)
+        done: Future[int] = Future()
+
+        def finish(finished: Any) -> None:
+            try:
+                done.set_result(finished.result().num_begun)
+            except grpc.RpcError as error:
+                done.set_exception(status.from_rpc(error, self._stub.peer))
+            except Exception as error:
+                done.set_exception(error)
+
+        call.add_done_callback(finish)
+        return done
+
     def end_loop(self, step_id: int, num_steps: int) -> None:
         """See `WorkerLink`."""
         request = EndLoopRequest(step_id=step_id, num_steps=num_steps)
@@ -312,6 +428,10 @@ class RemoteLink:
 
     def finish_step(self, step_id: int, error: OpError | None = None) -> None:
         """See `WorkerLink`; the error's text does not travel, peers see an AbortedError."""
+        open_channel = None if self._channels is None else self._channels.peek(self._task)
+        if open_channel is not None:
+            open_channel.post(frames.pack(Kind.FINISH, step_id))
+            return
         request = worker_pb2.CleanupGraphRequest(step_id=step_id)
         self._post("CleanupGraph", request, worker_pb2.CleanupGraphResponse)
 
@@ -323,6 +443,60 @@ class RemoteLink:
     def close(self) -> None:
         """Closes the channel; running rpcs end with an error."""
         self._channel.close()
+
+    @property
+    def has_channel(self) -> bool:
+        """Whether there is a tensor channel, or one can be opened now."""
+        return self._asker() is not None
+
+    def begin(
+        self,
+        session: str,
+        handle: str,
+        step_id: int,
+        args: Mapping[int, Any],
+        on_failure: Callable[[OpError], None] | None = None,
+    ) -> PendingCall:
+        """Starts a partition over the tensor channel; the caller waits for it with `end`.
+
+        Args:
+            session: The session.
+            handle: The partition.
+            step_id: The step.
+            args: Its arguments by index.
+            on_failure: Told in another thread if it fails; None where it is the step's only
+                partition, and the step over with it.
+
+        Raises:
+            UnavailableError: The channel was lost.
+        """
+        asker = self._asker()
+        if asker is None:
+            raise UnavailableError(message=f"The channel to {self._task} was lost")
+
+        def done(call: PendingCall) -> None:
+            if call.error is not None and on_failure is not None:
+                on_failure(call.error)
+
+        text = pack_run(session, handle, on_failure is None)
+        given = [args[index] for index in sorted(args)]
+        return asker.call(step_id, text, given, done, is_attended=True)
+
+    def end(self, handle: str, call: PendingCall, check: Callable[[], None]) -> dict[int, Any]:
+        """Waits for a partition in the calling thread; its results by index.
+
+        Raises:
+            OpError: A kernel failed, or the worker is gone, or what `check` raises.
+        """
+        asker = self._asker()
+        if asker is None:
+            raise UnavailableError(message=f"The channel to {self._task} was lost")
+        waker = ThreadWaker.of_this_thread(check)
+        values = map(_own, asker.result(call, waker))
+        return dict(zip(self._results[handle], values, strict=True))
+
+    def _asker(self) -> Asker | None:
+        return None if self._channels is None else self._channels.find(self._task)
 
     def _call(
         self, name: str, request: Any, response: Any, timeout_s: float = CONTROL_TIMEOUT_S
@@ -336,15 +510,45 @@ class RemoteLink:
             call.add_done_callback(_forget)
 
 
+def _run_over_channel(
+    asker: Asker,
+    session: str,
+    handle: str,
+    step_id: int,
+    args: Mapping[int, Any],
+    results: Sequence[int],
+) -> Future[dict[int, Any]]:
+    done: Future[dict[int, Any]] = Future()
+
+    def finish(call: PendingCall) -> None:
+        if call.error is not None:
+            done.set_exception(call.error)
+        else:
+            values = map(_own, call.results)
+            done.set_result(dict(zip(results, values, strict=True)))
+
+    asker.call(step_id, pack_run(session, handle), [args[i] for i in sorted(args)], finish)
+    return done
+
+
+def _own(value: Any) -> Any:
+    """A result as the client gets it: its own memory, numpy scalars as they are."""
+    if value.ndim == 0:
+        return value[()]
+    return value if value.flags.writeable else value.copy()
+
+
 def _forget(_: Any) -> None:
     """Keeps a posted rpc alive to its end."""
 
 
-def _import_update(update: RunLoopUpdate) -> LoopUpdate:
+def import_update(update: RunLoopUpdate) -> LoopUpdate:
+    """What a loop elsewhere yielded."""
     return LoopUpdate(
         update.first_step,
         update.num_steps,
         tuple(import_tensor(item.tensor) for item in update.value),
         update.waited_s,
         update.elapsed_s,
+        update.num_dropped,
     )

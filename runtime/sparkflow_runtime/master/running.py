@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, wait
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sparkflow_runtime.errors import (
     AbortedError,
@@ -19,6 +19,9 @@ from sparkflow_runtime.errors import (
     to_status,
 )
 from sparkflow_runtime.master.links import WorkerLink
+from sparkflow_runtime.transport.channel.waking import ThreadWaker
+
+T = TypeVar("T")
 
 _step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
 """Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""
@@ -32,13 +35,18 @@ class RunningSteps:
 
     Args:
         links: The workers that take part in each step.
+
+    Attributes:
+        links: The same, each once.
     """
 
     def __init__(self, links: Sequence[WorkerLink]) -> None:
-        self._links = tuple({id(link): link for link in links}.values())
+        self.links = tuple({id(link): link for link in links}.values())
         self._lock = threading.Lock()
         # Why a running step is to end, None while it is not.
         self._reasons: dict[int, OpError | None] = {}
+        self._wakers: dict[int, ThreadWaker] = {}
+        self._failures: dict[int, OpError] = {}
         self._closed: OpError | None = None
 
     def begin(self) -> int:
@@ -65,6 +73,8 @@ class RunningSteps:
                 return
             if self._reasons[step_id] is None:
                 self._reasons[step_id] = error
+            if step_id in self._wakers:
+                self._wakers[step_id].wake()
         self._finish(step_id, error)
 
     def close(self, error: OpError) -> None:
@@ -81,7 +91,7 @@ class RunningSteps:
         start: Callable[[], Iterable[Future[Any]]],
         *,
         timeout_s: float | None = None,
-        ends_early: Callable[[Any], bool] | None = None,
+        ends_early: Callable[[Any], int | None] | None = None,
     ) -> list[Any]:
         """Starts the partitions of a step and waits for all of them.
 
@@ -89,8 +99,8 @@ class RunningSteps:
             step_id: From `begin`; the step is over when this returns or raises.
             start: Gives one future per partition.
             timeout_s: How long the step may take.
-            ends_early: For loops: whether a partition's result says that its data ended, so that
-                the others are to end at the same count.
+            ends_early: For loops: after how many steps the others are to end, if a partition's
+                result says that its loop ended early.
 
         Returns:
             The partitions' results, in order.
@@ -116,12 +126,61 @@ class RunningSteps:
             with self._lock:
                 del self._reasons[step_id]
 
+    def run_here(
+        self, step_id: int, call: Callable[[Callable[[], None]], None], is_alone: bool
+    ) -> None:
+        """Runs a step in this thread.
+
+        Args:
+            step_id: From `begin`; the step is over when this returns or raises.
+            call: Runs it; what it is given raises when the step was cancelled or has failed.
+            is_alone: Whether its one partition ends the step by itself if all goes well.
+
+        Raises:
+            OpError: Its failure, or what `cancel` was called with.
+        """
+        with self._lock:
+            self._wakers[step_id] = ThreadWaker.of_this_thread(_pass)
+        try:
+            call(lambda: self._check_failed(step_id))
+            self._check_cancelled(step_id)
+        except BaseException as error:
+            self._finish(step_id, AbortedError(message=f"Step {step_id} is over"))
+            with self._lock:
+                first = self._failures.get(step_id)
+            failures = [error] if first is None else [first, error]
+            raise self._cause(step_id, failures) from None
+        else:
+            if not is_alone:
+                self._finish(step_id, AbortedError(message=f"Step {step_id} is over"))
+        finally:
+            with self._lock:
+                del self._reasons[step_id], self._wakers[step_id]
+                self._failures.pop(step_id, None)
+
+    def fail(self, step_id: int, error: OpError) -> None:
+        """A partition of a step that `run_here` runs has failed elsewhere; the others end."""
+        with self._lock:
+            waker = self._wakers.get(step_id)
+            if waker is None:
+                return
+            self._failures.setdefault(step_id, error)
+            waker.wake()
+        self._finish(step_id, CancelledError(message=f"The step failed elsewhere: {error}"))
+
+    def _check_failed(self, step_id: int) -> None:
+        self._check_cancelled(step_id)
+        with self._lock:
+            error = self._failures.get(step_id)
+        if error is not None:
+            raise from_status(*to_status(error))
+
     def _wait(
         self,
         step_id: int,
         futures: Sequence[Future[Any]],
         timeout_s: float | None,
-        ends_early: Callable[[Any], bool] | None,
+        ends_early: Callable[[Any], int | None] | None,
     ) -> list[BaseException]:
         """The failures there are when something has failed, or none when all is done."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -138,9 +197,10 @@ class RunningSteps:
                 self.cancel(step_id, DeadlineExceededError(message=text))
                 return _failures(done) or [DeadlineExceededError(message=text)]
             if pending and ends_early is not None and not told:
-                counts = [future.result() for future in done if ends_early(future.result())]
+                found = [ends_early(future.result()) for future in done]
+                counts = [count for count in found if count is not None]
                 told = bool(counts)
-                for link in self._links if told else ():
+                for link in self.links if told else ():
                     link.end_loop(step_id, min(counts))
         return []
 
@@ -160,8 +220,12 @@ class RunningSteps:
         return reason if reason is not None and isinstance(first, _DERIVED) else first
 
     def _finish(self, step_id: int, error: OpError) -> None:
-        for link in self._links:
+        for link in self.links:
             link.finish_step(step_id, error)
+
+
+def _pass() -> None:
+    """Whoever waits says what ends its wait."""
 
 
 _DERIVED = (AbortedError, CancelledError)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 from sparkflow_runtime.errors import (
@@ -15,8 +16,9 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.master.executable import Executable
+from sparkflow_runtime.master.links import WorkerLink
 from sparkflow_runtime.master.options import run_with_options
-from sparkflow_runtime.master.session import MasterSession
+from sparkflow_runtime.master.session import MasterSession, reset_containers
 from sparkflow_runtime.protos import config_pb2, device_attributes_pb2, master_pb2
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport.rpc import Method
@@ -31,15 +33,22 @@ ANSWER_TIME_S: Final = 1.0
 
 MakeSession = Callable[[config_pb2.ConfigProto, Callable[[], bool] | None], MasterSession]
 """Makes a session; the second argument is `is_wanted` of `MasterSession`."""
+LinksOf = Callable[[Sequence[str]], Mapping[str, WorkerLink]]
+"""Gives the tasks that some device filters leave."""
+
+
+masters_here: Final[MutableMapping[str, MasterService]] = weakref.WeakValueDictionary()
+"""The masters that serve from this process by their `host:port`: sessions call them directly."""
 
 
 class MasterService:
     """The sessions of one master. `_lock` guards `_sessions` and `_callables`."""
 
-    def __init__(self, make_session: MakeSession) -> None:
+    def __init__(self, make_session: MakeSession, links: LinksOf) -> None:
         self._make_session = make_session
+        self._links = links
         self._lock = threading.Lock()
-        self._sessions: dict[str, tuple[MasterSession, itertools.count[int]]] = {}
+        self._sessions: dict[str, MasterSession] = {}
         self._callables: dict[tuple[str, int], tuple[Executable, config_pb2.RunOptions]] = {}
         self._numbers = itertools.count(1)
 
@@ -77,23 +86,30 @@ class MasterService:
         try:
             if not context.is_active():
                 raise CancelledError(message="The client of this session is gone")
-            session.extend(import_graph(request.graph_def), request.graph_def.library.function)
+            version = session.extend(
+                import_graph(request.graph_def), request.graph_def.library.function
+            )
         except Exception:
             session.close()
             raise
         with self._lock:
-            self._sessions[session.handle] = (session, itertools.count(1))
-        return master_pb2.CreateSessionResponse(session_handle=session.handle, graph_version=0)
+            self._sessions[session.handle] = session
+        return master_pb2.CreateSessionResponse(
+            session_handle=session.handle, graph_version=version
+        )
 
     def extend_session(self, request: Any) -> master_pb2.ExtendSessionResponse:
-        """Adds nodes to a session's graph."""
-        session, versions = self._find(request.session_handle)
-        session.extend(import_graph(request.graph_def), request.graph_def.library.function)
-        return master_pb2.ExtendSessionResponse(new_graph_version=next(versions))
+        """Adds nodes to the graph of a session, which has the version that the client says."""
+        version = self.find(request.session_handle).extend(
+            import_graph(request.graph_def),
+            request.graph_def.library.function,
+            request.current_graph_version,
+        )
+        return master_pb2.ExtendSessionResponse(new_graph_version=version)
 
     def partial_run_setup(self, request: Any) -> master_pb2.PartialRunSetupResponse:
         """Announces a step that is run in several calls."""
-        session, _ = self._find(request.session_handle)
+        session = self.find(request.session_handle)
         handle = session.start_partial_run(request.feed, request.fetch, request.target)
         return master_pb2.PartialRunSetupResponse(partial_run_handle=handle)
 
@@ -118,13 +134,13 @@ class MasterService:
             for key in [key for key in self._callables if key[0] == request.session_handle]:
                 del self._callables[key]
         if found is not None:
-            found[0].close()
+            found.close()
         return master_pb2.CloseSessionResponse()
 
     def list_devices(self, request: Any) -> master_pb2.ListDevicesResponse:
         """The devices a session may use."""
         if request.session_handle:
-            session, _ = self._find(request.session_handle)
+            session = self.find(request.session_handle)
         else:
             session = self._make_session(config_pb2.ConfigProto(), None)
             session.close()
@@ -140,19 +156,19 @@ class MasterService:
     def reset(self, request: Any) -> master_pb2.ResetResponse:
         """Closes all sessions and drops the resources of the named containers."""
         with self._lock:
-            sessions = [session for session, _ in self._sessions.values()]
+            sessions = list(self._sessions.values())
             self._sessions.clear()
             self._callables.clear()
-        filters = config_pb2.ConfigProto(device_filters=request.device_filters)
-        cleaner = self._make_session(filters, None)
-        cleaner.reset(list(request.container))
-        for session in [*sessions, cleaner]:
-            session.close()
+        try:
+            reset_containers(self._links(request.device_filters), request.container)
+        finally:
+            for session in sessions:
+                session.close()
         return master_pb2.ResetResponse()
 
     def make_callable(self, request: Any) -> master_pb2.MakeCallableResponse:
         """Prepares a step that runs by number."""
-        session, _ = self._find(request.session_handle)
+        session = self.find(request.session_handle)
         options = request.options
         executable = session.prepare(options.feed, options.fetch, options.target)
         number = next(self._numbers)
@@ -182,14 +198,14 @@ class MasterService:
     def close(self) -> None:
         """Closes all sessions."""
         with self._lock:
-            sessions = [session for session, _ in self._sessions.values()]
+            sessions = list(self._sessions.values())
             self._sessions.clear()
             self._callables.clear()
         for session in sessions:
             session.close()
 
     def _run_step(self, request: Any, response: master_pb2.RunStepResponse, context: Any) -> None:
-        session, _ = self._find(request.session_handle)
+        session = self.find(request.session_handle)
         if request.partial_run_handle:
             given = {feed.name: import_tensor(feed.tensor) for feed in request.feed}
             found = session.partial_run(request.partial_run_handle, given, request.fetch)
@@ -203,7 +219,12 @@ class MasterService:
         for name, value in zip(request.fetch, values, strict=True):
             response.tensor.add(name=name, tensor=export_tensor(value))
 
-    def _find(self, handle: str) -> tuple[MasterSession, itertools.count[int]]:
+    def find(self, handle: str) -> MasterSession:
+        """A session.
+
+        Raises:
+            AbortedError: It is not known here.
+        """
         with self._lock:
             found = self._sessions.get(handle)
         if found is None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from sparkflow_runtime.device.names import DeviceSpec
+from sparkflow_runtime.device.names import DeviceSpec, task_of
 from sparkflow_runtime.errors import (
+    AbortedError,
     AlreadyExistsError,
     CancelledError,
     InvalidArgumentError,
@@ -20,7 +23,10 @@ from sparkflow_runtime.ir.function_def import import_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import parse_endpoint
 from sparkflow_runtime.master.executable import Executable, Request, optimise
+from sparkflow_runtime.master.fan_out import for_each
+from sparkflow_runtime.master.keep_alive import KeepAlive
 from sparkflow_runtime.master.links import WorkerLink
+from sparkflow_runtime.master.loops import Loop
 from sparkflow_runtime.master.partial import PartialRun
 from sparkflow_runtime.master.placement_log import PlacementLog
 from sparkflow_runtime.master.waiting import await_tasks
@@ -28,11 +34,15 @@ from sparkflow_runtime.passes.clean import Observe, unobserved
 from sparkflow_runtime.passes.partition import Partition
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
-from sparkflow_runtime.worker.step import LoopUpdate
+from sparkflow_runtime.worker.loop import LoopTerms
+from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
 
 
 class MasterSession:
-    """One client's session. Safe to use from several threads; `_lock` guards graph and cache.
+    """One client's session. Safe to use from several threads.
+
+    `_lock` guards the graph and the caches. It is not held while workers are asked: a step that is
+    new to the session does not keep others, nor `close`, waiting.
 
     Args:
         links: The workers by task name.
@@ -42,8 +52,10 @@ class MasterSession:
         timeout_s: How long a step may take that says nothing else.
         log_placement: Whether to tell on stderr where nodes go.
         isolate: Whether variables and queues are the session's own, instead of the tasks'.
+        master: Whose session it is: tasks end those of its earlier incarnations.
         is_wanted: Tasks that have not started are waited for as long as this says True; for
             `links.CONNECT_TIMEOUT_S` when None.
+        hosts: By task the host that it is on; tasks that are missing are on one.
 
     Attributes:
         handle: The session's unique name.
@@ -60,13 +72,18 @@ class MasterSession:
         timeout_s: float | None = None,
         log_placement: bool = False,
         isolate: bool = False,
+        master: MasterId = NO_TASK,
         is_wanted: Callable[[], bool] | None = None,
+        hosts: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.handle = uuid.uuid4().hex
-        self._links = _filtered(links, device_filters, default_task)
+        self._hosts = hosts
+        self._links = filtered(links, device_filters, default_task)
         self._lock = threading.RLock()
         self._graph = Graph()
+        self._version = 0
         self._executables: dict[Hashable, Executable] = {}
+        self._preparing: dict[Hashable, threading.Event] = {}
         self._partial_runs: dict[str, PartialRun] = {}
         self._numbers = itertools.count()
         self._library: dict[str, FunctionDef] = {}
@@ -75,23 +92,61 @@ class MasterSession:
         self._timeout_s = timeout_s
         if is_wanted is not None:
             await_tasks(self._links, is_wanted)
-        self.devices = _best_first(self._links, default_task)
+        self.devices = _best_first(self._join(isolate, master), default_task)
         self._placement = Placement(self.devices, allow_soft_placement)
         self._log = PlacementLog(self.devices) if log_placement else None
-        for link in self._links.values():
-            link.create_session(self.handle, isolate)
+        self._keep_alive = KeepAlive(self.handle, self._links.values())
 
-    def extend(self, nodes: Graph, functions: Iterable[FunctionDef] = ()) -> None:
+    def _join(self, isolate: bool, master: MasterId) -> list[DeviceSpec]:
+        """Opens the session on every task; gives their devices."""
+
+        def join(link: WorkerLink) -> list[DeviceSpec]:
+            devices = link.devices()
+            link.create_session(self.handle, isolate, master)
+            return devices
+
+        try:
+            found = for_each(join, list(self._links.values()))
+        except BaseException:
+            self._leave()
+            raise
+        return [spec for devices in found for spec in devices]
+
+    def _leave(self) -> None:
+        """Has every task forget the session."""
+
+        def leave(link: WorkerLink) -> None:
+            with contextlib.suppress(OpError):  # An unreachable worker has none, or its lease ends.
+                link.delete_session(self.handle)
+
+        for_each(leave, list(self._links.values()))
+
+    def extend(
+        self, nodes: Graph, functions: Iterable[FunctionDef] = (), version: int | None = None
+    ) -> int:
         """Adds nodes to the session's graph, and functions to its library.
 
         Functions that are there already are ignored. They are read when a step calls them: a
         client may send some whose ops are not known here.
 
+        Args:
+            nodes: The new nodes.
+            functions: The new functions.
+            version: The version that the caller knows; None: any.
+
+        Returns:
+            The graph's version, which goes up by one with each call.
+
         Raises:
+            AbortedError: The graph has another version: somebody else has extended it.
             AlreadyExistsError: A node of that name is there already.
         """
         with self._lock:
             self._require_open()
+            if version is not None and version != self._version:
+                raise AbortedError(
+                    message=f"Current version is {self._version} but caller expected {version}."
+                )
             for node in nodes:
                 if node.name in self._graph:
                     raise AlreadyExistsError(
@@ -101,6 +156,8 @@ class MasterSession:
             for proto in functions:
                 self._library.setdefault(proto.signature.name, proto)
             # Cached steps stay right: nodes are only added, and nothing old can depend on them.
+            self._version += 1
+            return self._version
 
     def prepare(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
@@ -114,30 +171,56 @@ class MasterSession:
         return self._prepare(self._graph, request, request)
 
     def _prepare(self, graph: Graph, request: Request, key: Hashable) -> Executable:
+        while True:
+            with self._lock:
+                self._require_open()
+                found = self._executables.get(key)
+                if found is not None:
+                    return found
+                under_way = self._preparing.get(key)
+                if under_way is None:
+                    done = self._preparing[key] = threading.Event()
+                    break
+            under_way.wait()
+        try:
+            made = self._make(graph, request)
+            with self._lock:
+                self._require_open()
+                self._executables[key] = made
+            return made
+        except OpError:
+            self._require_open()  # What a worker says of a closed session is not the cause.
+            raise
+        finally:
+            with self._lock:
+                del self._preparing[key]
+            done.set()
+
+    def _make(self, graph: Graph, request: Request) -> Executable:
         with self._lock:
-            self._require_open()
-            found = self._executables.get(key)
-            if found is None:
-                partitions = self._optimise(graph, request)
-                if self._log is not None:
-                    for part in partitions:
-                        self._log.tell(part.nodes)
-                found = Executable(
-                    self.handle,
-                    request,
-                    partitions,
-                    self._link_of,
-                    self._timeout_s,
-                    lambda observe: self._optimise(graph, request, observe),
-                )
-                self._executables[key] = found
-            return found
+            partitions = self._optimise(graph, request)
+            if self._log is not None:
+                for part in partitions:
+                    self._log.tell(part.nodes)
+        return Executable(
+            self.handle,
+            request,
+            partitions,
+            self._link_of,
+            self._timeout_s,
+            lambda observe: self._optimise(graph, request, observe),
+        )
 
     def _optimise(
         self, graph: Graph, request: Request, observe: Observe = unobserved
     ) -> list[Partition]:
         with self._lock:
-            return optimise(graph, request, self._placement, self._load, observe)
+            return optimise(graph, request, self._placement, self._load, observe, self._are_apart)
+
+    def _are_apart(self, source: str, destination: str) -> bool:
+        """Whether two devices are on different hosts."""
+        hosts = self._hosts
+        return hosts.get(task_of(source)) != hosts.get(task_of(destination))
 
     def start_partial_run(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
@@ -175,15 +258,14 @@ class MasterSession:
 
     def start_loop(
         self,
+        feeds: Mapping[str, Any],
         fetches: Sequence[str],
         targets: Sequence[str],
-        num_steps: int | None,
-        listen: Callable[[LoopUpdate], None],
-        first_step: int = 0,
+        terms: LoopTerms,
     ) -> Loop:
-        """Starts a step loop, see `Executable.start_loop`."""
-        executable = self.prepare((), fetches, targets)
-        return Loop(executable, num_steps, listen, first_step)
+        """Starts a step loop, see `Loop`."""
+        executable = self.prepare(list(feeds), fetches, targets)
+        return Loop(executable, terms, list(feeds.values()))
 
     def close(self) -> None:
         """Ends running steps and has workers forget the session. May be called again."""
@@ -194,16 +276,12 @@ class MasterSession:
             executables = list(self._executables.values())
         for executable in executables:
             executable.steps.close(CancelledError(message="Session has been closed."))
-        for link in self._links.values():
-            try:
-                link.delete_session(self.handle)
-            except OpError:
-                continue  # An unreachable worker has no session to delete.
+        self._keep_alive.close()
+        self._leave()
 
     def reset(self, containers: Sequence[str]) -> None:
-        """Drops the resources of these containers on every worker."""
-        for link in self._links.values():
-            link.clear(tuple(containers))
+        """Drops the resources of these containers on every worker, see `reset_containers`."""
+        reset_containers(self._links, containers)
 
     def _load(self, name: str) -> Function:
         """A function of the library."""
@@ -228,39 +306,26 @@ def _request(feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str
     )
 
 
-class Loop:
-    """A running step loop."""
+def reset_containers(links: Mapping[str, WorkerLink], containers: Sequence[str]) -> None:
+    """Drops the resources (variables, queues) of these containers; of all when none is named.
 
-    def __init__(
-        self,
-        executable: Executable,
-        num_steps: int | None,
-        listen: Callable[[LoopUpdate], None],
-        first_step: int,
-    ) -> None:
-        self._executable = executable
-        self._step_id, self._done = executable.start_loop(num_steps, listen, first_step)
+    Raises:
+        OpError: A task could not be asked; the others were.
+    """
 
-    @property
-    def done(self) -> bool:
-        """Whether the loop has ended, one way or another."""
-        return self._done.done()
+    def clear(link: WorkerLink) -> OpError | None:
+        try:
+            link.clear(tuple(containers))
+        except OpError as error:
+            return error
+        return None
 
-    def wait(self, timeout_s: float | None = None) -> int:
-        """Blocks until the loop has ended; the number of complete steps.
-
-        Raises:
-            OpError: What ended the loop, if not its data, its number of steps or `stop`.
-            TimeoutError: It still runs after `timeout_s`.
-        """
-        return self._done.result(timeout_s)
-
-    def stop(self, reason: str = "The loop was stopped") -> None:
-        """Ends the loop in the middle of whatever step it is in."""
-        self._executable.steps.cancel(self._step_id, CancelledError(message=reason))
+    for error in for_each(clear, list(links.values())):
+        if error is not None:
+            raise error
 
 
-def _filtered(
+def filtered(
     links: Mapping[str, WorkerLink], filters: Sequence[str], default_task: str
 ) -> dict[str, WorkerLink]:
     """The tasks a session may use: those some filter matches, and always the default one."""
@@ -274,9 +339,8 @@ def _filtered(
     }
 
 
-def _best_first(links: Mapping[str, WorkerLink], default_task: str) -> list[DeviceSpec]:
+def _best_first(devices: Iterable[DeviceSpec], default_task: str) -> list[DeviceSpec]:
     """Devices in order of preference: the default task's, GPUs before CPUs, then the others."""
-    devices = [spec for link in links.values() for spec in link.devices()]
     return sorted(
         devices,
         key=lambda spec: (

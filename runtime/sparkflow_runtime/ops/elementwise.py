@@ -13,7 +13,7 @@ import numpy as np
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops import binary, unary
+from sparkflow_runtime.ops import binary, narrow_kernels, unary
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.kernel import KernelContext
@@ -118,6 +118,7 @@ class Cast(Op):
         "DstT": type_attr(dtypes.PLAIN),
         "Truncate": bool_attr(False),
     }
+    widens_bfloat16 = False
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape."""
@@ -129,14 +130,28 @@ class Cast(Op):
         kind = target.as_numpy_dtype
         if source.is_complex and not target.is_complex:
             return lambda x: x.real.astype(kind)
-        return lambda x: x.astype(kind)
+        convert = narrow_kernels.kernel(source, target) if context.xp is np else None
+        if convert is None:
+            return lambda x: x.astype(kind)
+
+        def run(x: Array) -> Array:
+            out = np.empty(x.shape, kind)
+            return out if convert(x, out) else x.astype(kind)
+
+        return run
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """A copy that converts."""
         source, target = node.attrs["SrcT"], node.attrs["DstT"]
         if source.is_complex and not target.is_complex:
             return lambda x, out: np.copyto(out, x.real, casting="unsafe")
-        return lambda x, out: np.copyto(out, x, casting="unsafe")
+        convert = narrow_kernels.kernel(source, target) if context.xp is np else None
+
+        def fill(x: Array, out: Array) -> None:
+            if convert is None or not convert(x, out):
+                np.copyto(out, x, casting="unsafe")
+
+        return fill
 
     def is_fusable(self, node: NodeView) -> bool:
         """Between dtypes that kernels have."""

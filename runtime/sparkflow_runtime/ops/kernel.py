@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +12,7 @@ from sparkflow_runtime.resources.container import Resources
 if TYPE_CHECKING:
     from sparkflow_runtime.device.gpu import Gpu
     from sparkflow_runtime.ops.op import NodeView
+    from sparkflow_runtime.resources.collective_exchange import Meeting
 
 
 class StepContext(Protocol):
@@ -35,11 +36,29 @@ class StepContext(Protocol):
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls `callback` once if the step is cancelled; the returned function takes it back."""
 
-    def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
-        """Puts host arrays under a key of this step and iteration for a device; never blocks."""
+    def send(
+        self, key: str, destination: str, values: tuple[Any, ...], lent: Sequence[int] = ()
+    ) -> None:
+        """Sends host arrays under a key of this step and iteration to a device.
+
+        Args:
+            key: What they go under.
+            destination: The device.
+            values: They may change once this returns.
+            lent: The numbers of those that may be read where they are, see `passes.lend`.
+        """
 
     def receive(self, key: str, source: str) -> tuple[Any, ...]:
         """Waits for the tensors sent under `key` by the device `source`."""
+
+    def transport(self, key: str, source: str) -> str:
+        """How these tensors come: "memory" within a task, else see `transport.channel.pool`."""
+
+    def meeting(self) -> Meeting:
+        """Where the ranks of a collective meet that are all in this step."""
+
+    def join(self, group: str, rank: int, devices: tuple[str, ...], timeout_s: float) -> Meeting:
+        """Where ranks meet that are in sessions of their own; waits until all have come."""
 
 
 class BoundFunction(Protocol):

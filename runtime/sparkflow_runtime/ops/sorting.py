@@ -192,6 +192,14 @@ class UniqueWithCounts(_UniqueOp):
             raise InvalidArgumentError(
                 message=f"unique expects a 1D vector, got shape {bracketed(x.shape)}"
             )
+        if xp is np and (found := row_kernels.distinct(x)) is not None:
+            first, position = found
+            counts = np.bincount(position, minlength=first.size)
+            return (
+                x[first],
+                position.astype(out_idx.numpy, copy=False),
+                counts.astype(out_idx.numpy),
+            )
         return self.distinct(xp, x, 0, out_idx)
 
 

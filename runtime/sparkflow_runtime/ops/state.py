@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
@@ -70,6 +72,7 @@ class VariableV2(Op):
                 f"{dtype.name} {shapes.text(shape)}; use another name or reset the task"
             )
         variable.note_reshaped = context.resources.note_reshaped
+        variable.allocate = context.resources.allocate
         return lambda: variable
 
 
@@ -246,7 +249,12 @@ class Assign(Op):
                     )
             if array is None or array.shape != shape:
                 kind = ref.dtype.as_numpy_dtype
-                ref.array = xp.array(value, dtype=kind, order="C", copy=True)
+                if xp is np:
+                    fresh = ref.allocate(shape, kind)
+                    fresh[...] = value
+                    ref.array = fresh
+                else:
+                    ref.array = xp.array(value, dtype=kind, order="C", copy=True)
                 if not shapes.is_compatible(ref.shape, shape):
                     ref.note_reshaped()
             else:

@@ -15,7 +15,14 @@ from sparkflow_runtime.errors import InternalError
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
-from sparkflow_runtime.ops.signature import int_attr, list_attr, shape_attr, string_attr, type_attr
+from sparkflow_runtime.ops.signature import (
+    bool_attr,
+    int_attr,
+    list_attr,
+    shape_attr,
+    string_attr,
+    type_attr,
+)
 from sparkflow_runtime.shapes import Shape
 
 
@@ -40,11 +47,15 @@ class Arg(Op):
 
 @register
 class Retval(Op):
-    """A fetched tensor: result `index` of the step, always a copy on the host."""
+    """A fetched tensor: result `index` of the step, on the host.
+
+    It is a copy, unless `live`: then it is the memory of a variable, which leaves the process at
+    once (see `passes.lend.live_results`).
+    """
 
     type = "_Retval"
     inputs = "input: T"
-    attrs = {"T": type_attr(), "index": int_attr(minimum=0)}
+    attrs = {"T": type_attr(), "index": int_attr(minimum=0), "live": bool_attr(False)}
     stateful = True
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -52,7 +63,9 @@ class Retval(Op):
         return []
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Copies, so that a fetched value never aliases a live buffer."""
+        """Copies, so that a fetched value does not alias a live buffer."""
+        if node.attrs.get("live") and context.xp is np:
+            return _same
         return fetched if context.xp is np else context.xp.asnumpy
 
 
@@ -60,12 +73,18 @@ class Retval(Op):
 class SendBundle(Op):
     """Hands tensors to the rendezvous under `key`; never blocks.
 
-    Attributes `key` and `destination` (a device name) were chosen by the partition pass.
+    Attributes `key` and `destination` (a device name) were chosen by the partition pass, `lent`
+    (the numbers of tensors that the receiver may read where they are) by `passes.lend`.
     """
 
     type = "_SendBundle"
     inputs = "tensors: T"
-    attrs = {"T": list_attr("type"), "key": string_attr(), "destination": string_attr()}
+    attrs = {
+        "T": list_attr("type"),
+        "key": string_attr(),
+        "destination": string_attr(),
+        "lent": list_attr("int", []),
+    }
     stateful = True
     keeps_inputs = False
     takes_step = True
@@ -77,12 +96,19 @@ class SendBundle(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Sends host copies."""
         key, destination = node.attrs["key"], node.attrs["destination"]
-        to_host = _same if context.xp is np else context.xp.asnumpy
+        lent = tuple(node.attrs["lent"])
+        if context.xp is np:
 
-        def send(step: StepContext, *values: Any) -> None:
+            def send(step: StepContext, *values: Any) -> None:
+                step.send(key, destination, values, lent)
+
+            return send
+        to_host = context.xp.asnumpy
+
+        def send_copies(step: StepContext, *values: Any) -> None:
             step.send(key, destination, tuple([to_host(value) for value in values]))
 
-        return send
+        return send_copies
 
 
 @register
@@ -91,7 +117,12 @@ class RecvBundle(Op):
 
     type = "_RecvBundle"
     outputs = "tensors: T"
-    attrs = {"T": list_attr("type"), "key": string_attr(), "source": string_attr()}
+    attrs = {
+        "T": list_attr("type"),
+        "key": string_attr(),
+        "source": string_attr(),
+        "lent": list_attr("int", []),
+    }
     stateful = True
     takes_step = True
 
@@ -110,7 +141,7 @@ class RecvBundle(Op):
                 raise InternalError(
                     message=f"Bundle {key} carries {len(values)} tensors, expected {count}"
                 )
-            return tuple([from_host(value) for value in values])
+            return values if from_host is _same else tuple([from_host(each) for each in values])
 
         return receive
 

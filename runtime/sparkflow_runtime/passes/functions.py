@@ -17,6 +17,7 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.clean import clean
 from sparkflow_runtime.passes.late_reads import late_reads
 from sparkflow_runtime.passes.partition import schedule
+from sparkflow_runtime.passes.sparse_updates import sparse_updates
 
 _READERS = ("_TapeRead", "_TapeLength")
 
@@ -96,7 +97,8 @@ def _pruned(function: Function) -> Function:
 
 
 def _ready(function: Function) -> Function:
-    body = clean(late_reads(function.body), function.targets)
+    # A body runs on one device, its caller's, whatever its nodes say.
+    body = sparse_updates(clean(late_reads(function.body), function.targets))
     levels = dict.fromkeys(body.nodes, 0)
     return Function(function.name, Graph(schedule(body, levels)), function.targets, function.taped)
 

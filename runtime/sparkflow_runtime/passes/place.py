@@ -62,7 +62,7 @@ def place(
     known = _with_colocated(graph, whole or graph)
     groups = _groups(known)
     names = {spec: spec.to_string() for spec in placement.devices}
-    fitting: dict[DeviceSpec, list[DeviceSpec]] = {}
+    fitting = _Fitting(placement)
     chosen: dict[str, str] = {}
     for leader, members in groups.items():
         nodes = [known[name] for name in members]
@@ -133,10 +133,8 @@ def _groups(graph: Graph) -> dict[str, list[str]]:
     return groups
 
 
-def _choose(
-    nodes: Sequence[Node], placement: Placement, fitting: dict[DeviceSpec, list[DeviceSpec]]
-) -> DeviceSpec:
-    """The device of a group; `fitting` keeps the devices of requests seen before."""
+def _choose(nodes: Sequence[Node], placement: Placement, fitting: _Fitting) -> DeviceSpec:
+    """The device of a group."""
     request, asking = _ANYWHERE, nodes[0]
     for node in nodes:
         if not node.device:
@@ -153,9 +151,7 @@ def _choose(
                 f"{request.to_string()} and {node.device} are different devices"
             ).at(node.describe())
         request, asking = spec.merged_over(request), node
-    candidates = fitting.get(request)
-    if candidates is None:
-        candidates = fitting[request] = _fitting(request, placement)
+    candidates = fitting.devices(request)
     if not candidates:
         raise InvalidArgumentError(
             message=f"Cannot assign a device for operation {asking.name}: Operation was explicitly "
@@ -183,12 +179,32 @@ def _choose(
     ).at(asking.describe())
 
 
-def _fitting(request: DeviceSpec, placement: Placement) -> list[DeviceSpec]:
-    found = [spec for spec in placement.devices if request.matches(spec)]
-    if not found and placement.allow_soft and request.device_type is not None:
-        softer = DeviceSpec(request.job, request.replica, request.task, "CPU", None)
-        found = [spec for spec in placement.devices if softer.matches(spec)]
-    return found
+class _Fitting:
+    """The devices that requests leave; looked up by task, for clusters have a thousand."""
+
+    def __init__(self, placement: Placement) -> None:
+        self._placement = placement
+        self._of_task: dict[tuple[str | None, int | None], list[DeviceSpec]] = {}
+        for spec in placement.devices:
+            self._of_task.setdefault((spec.job, spec.task), []).append(spec)
+        self._known: dict[DeviceSpec, list[DeviceSpec]] = {}
+
+    def devices(self, request: DeviceSpec) -> list[DeviceSpec]:
+        """The devices with every part that was asked for, best first."""
+        found = self._known.get(request)
+        if found is None:
+            found = self._matching(request)
+            if not found and self._placement.allow_soft and request.device_type is not None:
+                softer = DeviceSpec(request.job, request.replica, request.task, "CPU", None)
+                found = self._matching(softer)
+            self._known[request] = found
+        return found
+
+    def _matching(self, request: DeviceSpec) -> list[DeviceSpec]:
+        among = self._placement.devices
+        if request.job is not None and request.task is not None:
+            among = self._of_task.get((request.job, request.task), [])
+        return [spec for spec in among if request.matches(spec)]
 
 
 def _agree(a: DeviceSpec, b: DeviceSpec) -> bool:

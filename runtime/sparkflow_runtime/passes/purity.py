@@ -54,6 +54,15 @@ def has_effects(node: Node) -> bool:
     return not all(dtype.is_ref or dtype is dtypes.resource for dtype in outputs)
 
 
+def mutates(node: Node) -> bool:
+    """Whether the node changes a variable or another resource when it runs."""
+    op = registry.lookup(node.op)
+    if not op.stateful or op.only_reads:
+        return False
+    expected = op.signature.input_dtypes(node.attrs)
+    return any(d.is_ref or d is dtypes.resource for d in expected)
+
+
 def without_dead(
     nodes: Sequence[Node], once_read: Iterable[str], keep: Collection[str]
 ) -> list[Node]:

@@ -38,7 +38,7 @@ def sparse_updates(graph: Graph) -> Graph:
     Args:
         graph: Placed.
     """
-    updates = {node.name: op for node in graph if (op := _row_update(node)) is not None}
+    updates = {node.name: op for node in graph if (op := row_update(node)) is not None}
     if not updates:
         return graph
     consumers = graph.consumers()
@@ -63,7 +63,7 @@ def sparse_updates(graph: Graph) -> Graph:
     return Graph(without_dead(nodes, once_read, ()))
 
 
-def _row_update(node: Node) -> RowUpdate | None:
+def row_update(node: Node) -> RowUpdate | None:
     """The op whose kernel the node runs, where it is an update of rows."""
     name = node.op.removeprefix(_RESOURCE)
     if not name.startswith("Sparse") or not registry.contains(name):

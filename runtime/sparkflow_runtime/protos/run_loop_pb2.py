@@ -25,17 +25,29 @@ _sym_db = _symbol_database.Default()
 from sparkflow_runtime.protos import named_tensor_pb2 as sparkflow__runtime_dot_protos_dot_named__tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'sparkflow_runtime/protos/run_loop.proto\x12\x18sparkflow_runtime.protos\x1a+sparkflow_runtime/protos/named_tensor.proto\"\xea\x01\n\rRunLoopUpdate\x12\x12\n\nfirst_step\x18\x01 \x01(\x03\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\x12\x39\n\x05value\x18\x03 \x03(\x0b\x32*.sparkflow_runtime.protos.NamedTensorProto\x12\x10\n\x08waited_s\x18\x04 \x01(\x01\x12\x11\n\telapsed_s\x18\x05 \x01(\x01\x12\x0b\n\x03\x65nd\x18\x06 \x01(\x08\x12\x12\n\nend_reason\x18\x07 \x01(\t\x12\x13\n\x0bstatus_code\x18\x08 \x01(\x05\x12\x1c\n\x14status_error_message\x18\t \x01(\t\"4\n\x0e\x45ndLoopRequest\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\"\x11\n\x0f\x45ndLoopResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'sparkflow_runtime/protos/run_loop.proto\x12\x18sparkflow_runtime.protos\x1a+sparkflow_runtime/protos/named_tensor.proto\")\n\tLoopBound\x12\r\n\x05index\x18\x01 \x01(\x05\x12\r\n\x05\x62ound\x18\x02 \x01(\x01\"\x85\x02\n\x0eRunLoopRequest\x12\x16\n\x0esession_handle\x18\x01 \x01(\t\x12\x0c\n\x04loop\x18\x02 \x01(\t\x12\x38\n\x04\x66\x65\x65\x64\x18\x03 \x03(\x0b\x32*.sparkflow_runtime.protos.NamedTensorProto\x12\r\n\x05\x66\x65tch\x18\x04 \x03(\t\x12\x0e\n\x06target\x18\x05 \x03(\t\x12\x11\n\tnum_steps\x18\x06 \x01(\x03\x12\x19\n\x11until_end_of_data\x18\x07 \x01(\x08\x12\x12\n\nfirst_step\x18\x08 \x01(\x03\x12\x32\n\x05\x62ound\x18\t \x03(\x0b\x32#.sparkflow_runtime.protos.LoopBound\"\xff\x01\n\rRunLoopUpdate\x12\x12\n\nfirst_step\x18\x01 \x01(\x03\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\x12\x39\n\x05value\x18\x03 \x03(\x0b\x32*.sparkflow_runtime.protos.NamedTensorProto\x12\x10\n\x08waited_s\x18\x04 \x01(\x01\x12\x11\n\telapsed_s\x18\x05 \x01(\x01\x12\x0b\n\x03\x65nd\x18\x06 \x01(\x08\x12\x12\n\nend_reason\x18\x07 \x01(\t\x12\x13\n\x0bstatus_code\x18\x08 \x01(\x05\x12\x1c\n\x14status_error_message\x18\t \x01(\t\x12\x13\n\x0bnum_dropped\x18\n \x01(\x03\"\"\n\x0fHoldLoopRequest\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\"%\n\x10HoldLoopResponse\x12\x11\n\tnum_begun\x18\x01 \x01(\x03\"4\n\x0e\x45ndLoopRequest\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\x12\x11\n\tnum_steps\x18\x02 \x01(\x03\"\x11\n\x0f\x45ndLoopResponse\"N\n\x0fStopLoopRequest\x12\x16\n\x0esession_handle\x18\x01 \x01(\t\x12\x0c\n\x04loop\x18\x02 \x01(\t\x12\x15\n\rcancel_reason\x18\x03 \x01(\t\"\x12\n\x10StopLoopResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sparkflow_runtime.protos.run_loop_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RUNLOOPUPDATE']._serialized_start=115
-  _globals['_RUNLOOPUPDATE']._serialized_end=349
-  _globals['_ENDLOOPREQUEST']._serialized_start=351
-  _globals['_ENDLOOPREQUEST']._serialized_end=403
-  _globals['_ENDLOOPRESPONSE']._serialized_start=405
-  _globals['_ENDLOOPRESPONSE']._serialized_end=422
+  _globals['_LOOPBOUND']._serialized_start=114
+  _globals['_LOOPBOUND']._serialized_end=155
+  _globals['_RUNLOOPREQUEST']._serialized_start=158
+  _globals['_RUNLOOPREQUEST']._serialized_end=419
+  _globals['_RUNLOOPUPDATE']._serialized_start=422
+  _globals['_RUNLOOPUPDATE']._serialized_end=677
+  _globals['_HOLDLOOPREQUEST']._serialized_start=679
+  _globals['_HOLDLOOPREQUEST']._serialized_end=713
+  _globals['_HOLDLOOPRESPONSE']._serialized_start=715
+  _globals['_HOLDLOOPRESPONSE']._serialized_end=752
+  _globals['_ENDLOOPREQUEST']._serialized_start=754
+  _globals['_ENDLOOPREQUEST']._serialized_end=806
+  _globals['_ENDLOOPRESPONSE']._serialized_start=808
+  _globals['_ENDLOOPRESPONSE']._serialized_end=825
+  _globals['_STOPLOOPREQUEST']._serialized_start=827
+  _globals['_STOPLOOPREQUEST']._serialized_end=905
+  _globals['_STOPLOOPRESPONSE']._serialized_start=907
+  _globals['_STOPLOOPRESPONSE']._serialized_end=925
 # @@protoc_insertion_point(module_scope)

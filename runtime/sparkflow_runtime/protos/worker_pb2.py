@@ -28,13 +28,14 @@ from sparkflow_runtime.protos import device_attributes_pb2 as sparkflow__runtime
 from sparkflow_runtime.protos import error_codes_pb2 as sparkflow__runtime_dot_protos_dot_error__codes__pb2
 from sparkflow_runtime.protos import graph_pb2 as sparkflow__runtime_dot_protos_dot_graph__pb2
 from sparkflow_runtime.protos import named_tensor_pb2 as sparkflow__runtime_dot_protos_dot_named__tensor__pb2
+from sparkflow_runtime.protos import run_loop_pb2 as sparkflow__runtime_dot_protos_dot_run__loop__pb2
 from sparkflow_runtime.protos import step_stats_pb2 as sparkflow__runtime_dot_protos_dot_step__stats__pb2
 from sparkflow_runtime.protos import tensor_pb2 as sparkflow__runtime_dot_protos_dot_tensor__pb2
 from sparkflow_runtime.protos import tensorflow_server_pb2 as sparkflow__runtime_dot_protos_dot_tensorflow__server__pb2
 from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%sparkflow_runtime/protos/worker.proto\x12\x18sparkflow_runtime.protos\x1a%sparkflow_runtime/protos/config.proto\x1a)sparkflow_runtime/protos/cost_graph.proto\x1a\x30sparkflow_runtime/protos/device_attributes.proto\x1a*sparkflow_runtime/protos/error_codes.proto\x1a$sparkflow_runtime/protos/graph.proto\x1a+sparkflow_runtime/protos/named_tensor.proto\x1a)sparkflow_runtime/protos/step_stats.proto\x1a%sparkflow_runtime/protos/tensor.proto\x1a\x30sparkflow_runtime/protos/tensorflow_server.proto\x1a\x19google/protobuf/any.proto\"\x12\n\x10GetStatusRequest\"Z\n\x11GetStatusResponse\x12\x45\n\x11\x64\x65vice_attributes\x18\x01 \x03(\x0b\x32*.sparkflow_runtime.protos.DeviceAttributes\"\x8c\x02\n\x1a\x43reateWorkerSessionRequest\x12\x16\n\x0esession_handle\x18\x01 \x01(\t\x12\x37\n\nserver_def\x18\x02 \x01(\x0b\x32#.sparkflow_runtime.protos.ServerDef\x12\x1d\n\x15isolate_session_state\x18\x03 \x01(\x08\x12M\n\x19\x63luster_device_attributes\x18\x04 \x03(\x0b\x32*.sparkflow_runtime.protos.DeviceAttributes\x12\x13\n\x0bmaster_task\x18\x05 \x01(\t\x12\x1a\n\x12master_incarnation\x18\x06 \x01(\x03\"\x1d\n\x1b\x43reateWorkerSessionResponse\"4\n\x1a\x44\x65leteWorkerSessionRequest\x12\x16\n\x0esession_handle\x18\x01 \x01(\t\"\x1d\n\x1b\x44\x65leteWorkerSessionResponse\"\xd5\x02\n\x14RegisterGraphRequest\x12\x16\n\x0esession_handle\x18\x01 \x01(\t\x12\x35\n\tgraph_def\x18\x02 \x01(\x0b\x32\".sparkflow_runtime.protos.GraphDef\x12\x1c\n\x10has_control_flow\x18\x03 \x01(\x08\x42\x02\x18\x01\x12=\n\rgraph_options\x18\x04 \x01(\x0b\x32&.sparkflow_runtime.protos.GraphOptions\x12$\n\x1c\x63reate_worker_session_called\x18\x06 \x01(\x08\x12\x1c\n\x14\x63ollective_graph_key\x18\x07 \x01(\x03\x12;\n\x0c\x63onfig_proto\x18\x08 \x01(\x0b\x32%.sparkflow_runtime.protos.ConfigProto\x12\x10\n\x07replica\x18\xe8\x07 \x01(\t\"-\n\x15RegisterGraphResponse\x12\x14\n\x0cgraph_handle\x18\x01 \x01(\t\"l\n\x16\x44\x65registerGraphRequest\x12\x14\n\x0cgraph_handle\x18\x01 \x01(\t\x12\x16\n\x0esession_handle\x18\x02 \x01(\t\x12$\n\x1c\x63reate_worker_session_called\x18\x03 \x01(\x08\"\x19\n\x17\x44\x65registerGraphResponse\"&\n\x11\x43leanupAllRequest\x12\x11\n\tcontainer\x18\x01 \x03(\t\"\x14\n\x12\x43leanupAllResponse\"\x8a\x01\n\x0c\x45xecutorOpts\x12\x14\n\x0crecord_costs\x18\x01 \x01(\x08\x12\x17\n\x0frecord_timeline\x18\x03 \x01(\x08\x12\x1f\n\x17record_partition_graphs\x18\x04 \x01(\x08\x12*\n\"report_tensor_allocations_upon_oom\x18\x05 \x01(\x08\"\xae\x03\n\x0fRunGraphRequest\x12\x14\n\x0cgraph_handle\x18\x01 \x01(\t\x12\x0f\n\x07step_id\x18\x02 \x01(\x03\x12\x38\n\x04send\x18\x03 \x03(\x0b\x32*.sparkflow_runtime.protos.NamedTensorProto\x12\x10\n\x08recv_key\x18\x04 \x03(\t\x12\x39\n\texec_opts\x18\x05 \x01(\x0b\x32&.sparkflow_runtime.protos.ExecutorOpts\x12\x12\n\nis_partial\x18\x06 \x01(\x08\x12\x1b\n\x13is_last_partial_run\x18\x07 \x01(\x08\x12\x16\n\x0esession_handle\x18\x08 \x01(\t\x12%\n\x1dstore_errors_in_response_body\x18\t \x01(\x08\x12$\n\x1c\x63reate_worker_session_called\x18\n \x01(\x08\x12\x12\n\nrequest_id\x18\x0b \x01(\x03\x12\x12\n\tnum_steps\x18\xe8\x07 \x01(\x03\x12\x13\n\nfirst_step\x18\xe9\x07 \x01(\x03\x12\x1a\n\x11until_end_of_data\x18\xea\x07 \x01(\x08\"\xd1\x02\n\x10RunGraphResponse\x12\x38\n\x04recv\x18\x01 \x03(\x0b\x32*.sparkflow_runtime.protos.NamedTensorProto\x12\x37\n\nstep_stats\x18\x02 \x01(\x0b\x32#.sparkflow_runtime.protos.StepStats\x12:\n\ncost_graph\x18\x03 \x01(\x0b\x32&.sparkflow_runtime.protos.CostGraphDef\x12;\n\x0fpartition_graph\x18\x04 \x03(\x0b\x32\".sparkflow_runtime.protos.GraphDef\x12\x33\n\x0bstatus_code\x18\x05 \x01(\x0e\x32\x1e.sparkflow_runtime.protos.Code\x12\x1c\n\x14status_error_message\x18\x06 \x01(\t\"&\n\x13\x43leanupGraphRequest\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\"\x16\n\x14\x43leanupGraphResponse\"\x97\x02\n\x11RecvTensorRequest\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\x12\x16\n\x0erendezvous_key\x18\x02 \x01(\t\x12\x0e\n\x06\x64ma_ok\x18\x03 \x01(\x08\x12\x41\n\x0f\x63lient_locality\x18\x04 \x01(\x0b\x32(.sparkflow_runtime.protos.DeviceLocality\x12\x41\n\x0fserver_locality\x18\x05 \x01(\x0b\x32(.sparkflow_runtime.protos.DeviceLocality\x12/\n\x11transport_options\x18\x06 \x01(\x0b\x32\x14.google.protobuf.Any\x12\x12\n\nrequest_id\x18\x07 \x01(\x03\"\xfb\x01\n\x12RecvTensorResponse\x12\x35\n\x06tensor\x18\x01 \x01(\x0b\x32%.sparkflow_runtime.protos.TensorProto\x12\x0f\n\x07is_dead\x18\x02 \x01(\x08\x12\x19\n\x11send_start_micros\x18\x03 \x01(\x03\x12/\n\x11transport_options\x18\x04 \x01(\x0b\x32\x14.google.protobuf.Any\x12\x13\n\x0brequire_ack\x18\x05 \x01(\x08\x12<\n\x0cmore_tensors\x18\xe8\x07 \x03(\x0b\x32%.sparkflow_runtime.protos.TensorProto\"-\n\x17MarkRecvFinishedRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x03\"\x1a\n\x18MarkRecvFinishedResponse\"o\n\x0eLoggingRequest\x12\x1a\n\x12\x65nable_rpc_logging\x18\x01 \x01(\x08\x12\r\n\x05\x63lear\x18\x02 \x01(\x08\x12\x15\n\rfetch_step_id\x18\x03 \x03(\x03\x12\x1b\n\x13\x64isable_rpc_logging\x18\x04 \x01(\x08\"\\\n\x10LabeledStepStats\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\x12\x37\n\nstep_stats\x18\x02 \x01(\x0b\x32#.sparkflow_runtime.protos.StepStats\"K\n\x0fLoggingResponse\x12\x38\n\x04step\x18\x01 \x03(\x0b\x32*.sparkflow_runtime.protos.LabeledStepStats\"\xab\x01\n\tTraceOpts\x12\x10\n\x08\x64uration\x18\x01 \x01(\x01\x12\x19\n\x11use_step_profiler\x18\x02 \x01(\x08\x12\x1b\n\x13use_kernel_profiler\x18\x03 \x01(\x08\x12\x1d\n\x15use_extended_profiler\x18\x04 \x01(\x08\x12\x18\n\x10use_gpu_profiler\x18\x05 \x01(\x08\x12\x1b\n\x13use_sample_profiler\x18\x06 \x01(\x08\"F\n\x0eTracingRequest\x12\x34\n\x07options\x18\x01 \x01(\x0b\x32#.sparkflow_runtime.protos.TraceOpts\"\x11\n\x0fTracingResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%sparkflow_runtime/protos/worker.proto\x12\x18sparkflow_runtime.protos\x1a%sparkflow_runtime/protos/config.proto\x1a)sparkflow_runtime/protos/cost_graph.proto\x1a\x30sparkflow_runtime/protos/device_attributes.proto\x1a*sparkflow_runtime/protos/error_codes.proto\x1a$sparkflow_runtime/protos/graph.proto\x1a+sparkflow_runtime/protos/named_tensor.proto\x1a\'sparkflow_runtime/protos/run_loop.proto\x1a)sparkflow_runtime/protos/step_stats.proto\x1a%sparkflow_runtime/protos/tensor.proto\x1a\x30sparkflow_runtime/protos/tensorflow_server.proto\x1a\x19google/protobuf/any.proto\"\x12\n\x10GetStatusRequest\"P\n\x0e\x43hannelAddress\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\x12\x11\n\tunix_name\x18\x03 \x01(\t\x12\x0f\n\x07host_id\x18\x04 \x01(\t\"\xb4\x01\n\x11GetStatusResponse\x12\x45\n\x11\x64\x65vice_attributes\x18\x01 \x03(\x0b\x32*.sparkflow_runtime.protos.DeviceAttributes\x12\x42\n\x0f\x63hannel_address\x18\xe8\x07 \x01(\x0b\x32(.sparkflow_runtime.protos.ChannelAddress\x12\x14\n\x0bincarnation\x18\xe9\x07 \x01(\x06\"\x9f\x02\n\x1a\x43reateWorkerSessionRequest\x12\x16\n\x0esession_handle\x18\x01 \x01(\t\x12\x37\n\nserver_def\x18\x02 \x01(\x0b\x32#.sparkflow_runtime.protos.ServerDef\x12\x1d\n\x15isolate_session_state\x18\x03 \x01(\x08\x12M\n\x19\x63luster_device_attributes\x18\x04 \x03(\x0b\x32*.sparkflow_runtime.protos.DeviceAttributes\x12\x13\n\x0bmaster_task\x18\x05 \x01(\t\x12\x1a\n\x12master_incarnation\x18\x06 \x01(\x03\x12\x11\n\x08lease_ms\x18\xe8\x07 \x01(\x03\"\x1d\n\x1b\x43reateWorkerSessionResponse\"4\n\x1a\x44\x65leteWorkerSessionRequest\x12\x16\n\x0esession_handle\x18\x01 \x01(\t\"\x1d\n\x1b\x44\x65leteWorkerSessionResponse\"\xd5\x02\n\x14RegisterGraphRequest\x12\x16\n\x0esession_handle\x18\x01 \x01(\t\x12\x35\n\tgraph_def\x18\x02 \x01(\x0b\x32\".sparkflow_runtime.protos.GraphDef\x12\x1c\n\x10has_control_flow\x18\x03 \x01(\x08\x42\x02\x18\x01\x12=\n\rgraph_options\x18\x04 \x01(\x0b\x32&.sparkflow_runtime.protos.GraphOptions\x12$\n\x1c\x63reate_worker_session_called\x18\x06 \x01(\x08\x12\x1c\n\x14\x63ollective_graph_key\x18\x07 \x01(\x03\x12;\n\x0c\x63onfig_proto\x18\x08 \x01(\x0b\x32%.sparkflow_runtime.protos.ConfigProto\x12\x10\n\x07replica\x18\xe8\x07 \x01(\t\"-\n\x15RegisterGraphResponse\x12\x14\n\x0cgraph_handle\x18\x01 \x01(\t\"l\n\x16\x44\x65registerGraphRequest\x12\x14\n\x0cgraph_handle\x18\x01 \x01(\t\x12\x16\n\x0esession_handle\x18\x02 \x01(\t\x12$\n\x1c\x63reate_worker_session_called\x18\x03 \x01(\x08\"\x19\n\x17\x44\x65registerGraphResponse\"&\n\x11\x43leanupAllRequest\x12\x11\n\tcontainer\x18\x01 \x03(\t\"\x14\n\x12\x43leanupAllResponse\"\x8a\x01\n\x0c\x45xecutorOpts\x12\x14\n\x0crecord_costs\x18\x01 \x01(\x08\x12\x17\n\x0frecord_timeline\x18\x03 \x01(\x08\x12\x1f\n\x17record_partition_graphs\x18\x04 \x01(\x08\x12*\n\"report_tensor_allocations_upon_oom\x18\x05 \x01(\x08\"\xe3\x03\n\x0fRunGraphRequest\x12\x14\n\x0cgraph_handle\x18\x01 \x01(\t\x12\x0f\n\x07step_id\x18\x02 \x01(\x03\x12\x38\n\x04send\x18\x03 \x03(\x0b\x32*.sparkflow_runtime.protos.NamedTensorProto\x12\x10\n\x08recv_key\x18\x04 \x03(\t\x12\x39\n\texec_opts\x18\x05 \x01(\x0b\x32&.sparkflow_runtime.protos.ExecutorOpts\x12\x12\n\nis_partial\x18\x06 \x01(\x08\x12\x1b\n\x13is_last_partial_run\x18\x07 \x01(\x08\x12\x16\n\x0esession_handle\x18\x08 \x01(\t\x12%\n\x1dstore_errors_in_response_body\x18\t \x01(\x08\x12$\n\x1c\x63reate_worker_session_called\x18\n \x01(\x08\x12\x12\n\nrequest_id\x18\x0b \x01(\x03\x12\x12\n\tnum_steps\x18\xe8\x07 \x01(\x03\x12\x13\n\nfirst_step\x18\xe9\x07 \x01(\x03\x12\x1a\n\x11until_end_of_data\x18\xea\x07 \x01(\x08\x12\x33\n\x05\x62ound\x18\xeb\x07 \x03(\x0b\x32#.sparkflow_runtime.protos.LoopBound\"\xd1\x02\n\x10RunGraphResponse\x12\x38\n\x04recv\x18\x01 \x03(\x0b\x32*.sparkflow_runtime.protos.NamedTensorProto\x12\x37\n\nstep_stats\x18\x02 \x01(\x0b\x32#.sparkflow_runtime.protos.StepStats\x12:\n\ncost_graph\x18\x03 \x01(\x0b\x32&.sparkflow_runtime.protos.CostGraphDef\x12;\n\x0fpartition_graph\x18\x04 \x03(\x0b\x32\".sparkflow_runtime.protos.GraphDef\x12\x33\n\x0bstatus_code\x18\x05 \x01(\x0e\x32\x1e.sparkflow_runtime.protos.Code\x12\x1c\n\x14status_error_message\x18\x06 \x01(\t\"&\n\x13\x43leanupGraphRequest\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\"\x16\n\x14\x43leanupGraphResponse\"\x97\x02\n\x11RecvTensorRequest\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\x12\x16\n\x0erendezvous_key\x18\x02 \x01(\t\x12\x0e\n\x06\x64ma_ok\x18\x03 \x01(\x08\x12\x41\n\x0f\x63lient_locality\x18\x04 \x01(\x0b\x32(.sparkflow_runtime.protos.DeviceLocality\x12\x41\n\x0fserver_locality\x18\x05 \x01(\x0b\x32(.sparkflow_runtime.protos.DeviceLocality\x12/\n\x11transport_options\x18\x06 \x01(\x0b\x32\x14.google.protobuf.Any\x12\x12\n\nrequest_id\x18\x07 \x01(\x03\"\xfb\x01\n\x12RecvTensorResponse\x12\x35\n\x06tensor\x18\x01 \x01(\x0b\x32%.sparkflow_runtime.protos.TensorProto\x12\x0f\n\x07is_dead\x18\x02 \x01(\x08\x12\x19\n\x11send_start_micros\x18\x03 \x01(\x03\x12/\n\x11transport_options\x18\x04 \x01(\x0b\x32\x14.google.protobuf.Any\x12\x13\n\x0brequire_ack\x18\x05 \x01(\x08\x12<\n\x0cmore_tensors\x18\xe8\x07 \x03(\x0b\x32%.sparkflow_runtime.protos.TensorProto\"-\n\x17MarkRecvFinishedRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x03\"\x1a\n\x18MarkRecvFinishedResponse\"o\n\x0eLoggingRequest\x12\x1a\n\x12\x65nable_rpc_logging\x18\x01 \x01(\x08\x12\r\n\x05\x63lear\x18\x02 \x01(\x08\x12\x15\n\rfetch_step_id\x18\x03 \x03(\x03\x12\x1b\n\x13\x64isable_rpc_logging\x18\x04 \x01(\x08\"\\\n\x10LabeledStepStats\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\x12\x37\n\nstep_stats\x18\x02 \x01(\x0b\x32#.sparkflow_runtime.protos.StepStats\"K\n\x0fLoggingResponse\x12\x38\n\x04step\x18\x01 \x03(\x0b\x32*.sparkflow_runtime.protos.LabeledStepStats\"\xab\x01\n\tTraceOpts\x12\x10\n\x08\x64uration\x18\x01 \x01(\x01\x12\x19\n\x11use_step_profiler\x18\x02 \x01(\x08\x12\x1b\n\x13use_kernel_profiler\x18\x03 \x01(\x08\x12\x1d\n\x15use_extended_profiler\x18\x04 \x01(\x08\x12\x18\n\x10use_gpu_profiler\x18\x05 \x01(\x08\x12\x1b\n\x13use_sample_profiler\x18\x06 \x01(\x08\"F\n\x0eTracingRequest\x12\x34\n\x07options\x18\x01 \x01(\x0b\x32#.sparkflow_runtime.protos.TraceOpts\"\x11\n\x0fTracingResponse\"\xf6\x01\n\x14\x43ompleteGroupRequest\x12\x11\n\tgroup_key\x18\x01 \x01(\x05\x12\x12\n\ngroup_size\x18\x02 \x01(\x05\x12\x13\n\x0b\x64\x65vice_type\x18\x03 \x01(\t\x12\x17\n\x0f\x63ollective_type\x18\x05 \x01(\x05\x12\x45\n\x11\x64\x65vice_attributes\x18\x06 \x01(\x0b\x32*.sparkflow_runtime.protos.DeviceAttributes\x12\x0e\n\x05group\x18\xe8\x07 \x01(\t\x12\r\n\x04rank\x18\xe9\x07 \x01(\x05\x12\x0f\n\x06member\x18\xea\x07 \x01(\t\x12\x12\n\ttimeout_s\x18\xeb\x07 \x01(\x01\"\xd8\x01\n\x15\x43ompleteGroupResponse\x12\x11\n\tgroup_key\x18\x01 \x01(\x05\x12\x12\n\ngroup_size\x18\x02 \x01(\x05\x12\x13\n\x0b\x64\x65vice_type\x18\x03 \x01(\t\x12\x11\n\tnum_tasks\x18\x04 \x01(\x05\x12\x18\n\x10\x63ommunicator_key\x18\x07 \x01(\x0c\x12\x45\n\x11\x64\x65vice_attributes\x18\x08 \x03(\x0b\x32*.sparkflow_runtime.protos.DeviceAttributes\x12\x0f\n\x06number\x18\xe8\x07 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,58 +44,64 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REGISTERGRAPHREQUEST'].fields_by_name['has_control_flow']._loaded_options = None
   _globals['_REGISTERGRAPHREQUEST'].fields_by_name['has_control_flow']._serialized_options = b'\030\001'
-  _globals['_GETSTATUSREQUEST']._serialized_start=485
-  _globals['_GETSTATUSREQUEST']._serialized_end=503
-  _globals['_GETSTATUSRESPONSE']._serialized_start=505
-  _globals['_GETSTATUSRESPONSE']._serialized_end=595
-  _globals['_CREATEWORKERSESSIONREQUEST']._serialized_start=598
-  _globals['_CREATEWORKERSESSIONREQUEST']._serialized_end=866
-  _globals['_CREATEWORKERSESSIONRESPONSE']._serialized_start=868
-  _globals['_CREATEWORKERSESSIONRESPONSE']._serialized_end=897
-  _globals['_DELETEWORKERSESSIONREQUEST']._serialized_start=899
-  _globals['_DELETEWORKERSESSIONREQUEST']._serialized_end=951
-  _globals['_DELETEWORKERSESSIONRESPONSE']._serialized_start=953
-  _globals['_DELETEWORKERSESSIONRESPONSE']._serialized_end=982
-  _globals['_REGISTERGRAPHREQUEST']._serialized_start=985
-  _globals['_REGISTERGRAPHREQUEST']._serialized_end=1326
-  _globals['_REGISTERGRAPHRESPONSE']._serialized_start=1328
-  _globals['_REGISTERGRAPHRESPONSE']._serialized_end=1373
-  _globals['_DEREGISTERGRAPHREQUEST']._serialized_start=1375
-  _globals['_DEREGISTERGRAPHREQUEST']._serialized_end=1483
-  _globals['_DEREGISTERGRAPHRESPONSE']._serialized_start=1485
-  _globals['_DEREGISTERGRAPHRESPONSE']._serialized_end=1510
-  _globals['_CLEANUPALLREQUEST']._serialized_start=1512
-  _globals['_CLEANUPALLREQUEST']._serialized_end=1550
-  _globals['_CLEANUPALLRESPONSE']._serialized_start=1552
-  _globals['_CLEANUPALLRESPONSE']._serialized_end=1572
-  _globals['_EXECUTOROPTS']._serialized_start=1575
-  _globals['_EXECUTOROPTS']._serialized_end=1713
-  _globals['_RUNGRAPHREQUEST']._serialized_start=1716
-  _globals['_RUNGRAPHREQUEST']._serialized_end=2146
-  _globals['_RUNGRAPHRESPONSE']._serialized_start=2149
-  _globals['_RUNGRAPHRESPONSE']._serialized_end=2486
-  _globals['_CLEANUPGRAPHREQUEST']._serialized_start=2488
-  _globals['_CLEANUPGRAPHREQUEST']._serialized_end=2526
-  _globals['_CLEANUPGRAPHRESPONSE']._serialized_start=2528
-  _globals['_CLEANUPGRAPHRESPONSE']._serialized_end=2550
-  _globals['_RECVTENSORREQUEST']._serialized_start=2553
-  _globals['_RECVTENSORREQUEST']._serialized_end=2832
-  _globals['_RECVTENSORRESPONSE']._serialized_start=2835
-  _globals['_RECVTENSORRESPONSE']._serialized_end=3086
-  _globals['_MARKRECVFINISHEDREQUEST']._serialized_start=3088
-  _globals['_MARKRECVFINISHEDREQUEST']._serialized_end=3133
-  _globals['_MARKRECVFINISHEDRESPONSE']._serialized_start=3135
-  _globals['_MARKRECVFINISHEDRESPONSE']._serialized_end=3161
-  _globals['_LOGGINGREQUEST']._serialized_start=3163
-  _globals['_LOGGINGREQUEST']._serialized_end=3274
-  _globals['_LABELEDSTEPSTATS']._serialized_start=3276
-  _globals['_LABELEDSTEPSTATS']._serialized_end=3368
-  _globals['_LOGGINGRESPONSE']._serialized_start=3370
-  _globals['_LOGGINGRESPONSE']._serialized_end=3445
-  _globals['_TRACEOPTS']._serialized_start=3448
-  _globals['_TRACEOPTS']._serialized_end=3619
-  _globals['_TRACINGREQUEST']._serialized_start=3621
-  _globals['_TRACINGREQUEST']._serialized_end=3691
-  _globals['_TRACINGRESPONSE']._serialized_start=3693
-  _globals['_TRACINGRESPONSE']._serialized_end=3710
+  _globals['_GETSTATUSREQUEST']._serialized_start=526
+  _globals['_GETSTATUSREQUEST']._serialized_end=544
+  _globals['_CHANNELADDRESS']._serialized_start=546
+  _globals['_CHANNELADDRESS']._serialized_end=626
+  _globals['_GETSTATUSRESPONSE']._serialized_start=629
+  _globals['_GETSTATUSRESPONSE']._serialized_end=809
+  _globals['_CREATEWORKERSESSIONREQUEST']._serialized_start=812
+  _globals['_CREATEWORKERSESSIONREQUEST']._serialized_end=1099
+  _globals['_CREATEWORKERSESSIONRESPONSE']._serialized_start=1101
+  _globals['_CREATEWORKERSESSIONRESPONSE']._serialized_end=1130
+  _globals['_DELETEWORKERSESSIONREQUEST']._serialized_start=1132
+  _globals['_DELETEWORKERSESSIONREQUEST']._serialized_end=1184
+  _globals['_DELETEWORKERSESSIONRESPONSE']._serialized_start=1186
+  _globals['_DELETEWORKERSESSIONRESPONSE']._serialized_end=1215
+  _globals['_REGISTERGRAPHREQUEST']._serialized_start=1218
+  _globals['_REGISTERGRAPHREQUEST']._serialized_end=1559
+  _globals['_REGISTERGRAPHRESPONSE']._serialized_start=1561
+  _globals['_REGISTERGRAPHRESPONSE']._serialized_end=1606
+  _globals['_DEREGISTERGRAPHREQUEST']._serialized_start=1608
+  _globals['_DEREGISTERGRAPHREQUEST']._serialized_end=1716
+  _globals['_DEREGISTERGRAPHRESPONSE']._serialized_start=1718
+  _globals['_DEREGISTERGRAPHRESPONSE']._serialized_end=1743
+  _globals['_CLEANUPALLREQUEST']._serialized_start=1745
+  _globals['_CLEANUPALLREQUEST']._serialized_end=1783
+  _globals['_CLEANUPALLRESPONSE']._serialized_start=1785
+  _globals['_CLEANUPALLRESPONSE']._serialized_end=1805
+  _globals['_EXECUTOROPTS']._serialized_start=1808
+  _globals['_EXECUTOROPTS']._serialized_end=1946
+  _globals['_RUNGRAPHREQUEST']._serialized_start=1949
+  _globals['_RUNGRAPHREQUEST']._serialized_end=2432
+  _globals['_RUNGRAPHRESPONSE']._serialized_start=2435
+  _globals['_RUNGRAPHRESPONSE']._serialized_end=2772
+  _globals['_CLEANUPGRAPHREQUEST']._serialized_start=2774
+  _globals['_CLEANUPGRAPHREQUEST']._serialized_end=2812
+  _globals['_CLEANUPGRAPHRESPONSE']._serialized_start=2814
+  _globals['_CLEANUPGRAPHRESPONSE']._serialized_end=2836
+  _globals['_RECVTENSORREQUEST']._serialized_start=2839
+  _globals['_RECVTENSORREQUEST']._serialized_end=3118
+  _globals['_RECVTENSORRESPONSE']._serialized_start=3121
+  _globals['_RECVTENSORRESPONSE']._serialized_end=3372
+  _globals['_MARKRECVFINISHEDREQUEST']._serialized_start=3374
+  _globals['_MARKRECVFINISHEDREQUEST']._serialized_end=3419
+  _globals['_MARKRECVFINISHEDRESPONSE']._serialized_start=3421
+  _globals['_MARKRECVFINISHEDRESPONSE']._serialized_end=3447
+  _globals['_LOGGINGREQUEST']._serialized_start=3449
+  _globals['_LOGGINGREQUEST']._serialized_end=3560
+  _globals['_LABELEDSTEPSTATS']._serialized_start=3562
+  _globals['_LABELEDSTEPSTATS']._serialized_end=3654
+  _globals['_LOGGINGRESPONSE']._serialized_start=3656
+  _globals['_LOGGINGRESPONSE']._serialized_end=3731
+  _globals['_TRACEOPTS']._serialized_start=3734
+  _globals['_TRACEOPTS']._serialized_end=3905
+  _globals['_TRACINGREQUEST']._serialized_start=3907
+  _globals['_TRACINGREQUEST']._serialized_end=3977
+  _globals['_TRACINGRESPONSE']._serialized_start=3979
+  _globals['_TRACINGRESPONSE']._serialized_end=3996
+  _globals['_COMPLETEGROUPREQUEST']._serialized_start=3999
+  _globals['_COMPLETEGROUPREQUEST']._serialized_end=4245
+  _globals['_COMPLETEGROUPRESPONSE']._serialized_start=4248
+  _globals['_COMPLETEGROUPRESPONSE']._serialized_end=4464
 # @@protoc_insertion_point(module_scope)

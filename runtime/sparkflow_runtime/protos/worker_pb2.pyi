@@ -17,6 +17,7 @@ import sparkflow_runtime.protos.device_attributes_pb2
 import sparkflow_runtime.protos.error_codes_pb2
 import sparkflow_runtime.protos.graph_pb2
 import sparkflow_runtime.protos.named_tensor_pb2
+import sparkflow_runtime.protos.run_loop_pb2
 import sparkflow_runtime.protos.step_stats_pb2
 import sparkflow_runtime.protos.tensor_pb2
 import sparkflow_runtime.protos.tensorflow_server_pb2
@@ -35,18 +36,57 @@ class GetStatusRequest(google.protobuf.message.Message):
 global___GetStatusRequest = GetStatusRequest
 
 @typing.final
+class ChannelAddress(google.protobuf.message.Message):
+    """Ours: where a task accepts tensor channels."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    HOST_FIELD_NUMBER: builtins.int
+    PORT_FIELD_NUMBER: builtins.int
+    UNIX_NAME_FIELD_NUMBER: builtins.int
+    HOST_ID_FIELD_NUMBER: builtins.int
+    host: builtins.str
+    port: builtins.int
+    unix_name: builtins.str
+    """Name of the abstract unix socket, empty where there is none."""
+    host_id: builtins.str
+    """Equal only for tasks of one host; empty where that cannot be told."""
+    def __init__(
+        self,
+        *,
+        host: builtins.str = ...,
+        port: builtins.int = ...,
+        unix_name: builtins.str = ...,
+        host_id: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["host", b"host", "host_id", b"host_id", "port", b"port", "unix_name", b"unix_name"]) -> None: ...
+
+global___ChannelAddress = ChannelAddress
+
+@typing.final
 class GetStatusResponse(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     DEVICE_ATTRIBUTES_FIELD_NUMBER: builtins.int
+    CHANNEL_ADDRESS_FIELD_NUMBER: builtins.int
+    INCARNATION_FIELD_NUMBER: builtins.int
+    incarnation: builtins.int
+    """Ours: differs each time the task starts."""
     @property
     def device_attributes(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[sparkflow_runtime.protos.device_attributes_pb2.DeviceAttributes]: ...
+    @property
+    def channel_address(self) -> global___ChannelAddress:
+        """Ours: absent where the task has no tensor channel."""
+
     def __init__(
         self,
         *,
         device_attributes: collections.abc.Iterable[sparkflow_runtime.protos.device_attributes_pb2.DeviceAttributes] | None = ...,
+        channel_address: global___ChannelAddress | None = ...,
+        incarnation: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["device_attributes", b"device_attributes"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["channel_address", b"channel_address"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["channel_address", b"channel_address", "device_attributes", b"device_attributes", "incarnation", b"incarnation"]) -> None: ...
 
 global___GetStatusResponse = GetStatusResponse
 
@@ -60,10 +100,15 @@ class CreateWorkerSessionRequest(google.protobuf.message.Message):
     CLUSTER_DEVICE_ATTRIBUTES_FIELD_NUMBER: builtins.int
     MASTER_TASK_FIELD_NUMBER: builtins.int
     MASTER_INCARNATION_FIELD_NUMBER: builtins.int
+    LEASE_MS_FIELD_NUMBER: builtins.int
     session_handle: builtins.str
     isolate_session_state: builtins.bool
     master_task: builtins.str
     master_incarnation: builtins.int
+    lease_ms: builtins.int
+    """Ours: the worker forgets the session when it has heard nothing of its master for so long;
+    0: never.
+    """
     @property
     def server_def(self) -> sparkflow_runtime.protos.tensorflow_server_pb2.ServerDef: ...
     @property
@@ -77,9 +122,10 @@ class CreateWorkerSessionRequest(google.protobuf.message.Message):
         cluster_device_attributes: collections.abc.Iterable[sparkflow_runtime.protos.device_attributes_pb2.DeviceAttributes] | None = ...,
         master_task: builtins.str = ...,
         master_incarnation: builtins.int = ...,
+        lease_ms: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["server_def", b"server_def"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["cluster_device_attributes", b"cluster_device_attributes", "isolate_session_state", b"isolate_session_state", "master_incarnation", b"master_incarnation", "master_task", b"master_task", "server_def", b"server_def", "session_handle", b"session_handle"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["cluster_device_attributes", b"cluster_device_attributes", "isolate_session_state", b"isolate_session_state", "lease_ms", b"lease_ms", "master_incarnation", b"master_incarnation", "master_task", b"master_task", "server_def", b"server_def", "session_handle", b"session_handle"]) -> None: ...
 
 global___CreateWorkerSessionRequest = CreateWorkerSessionRequest
 
@@ -275,6 +321,7 @@ class RunGraphRequest(google.protobuf.message.Message):
     NUM_STEPS_FIELD_NUMBER: builtins.int
     FIRST_STEP_FIELD_NUMBER: builtins.int
     UNTIL_END_OF_DATA_FIELD_NUMBER: builtins.int
+    BOUND_FIELD_NUMBER: builtins.int
     graph_handle: builtins.str
     step_id: builtins.int
     is_partial: builtins.bool
@@ -296,6 +343,10 @@ class RunGraphRequest(google.protobuf.message.Message):
     def recv_key(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
     @property
     def exec_opts(self) -> global___ExecutorOpts: ...
+    @property
+    def bound(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[sparkflow_runtime.protos.run_loop_pb2.LoopBound]:
+        """Ours: ends the loop early."""
+
     def __init__(
         self,
         *,
@@ -313,9 +364,10 @@ class RunGraphRequest(google.protobuf.message.Message):
         num_steps: builtins.int = ...,
         first_step: builtins.int = ...,
         until_end_of_data: builtins.bool = ...,
+        bound: collections.abc.Iterable[sparkflow_runtime.protos.run_loop_pb2.LoopBound] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["exec_opts", b"exec_opts"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["create_worker_session_called", b"create_worker_session_called", "exec_opts", b"exec_opts", "first_step", b"first_step", "graph_handle", b"graph_handle", "is_last_partial_run", b"is_last_partial_run", "is_partial", b"is_partial", "num_steps", b"num_steps", "recv_key", b"recv_key", "request_id", b"request_id", "send", b"send", "session_handle", b"session_handle", "step_id", b"step_id", "store_errors_in_response_body", b"store_errors_in_response_body", "until_end_of_data", b"until_end_of_data"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["bound", b"bound", "create_worker_session_called", b"create_worker_session_called", "exec_opts", b"exec_opts", "first_step", b"first_step", "graph_handle", b"graph_handle", "is_last_partial_run", b"is_last_partial_run", "is_partial", b"is_partial", "num_steps", b"num_steps", "recv_key", b"recv_key", "request_id", b"request_id", "send", b"send", "session_handle", b"session_handle", "step_id", b"step_id", "store_errors_in_response_body", b"store_errors_in_response_body", "until_end_of_data", b"until_end_of_data"]) -> None: ...
 
 global___RunGraphRequest = RunGraphRequest
 
@@ -595,3 +647,87 @@ class TracingResponse(google.protobuf.message.Message):
     ) -> None: ...
 
 global___TracingResponse = TracingResponse
+
+@typing.final
+class CompleteGroupRequest(google.protobuf.message.Message):
+    """A rank of a collective group asks the task of rank 0 for the number of the group; the answer
+    comes when all ranks have asked.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    GROUP_KEY_FIELD_NUMBER: builtins.int
+    GROUP_SIZE_FIELD_NUMBER: builtins.int
+    DEVICE_TYPE_FIELD_NUMBER: builtins.int
+    COLLECTIVE_TYPE_FIELD_NUMBER: builtins.int
+    DEVICE_ATTRIBUTES_FIELD_NUMBER: builtins.int
+    GROUP_FIELD_NUMBER: builtins.int
+    RANK_FIELD_NUMBER: builtins.int
+    MEMBER_FIELD_NUMBER: builtins.int
+    TIMEOUT_S_FIELD_NUMBER: builtins.int
+    group_key: builtins.int
+    group_size: builtins.int
+    device_type: builtins.str
+    collective_type: builtins.int
+    group: builtins.str
+    """Ours: the group's name among the groups of all graphs."""
+    rank: builtins.int
+    """Ours: which rank asks."""
+    member: builtins.str
+    """Ours: a text that nobody else has, to know a rank that asks again."""
+    timeout_s: builtins.float
+    """Ours: how long to wait for the others, in seconds."""
+    @property
+    def device_attributes(self) -> sparkflow_runtime.protos.device_attributes_pb2.DeviceAttributes: ...
+    def __init__(
+        self,
+        *,
+        group_key: builtins.int = ...,
+        group_size: builtins.int = ...,
+        device_type: builtins.str = ...,
+        collective_type: builtins.int = ...,
+        device_attributes: sparkflow_runtime.protos.device_attributes_pb2.DeviceAttributes | None = ...,
+        group: builtins.str = ...,
+        rank: builtins.int = ...,
+        member: builtins.str = ...,
+        timeout_s: builtins.float = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["device_attributes", b"device_attributes"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["collective_type", b"collective_type", "device_attributes", b"device_attributes", "device_type", b"device_type", "group", b"group", "group_key", b"group_key", "group_size", b"group_size", "member", b"member", "rank", b"rank", "timeout_s", b"timeout_s"]) -> None: ...
+
+global___CompleteGroupRequest = CompleteGroupRequest
+
+@typing.final
+class CompleteGroupResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    GROUP_KEY_FIELD_NUMBER: builtins.int
+    GROUP_SIZE_FIELD_NUMBER: builtins.int
+    DEVICE_TYPE_FIELD_NUMBER: builtins.int
+    NUM_TASKS_FIELD_NUMBER: builtins.int
+    COMMUNICATOR_KEY_FIELD_NUMBER: builtins.int
+    DEVICE_ATTRIBUTES_FIELD_NUMBER: builtins.int
+    NUMBER_FIELD_NUMBER: builtins.int
+    group_key: builtins.int
+    group_size: builtins.int
+    device_type: builtins.str
+    num_tasks: builtins.int
+    communicator_key: builtins.bytes
+    number: builtins.int
+    """Ours: what the ranks exchange tensors under, as those of a step do under its step_id."""
+    @property
+    def device_attributes(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[sparkflow_runtime.protos.device_attributes_pb2.DeviceAttributes]: ...
+    def __init__(
+        self,
+        *,
+        group_key: builtins.int = ...,
+        group_size: builtins.int = ...,
+        device_type: builtins.str = ...,
+        num_tasks: builtins.int = ...,
+        communicator_key: builtins.bytes = ...,
+        device_attributes: collections.abc.Iterable[sparkflow_runtime.protos.device_attributes_pb2.DeviceAttributes] | None = ...,
+        number: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["communicator_key", b"communicator_key", "device_attributes", b"device_attributes", "device_type", b"device_type", "group_key", b"group_key", "group_size", b"group_size", "num_tasks", b"num_tasks", "number", b"number"]) -> None: ...
+
+global___CompleteGroupResponse = CompleteGroupResponse

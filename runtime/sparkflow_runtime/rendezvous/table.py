@@ -12,8 +12,9 @@ least one iteration back in that order.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
 
 from sparkflow_runtime.errors import (
     AbortedError,
@@ -28,6 +29,31 @@ from sparkflow_runtime.errors import (
 MAX_AHEAD: Final = 2
 """How many values of one key may wait for their taker."""
 _NEVER: Final = 1 << 62
+
+
+class Taker(Protocol):
+    """Another task that has asked for the values of a key: they go there instead of waiting here.
+
+    `send` may block, and is called by one thread at a time.
+    """
+
+    @property
+    def ordered(self) -> AbstractContextManager[Any]:
+        """Held while values are sent that belong together."""
+
+    def send(
+        self, iteration: int, values: Any, lent: Sequence[int], check: Callable[[], None]
+    ) -> None:
+        """Sends a value; `check` raises when waiting is no use any more."""
+
+    def wants(self, iteration: int) -> bool:
+        """Whether that iteration's value was asked for."""
+
+    def end(self, iteration: int) -> None:
+        """Nothing comes from this iteration on."""
+
+    def fail(self, error: OpError) -> None:
+        """Nothing comes any more."""
 
 
 class EndOfLoop(OutOfRangeError):
@@ -50,9 +76,86 @@ class StepRendezvous:
         self._waiting: dict[str, int] = {}
         self._ended_at: dict[str, int] = {}
         self._limit = _NEVER
+        self._begun: dict[object, int] = {}
+        self._held = False
         self._status: tuple[int, str] | None = None
         self._callbacks: dict[int, tuple[int, Callable[[], None]]] = {}
         self._next_callback = 0
+        self._takers: dict[str, Taker] = {}
+
+    def send(
+        self,
+        key: str,
+        iteration: int,
+        values: tuple[Any, ...],
+        lent: Sequence[int],
+        keep: Callable[[tuple[Any, ...]], Any],
+    ) -> None:
+        """Sends values to the task that has asked for them; leaves them here until one does.
+
+        Args:
+            key: What they go under.
+            iteration: The turn of the loop.
+            values: They may change once this returns.
+            lent: See `Taker`.
+            keep: Gives what can be left here.
+
+        Raises:
+            EndOfLoop: The loop ended before this iteration.
+            OpError: The error the step was aborted with, or the other task is gone.
+        """
+        kept: Any = None
+        is_kept = False
+        while True:
+            with self._ready:
+                self._check(iteration)
+                taker = self._takers.get(key)
+                if taker is None and is_kept:
+                    if self._waiting.get(key, 0) < MAX_AHEAD:
+                        self._values[key, iteration] = kept, lent
+                        self._waiting[key] = self._waiting.get(key, 0) + 1
+                        self._ready.notify_all()
+                        return
+                    self._ready.wait()
+                    continue
+            if taker is None:
+                kept, is_kept = keep(values), True
+                continue
+            taker.send(iteration, values, lent, lambda: self.check(iteration))
+            self._drop_if_done(key, taker, iteration + 1)
+            return
+
+    def subscribe(self, key: str, taker: Taker) -> None:
+        """Has the values of a key go to a task that asks for them, those that are here first.
+
+        Raises:
+            OpError: The error the step was aborted with.
+        """
+        source = key.partition("-")[0]
+        with taker.ordered:
+            with self._ready:
+                self._raise_error()
+                places = sorted(place for place in self._values if place[0] == key)
+                there = [(place[1], self._values.pop(place)) for place in places]
+                self._waiting.pop(key, None)
+                self._takers[key] = taker
+                ended = min(self._limit, self._ended_at.get(source, _NEVER))
+                self._ready.notify_all()
+            for iteration, (values, lent) in there:
+                taker.send(iteration, values, lent, lambda: None)
+                self._drop_if_done(key, taker, iteration + 1)
+        if ended < _NEVER:
+            taker.end(ended)
+
+    def unsubscribe(self, key: str, taker: Taker) -> None:
+        """Takes that back."""
+        with self._ready:
+            if self._takers.get(key) is taker:
+                del self._takers[key]
+
+    def _drop_if_done(self, key: str, taker: Taker, next_iteration: int) -> None:
+        if not taker.wants(next_iteration):
+            self.unsubscribe(key, taker)
 
     def put(self, key: str, iteration: int, value: Any) -> None:
         """Leaves a value for its taker; waits while `MAX_AHEAD` earlier ones are not taken.
@@ -61,14 +164,7 @@ class StepRendezvous:
             EndOfLoop: The loop ended before this iteration.
             OpError: The error the step was aborted with.
         """
-        with self._ready:
-            while self._waiting.get(key, 0) >= MAX_AHEAD:
-                self._check(iteration)
-                self._ready.wait()
-            self._check(iteration)
-            self._values[key, iteration] = value
-            self._waiting[key] = self._waiting.get(key, 0) + 1
-            self._ready.notify_all()
+        self.send(key, iteration, value, (), lambda value: value)
 
     def take(
         self,
@@ -113,7 +209,7 @@ class StepRendezvous:
             if place in self._values:
                 self._waiting[key] -= 1
                 self._ready.notify_all()
-                return self._values.pop(place)
+                return self._values.pop(place)[0]
             self._raise_error()
             raise EndOfLoop
 
@@ -122,21 +218,61 @@ class StepRendezvous:
         with self._ready:
             self._ready.notify_all()
 
+    def drain(self, timeout_s: float) -> bool:
+        """Waits until every value was taken or the step is over; False when that takes too long."""
+        with self._ready:
+            return self._ready.wait_for(lambda: not self._values, timeout_s)
+
     def end(self, source: str, iteration: int) -> None:
         """Declares that the partition `source` sends nothing from this iteration on."""
         with self._ready:
             self._ended_at[source] = min(iteration, self._ended_at.get(source, _NEVER))
+            takers = [t for key, t in self._takers.items() if key.partition("-")[0] == source]
             self._ready.notify_all()
+        for taker in takers:
+            taker.end(iteration)
+
+    def begin(self, partition: object, iteration: int) -> None:
+        """Passes when a partition may begin this iteration; waits while the step is held.
+
+        Args:
+            partition: Anything that tells the partitions of the step apart; begins with turn 0.
+            iteration: The turn.
+
+        Raises:
+            EndOfLoop: The loop ended before this iteration.
+            OpError: The error the step was aborted with.
+        """
+        if not iteration:
+            with self._ready:  # Only here the dictionary grows, which `hold` iterates over.
+                self._begun[partition] = 0
+        # Told first and looked at second, without a lock: either `hold` counts this iteration, or
+        # this sees that the step is held.
+        self._begun[partition] = iteration + 1
+        if self._held or self._status is not None or iteration >= self._limit:
+            with self._ready:
+                self._ready.wait_for(lambda: not self._held or self._status is not None)
+                self._check(iteration)
+
+    def hold(self) -> int:
+        """Lets no partition begin an iteration until `limit`; gives how many have begun at most."""
+        with self._ready:
+            self._held = True
+            return max(self._begun.values(), default=0)
 
     def limit(self, num_iterations: int) -> None:
         """Ends the loop of every partition here after so many iterations."""
         with self._ready:
             self._limit = min(num_iterations, self._limit)
+            self._held = False
             over = [n for n, (turn, _) in self._callbacks.items() if turn >= self._limit]
             callbacks = [self._callbacks.pop(number)[1] for number in over]
+            takers = list(self._takers.values())
             self._ready.notify_all()
         for callback in callbacks:
             callback()
+        for taker in takers:
+            taker.end(num_iterations)
 
     def abort(self, error: BaseException) -> None:
         """Ends every present and future wait of this step with `error`; the first one stays.
@@ -151,9 +287,13 @@ class StepRendezvous:
             self._waiting.clear()
             callbacks = [callback for _, callback in self._callbacks.values()]
             self._callbacks.clear()
+            takers = list(self._takers.values())
+            self._takers.clear()
             self._ready.notify_all()
         for callback in callbacks:
             callback()
+        for taker in takers:
+            taker.fail(from_status(*self._status))
 
     def check(self, iteration: int) -> None:
         """Passes while the step goes on and this iteration belongs to its loop.
@@ -232,6 +372,16 @@ class RendezvousTable:
             if found is None:
                 found = self._steps[step_id] = StepRendezvous()
             return found
+
+    def running(self) -> list[int]:
+        """The steps that are not over."""
+        with self._lock:
+            return list(self._steps)
+
+    def peek(self, step_id: int) -> StepRendezvous | None:
+        """The rendezvous of that step, if there is one."""
+        with self._lock:
+            return self._steps.get(step_id)
 
     def finish(self, step_id: int, error: OpError | None = None) -> None:
         """Forgets a step; whoever still waits in it gets `error`, or an AbortedError."""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
+import numpy as np
+from numpy.typing import DTypeLike
+
+from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
 
 T = TypeVar("T")
 
 DEFAULT_CONTAINER = "localhost"
 """TensorFlow's name of the container used when none is given."""
+LEAST_SHARED_BYTES: Final = 4096
+"""Smaller arrays are sent as fast as told of."""
 
 
 class Resources:
@@ -24,8 +31,15 @@ class Resources:
             on shapes of variables then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, arena: SharedArena | None = None) -> None:
+        """Makes an empty one.
+
+        Args:
+            arena: Where the values of variables lie, so that other processes can read them there;
+                None for the process's own memory.
+        """
         self.has_reshaped = False
+        self._arena = arena
         self._lock = threading.RLock()
         self._items: dict[tuple[str, str], Any] = {}
 
@@ -55,10 +69,34 @@ class Resources:
             raise NotFoundError(message=f"There is no {kind.__name__} named {name!r} on this task")
         return self._of_kind(item, kind, name)
 
+    def named(self, prefix: str, kind: type[T]) -> list[T]:
+        """The resources of a kind whose names begin with `prefix`, in any container."""
+        with self._lock:
+            return [
+                item
+                for (_, name), item in self._items.items()
+                if isinstance(item, kind) and name.startswith(prefix)
+            ]
+
     def put(self, container: str, name: str, item: Any) -> None:
         """Enters or replaces a resource."""
         with self._lock:
             self._items[container or DEFAULT_CONTAINER, name] = item
+
+    def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> np.ndarray[Any, Any]:
+        """Memory for the value of a variable on the host.
+
+        Args:
+            shape: Of the array.
+            dtype: Of the array.
+
+        Returns:
+            A C-contiguous array with any content.
+        """
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if self._arena is None or size < LEAST_SHARED_BYTES:
+            return np.empty(shape, dtype)
+        return self._arena.allocate(shape, dtype)
 
     def note_reshaped(self) -> None:
         """Sets `has_reshaped`, for good."""

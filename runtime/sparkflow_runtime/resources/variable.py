@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.shapes import Shape
@@ -20,9 +22,10 @@ class Variable:
     Attributes:
         array: The current value; None until initialised.
         note_reshaped: Called when it gets a value that its shape does not allow.
+        allocate: Gives the memory for a value on the host, by shape and dtype.
     """
 
-    __slots__ = ("array", "dtype", "lock", "name", "note_reshaped", "shape")
+    __slots__ = ("allocate", "array", "dtype", "lock", "name", "note_reshaped", "shape")
 
     def __init__(self, name: str, dtype: DType, shape: Shape) -> None:
         self.name = name
@@ -31,6 +34,7 @@ class Variable:
         self.array: Any = None
         self.lock = threading.Lock()
         self.note_reshaped: Callable[[], None] = lambda: None
+        self.allocate: Callable[..., Any] = np.empty
 
     def read(self) -> Any:
         """The current array, not a copy.

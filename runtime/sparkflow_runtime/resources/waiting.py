@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -22,13 +23,24 @@ class Cancellation(Protocol):
 
 
 def wait_for(
-    condition: threading.Condition, attempt: Callable[[], T | None], step: Cancellation
+    condition: threading.Condition,
+    attempt: Callable[[], T | None],
+    step: Cancellation,
+    timeout_s: float | None = None,
+    expired: Callable[[], Exception] | None = None,
 ) -> T:
     """The first result of `attempt` that is not None; blocks until there is one.
 
-    `attempt` is called with `condition` held, now and whenever the condition is notified. There is
-    no time limit of its own: the step's deadline arrives as a cancellation. The step is never
-    called while `condition` is held, and may call back from any thread.
+    `attempt` is called with `condition` held, now and whenever the condition is notified. The
+    step's deadline arrives as a cancellation. The step is never called while `condition` is held,
+    and may call back from any thread.
+
+    Args:
+        condition: What is waited on.
+        attempt: Gives the result, or None to wait on.
+        step: Whose cancellation ends the wait.
+        timeout_s: The most seconds to wait; None for no limit but the step's.
+        expired: Gives what is raised then, with `condition` held; needed with `timeout_s`.
 
     Raises:
         CancelledError, DeadlineExceededError, ...: What ended the step while this waited.
@@ -38,6 +50,7 @@ def wait_for(
     if result is not None:
         return result
     cancelled = False
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
 
     def wake() -> None:
         nonlocal cancelled
@@ -53,7 +66,11 @@ def wait_for(
                 result = attempt()
                 if result is not None:
                     return result
-                condition.wait()
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    assert expired is not None
+                    raise expired()
+                condition.wait(left)
     finally:
         take_back()
     step.check_cancelled()

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkflow_runtime.codegen import threads
 from sparkflow_runtime.errors import (
@@ -27,9 +27,16 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.process import worker_environment
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.security import Credentials, Tls
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.testing import task_process
+from sparkflow_runtime.testing.faulty_link import FaultyLink
 from sparkflow_runtime.testing.task_process import cluster_of
+from sparkflow_runtime.transport.channel.pool import Transport
+from sparkflow_runtime.transport.peers import task_name
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.security.certificates import Authority
 
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 10.0
@@ -42,12 +49,18 @@ class LocalCluster:
         num_ps: Tasks of job `ps`.
         num_workers: Tasks of job `worker`.
         token: What callers must show; None lets everybody on this machine in.
+        tls: Whether tasks talk within TLS, with certificates made for this cluster.
         processes: Whether each task is a process of its own, which `kill` can end. Processes die
-            with the thread that made the cluster (Linux' PDEATHSIG), if `stop` is never called.
+            with the thread that made the cluster (Linux' PDEATHSIG), if `stop` is never called;
+            restarted ones when this process ends.
+        faulty: Whether tasks and clients reach each task through a `FaultyLink`, see `link`;
+            tensors then travel by gRPC.
+        transport: How tensors travel otherwise, see `transport.channel.pool.Transport`.
 
     Attributes:
         cluster: The addresses of all tasks.
         token: As given.
+        credentials: What sessions on the cluster are given.
         servers: The servers, `ps` first; empty with `processes`.
 
     Raises:
@@ -61,7 +74,10 @@ class LocalCluster:
         num_workers: int = 2,
         *,
         token: str | None = None,
+        tls: bool = False,
         processes: bool = False,
+        faulty: bool = False,
+        transport: Transport = "auto",
     ) -> None:
         if num_ps < 0 or num_workers < 0 or num_ps + num_workers < 1:
             raise InvalidArgumentError(
@@ -69,9 +85,16 @@ class LocalCluster:
                 f"and {num_workers} workers"
             )
         self.token = token
+        self._authority = _new_authority() if tls else None
+        self.credentials = Credentials(token, self._tls("client"))
         self.cluster = ClusterDef()
         self.servers: tuple[Server, ...] = ()
         self._processes: dict[tuple[str, int], subprocess.Popen[str]] = {}
+        self._addresses: dict[str, list[str]] = {}
+        self._faulty = faulty
+        self._transport: Transport = "grpc" if faulty else transport
+        self._links: dict[tuple[str, int], FaultyLink] = {}
+        self._ports: dict[tuple[str, int], int] = {}
         self._tasks = [("ps", i) for i in range(num_ps)]
         self._tasks += [("worker", i) for i in range(num_workers)]
         try:
@@ -115,6 +138,20 @@ class LocalCluster:
                 return str(each.tasks[index])
         raise NotFoundError(message=f"The cluster has no task {index} of job {job!r}")
 
+    def link(self, job: str, index: int) -> FaultyLink:
+        """What leads to a task.
+
+        Raises:
+            NotFoundError: There is no such task.
+            FailedPreconditionError: The cluster was not made with `faulty=True`.
+        """
+        self.address(job, index)
+        if not self._faulty:
+            raise FailedPreconditionError(
+                message="Nothing stands before the tasks; make the cluster with faulty=True"
+            )
+        return self._links[job, index]
+
     def server(self, job: str, index: int) -> Server:
         """The server of a task in this process.
 
@@ -137,12 +174,46 @@ class LocalCluster:
         self._process(job, index).kill()
         self._process(job, index).wait(STOP_TIMEOUT_S)
 
+    def restart(self, job: str, index: int) -> None:
+        """Starts a task anew at its old port; ends it first if it lives.
+
+        A task that is a process dies by SIGKILL, one of this process is stopped.
+
+        Raises:
+            NotFoundError: There is no such task.
+            UnavailableError: The port is taken, or the process ended before it served.
+            DeadlineExceededError: It did not serve in time.
+        """
+        self.address(job, index)
+        port = self._ports[job, index]
+        if self._processes:
+            self.kill(job, index)
+            self._close_pipes(self._process(job, index))
+            # Whatever thread asks for it may end long before the task does.
+            process = self._processes[job, index] = self._popen(task_process.OUTLIVES_THREAD)
+            _tell(process, self._name(job, index, port))
+            _hear((job, index), process)
+            _tell(process, self._addresses)
+            _hear((job, index), process)
+            return
+        self.server(job, index).stop()
+        server = self._server(self.cluster, job, index, port)
+        at = self._tasks.index((job, index))
+        self.servers = (*self.servers[:at], server, *self.servers[at + 1 :])
+        server.start()
+
+    def resume(self, job: str, index: int) -> None:
+        """Lets the process of a task go on after `pause`."""
+        self._process(job, index).send_signal(signal.SIGCONT)
+
     def pause(self, job: str, index: int) -> None:
         """Stops the process of a task with SIGSTOP: its port stays open and nothing answers."""
         self._process(job, index).send_signal(signal.SIGSTOP)
 
     def stop(self) -> None:
         """Ends all tasks; returns when their ports are free. May be called again."""
+        for link in self._links.values():
+            link.close()
         for server in self.servers:
             server.stop()
         processes = list(self._processes.values())
@@ -157,44 +228,83 @@ class LocalCluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+            self._close_pipes(process)
         self._processes.clear()
 
     def _start_servers(self) -> None:
         for job, index in self._tasks:
-            self.servers += (Server(None, job, index, port=0, token=self.token),)
-        self.cluster = cluster_of(self._by_job([server.address for server in self.servers]))
+            self.servers += (self._server(None, job, index, 0),)
+        self._place([server.address for server in self.servers])
         for server in self.servers:
             server.set_cluster(self.cluster)
             server.start()
 
+    def _server(self, cluster: ClusterDef | None, job: str, index: int, port: int) -> Server:
+        return Server(
+            cluster,
+            job,
+            index,
+            port=port,
+            token=self.token,
+            tls=self._tls(task_name(job, index)),
+            transport=self._transport,
+        )
+
     def _start_processes(self) -> None:
-        share = max(1, threads.count() // len(self._tasks))
         for task in self._tasks:
-            self._processes[task] = subprocess.Popen(
-                [sys.executable, "-m", task_process.__name__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=worker_environment(os.environ, share),
-                text=True,
-                start_new_session=True,  # Ctrl-C is for the parent, which then stops them.
-            )
+            self._processes[task] = self._popen()
         for (job, index), process in self._processes.items():
-            _tell(process, {"job": job, "index": index, "token": self.token})
+            _tell(process, self._name(job, index, 0))
         answers = [_hear(task, process) for task, process in self._processes.items()]
-        addresses = self._by_job([str(answer["address"]) for answer in answers])
-        self.cluster = cluster_of(addresses)
+        self._place([str(answer["address"]) for answer in answers])
         for process in self._processes.values():
-            _tell(process, addresses)
+            _tell(process, self._addresses)
         for task, process in self._processes.items():
             _hear(task, process)
 
-    def _by_job(self, addresses: Sequence[str]) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for (job, _), address in zip(self._tasks, addresses, strict=True):
-            found.setdefault(job, []).append(address)
-        return found
+    def _popen(self, *options: str) -> subprocess.Popen[str]:
+        share = max(1, threads.count() // len(self._tasks))
+        return subprocess.Popen(
+            [sys.executable, "-m", task_process.__name__, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=worker_environment(os.environ, share),
+            text=True,
+            start_new_session=True,  # Ctrl-C is for the parent, which then stops them.
+        )
+
+    def _name(self, job: str, index: int, port: int) -> dict[str, object]:
+        """What a process is told first."""
+        tls = self._tls(task_name(job, index))
+        return {
+            "job": job,
+            "index": index,
+            "port": port,
+            "token": self.token,
+            "tls": None if tls is None else tls.export(),
+            "transport": self._transport,
+        }
+
+    def _tls(self, name: str) -> Tls | None:
+        return None if self._authority is None else self._authority.issue(name)
+
+    def _close_pipes(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        process.stdout.close()
+
+    def _place(self, addresses: Sequence[str]) -> None:
+        """Notes where the tasks listen and where they are said to be."""
+        for task, address in zip(self._tasks, addresses, strict=True):
+            self._ports[task] = int(address.rpartition(":")[2])
+            if self._faulty:
+                self._links[task] = FaultyLink(address)
+        shown = [link.address for link in self._links.values()] or addresses
+        for (job, _), address in zip(self._tasks, shown, strict=True):
+            self._addresses.setdefault(job, []).append(address)
+        self.cluster = cluster_of(self._addresses)
 
     def _process(self, job: str, index: int) -> subprocess.Popen[str]:
         self.address(job, index)
@@ -205,6 +315,12 @@ class LocalCluster:
                 "make the cluster with processes=True"
             )
         return found
+
+
+def _new_authority() -> Authority:
+    from sparkflow_runtime.security.certificates import Authority  # needs an extra
+
+    return Authority.create()
 
 
 def _tell(process: subprocess.Popen[str], value: object) -> None:

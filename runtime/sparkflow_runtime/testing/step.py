@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime.errors import CancelledError, OpError
+from sparkflow_runtime.resources.collective_exchange import Meeting
 
 
 class FakeStep:
@@ -23,6 +24,7 @@ class FakeStep:
         waiting: Set while something is to be called on cancellation, that is, while a kernel waits
             (or is about to): tests wait for it instead of sleeping.
         sent: Tensors by key, as `send` got them.
+        ranks: Where the ranks of collectives meet, whatever their group; the test gives it.
     """
 
     def __init__(self, step_id: int = 1, iteration: int = 0, number: int = 0) -> None:
@@ -31,6 +33,7 @@ class FakeStep:
         self.number = number
         self.waiting = threading.Event()
         self.sent: dict[str, tuple[Any, ...]] = {}
+        self.ranks: Meeting | None = None
         self._lock = threading.Lock()
         self._error: OpError | None = None
         self._callbacks: list[Callable[[], None]] = []
@@ -70,10 +73,25 @@ class FakeStep:
         with self._lock:
             return len(self._callbacks)
 
-    def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
+    def send(
+        self, key: str, destination: str, values: tuple[Any, ...], lent: Sequence[int] = ()
+    ) -> None:
         """Keeps the tensors for `receive`."""
         self.sent[key] = values
 
     def receive(self, key: str, source: str) -> tuple[Any, ...]:
         """The tensors sent under `key`; KeyError when there are none."""
         return self.sent[key]
+
+    def transport(self, key: str, source: str) -> str:
+        """Nothing comes from elsewhere."""
+        return "memory"
+
+    def meeting(self) -> Meeting:
+        """The test's `ranks`."""
+        assert self.ranks is not None, "the test gave no meeting"
+        return self.ranks
+
+    def join(self, group: str, rank: int, devices: tuple[str, ...], timeout_s: float) -> Meeting:
+        """The test's `ranks`, at once."""
+        return self.meeting()

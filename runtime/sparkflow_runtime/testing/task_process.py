@@ -2,8 +2,9 @@
 
 It reads two lines of JSON from its standard input and answers each with one on its standard output:
 
-    {"job": "ps", "index": 0, "token": null}     ->  {"address": "127.0.0.1:40123"}
-    {"ps": ["127.0.0.1:40123"], "worker": []}    ->  {"ready": true}
+    {"job": "ps", "index": 0, "port": 0, "token": null, "tls": null, "transport": "auto"}
+                                               ->  {"address": "127.0.0.1:40123"}
+    {"ps": ["127.0.0.1:40123"], "worker": []}  ->  {"ready": true}
 
 and serves until its standard input ends, which it does however the parent ends.
 """
@@ -16,12 +17,15 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from typing import IO
+from typing import IO, Final
 
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.security import Tls
 from sparkflow_runtime.server import Server
 
-_PR_SET_PDEATHSIG = 1
+OUTLIVES_THREAD: Final = "--outlives-thread"
+"""The task does not die with the thread that started it, only with the process."""
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def serve(requests: IO[str], answers: IO[str]) -> None:
@@ -32,7 +36,15 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
         answers: Where the address and then the readiness are written to.
     """
     task = json.loads(requests.readline())
-    server = Server(None, task["job"], task["index"], port=0, token=task["token"])
+    server = Server(
+        None,
+        task["job"],
+        task["index"],
+        port=task["port"],
+        token=task["token"],
+        tls=None if task["tls"] is None else Tls.from_export(task["tls"]),
+        transport=task["transport"],
+    )
     try:
         _answer(answers, {"address": server.address})
         line = requests.readline()
@@ -73,5 +85,6 @@ def _die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    _die_with_parent()
+    if OUTLIVES_THREAD not in sys.argv:
+        _die_with_parent()
     serve(sys.stdin, sys.stdout)

@@ -1,22 +1,31 @@
-"""How a step takes tensors from other tasks: the interface, and gRPC RecvTensor behind it.
+"""How a task speaks to others, and how a step takes tensors from them.
 
-A faster transport implements `Receiver` as well; the worker does not know which one it uses.
+Tensors come over the tensor channel where the other task has one, else by gRPC's RecvTensor; the
+step does not know. Another transport, such as UCX, is another `StepReceiver.receive`, and another
+`rendezvous.table.Taker` at the sending end.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import grpc
 
 from sparkflow_runtime.errors import CancelledError, NotFoundError
+from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
 from sparkflow_runtime.transport import codec, rpc, status
+from sparkflow_runtime.transport.channel.address import ChannelAddress
+from sparkflow_runtime.transport.channel.asking import Stream
+from sparkflow_runtime.transport.channel.pool import Caller, Channels
+from sparkflow_runtime.transport.channel.waking import ThreadWaker
 
-WORKER_SERVICE = "sparkflow_runtime.protos.WorkerService"
+WORKER_SERVICE: Final = "sparkflow_runtime.protos.WorkerService"
+LOCATE_TIMEOUT_S: Final = 20.0
+"""How long a task may take to say where its channel is."""
 
 
 def task_name(job: str, index: int) -> str:
@@ -33,36 +42,24 @@ def addresses(cluster: ClusterDef) -> dict[str, str]:
     }
 
 
-class Receiver(Protocol):
-    """Takes bundles of one step from other tasks. Used by one thread; `cancel` by any."""
-
-    def receive(self, task: str, key: str, iteration: int, more: bool) -> tuple[Any, ...] | None:
-        """Waits for a bundle; None when the sender's loop has ended.
-
-        Args:
-            task: The sending task, `/job:ps/replica:0/task:0`.
-            key: The bundle's key.
-            iteration: Turn of the step loop.
-            more: Whether a next turn may follow, so that its bundle can be asked for in advance.
-        """
-
-    def cancel(self) -> None:
-        """Ends waiting and drops what was asked for in advance."""
-
-
 class Peers:
-    """Channels to the other tasks of a cluster, opened when first used.
+    """The other tasks of a cluster, spoken to over gRPC and, where there is one, a tensor channel.
 
-    `_lock` guards `_stubs`, `_channels` and `_closed`. `addresses` maps task names to `host:port`.
+    `_lock` guards `_stubs`, `_links` and `_closed`. Connections are opened when first used.
+
+    Args:
+        addresses: Task names to `host:port`.
+        caller: Who speaks to them.
     """
 
-    def __init__(self, addresses: Mapping[str, str], token: str | None) -> None:
+    def __init__(self, addresses: Mapping[str, str], caller: Caller | None = None) -> None:
         self._addresses = dict(addresses)
-        self._token = token
+        self._caller = caller or Caller()
         self._lock = threading.Lock()
         self._stubs: dict[str, rpc.Stub] = {}
-        self._channels: list[grpc.Channel] = []
+        self._links: list[grpc.Channel] = []
         self._closed = False
+        self.channels = Channels(self._caller, self._locate)
 
     def stub(self, task: str) -> rpc.Stub:
         """The worker service of a task.
@@ -82,24 +79,120 @@ class Peers:
                         message=f"Task {task} is not in the cluster of "
                         f"{', '.join(sorted(self._addresses)) or 'no tasks'}"
                     )
-                link = rpc.channel(address)
-                self._channels.append(link)
+                link = rpc.channel(address, self._caller.tls)
+                self._links.append(link)
                 peer = f"Task {task} at {address}"
-                found = self._stubs[task] = rpc.Stub(link, WORKER_SERVICE, self._token, peer)
+                found = self._stubs[task] = rpc.Stub(link, WORKER_SERVICE, self._caller.token, peer)
             return found
 
-    def receiver(self, step_id: int) -> Receiver:
-        """A receiver for one partition's run of a step."""
-        return _GrpcReceiver(self, step_id)
+    def receiver(self, step_id: int, check: Callable[[], None] = lambda: None) -> StepReceiver:
+        """A receiver for one partition's run of a step; `check` raises what ended the step."""
+        return StepReceiver(self, step_id, check)
 
     def close(self) -> None:
         """Closes all channels, which ends the calls on them; no new one is opened."""
         with self._lock:
             self._closed = True
-            channels, self._channels = self._channels, []
+            links, self._links = self._links, []
             self._stubs.clear()
-        for link in channels:
+        self.channels.close()
+        for link in links:
             link.close()
+
+    def _locate(self, task: str) -> tuple[ChannelAddress, int] | None:
+        stub = self.stub(task)
+        status = worker_pb2.GetStatusResponse
+        answer = stub.call(
+            "GetStatus", worker_pb2.GetStatusRequest(), status.FromString, LOCATE_TIMEOUT_S
+        )
+        address = ChannelAddress.from_proto(answer.channel_address, self._addresses[task])
+        return None if address is None else (address, answer.incarnation)
+
+
+class StepReceiver:
+    """Takes the bundles of a step from other tasks, over channels or gRPC.
+
+    Used by one thread per key; `cancel` by any. `_lock` guards `_streams` and `_wakers`.
+    """
+
+    def __init__(self, peers: Peers, step_id: int, check: Callable[[], None]) -> None:
+        self._peers = peers
+        self._step_id = step_id
+        self._check = check
+        self._lock = threading.Lock()
+        self._streams: dict[tuple[str, str], Stream] = {}
+        self._wakers: set[ThreadWaker] = set()
+        self._over_grpc = _GrpcReceiver(peers, step_id)
+        self._cancelled = False
+
+    def ask(self, wanted: Mapping[str, Sequence[str]], loops: bool) -> None:
+        """Asks tasks for their bundles before they are waited for.
+
+        Args:
+            wanted: Task names to keys.
+            loops: Whether more than one iteration may come.
+
+        Raises:
+            OpError: A task refuses to open a channel.
+        """
+        for task, keys in wanted.items():
+            asker = self._peers.channels.find(task)
+            if asker is not None:
+                streams = asker.ask(self._step_id, keys, loops)
+                with self._lock:
+                    for key, stream in zip(keys, streams, strict=True):
+                        self._streams[task, key] = stream
+
+    def receive(self, task: str, key: str, iteration: int, more: bool) -> tuple[Any, ...] | None:
+        """Waits for a bundle; None when the sender's loop has ended.
+
+        Args:
+            task: The sending task, `/job:ps/replica:0/task:0`.
+            key: The bundle's key.
+            iteration: Turn of the step loop.
+            more: Whether a next turn may follow, so that its bundle can be asked for in advance.
+
+        Raises:
+            OpError: The sender failed or is gone, or the step has ended.
+        """
+        found = self._streams.get((task, key))
+        if found is None:
+            asker = self._peers.channels.find(task)
+            if asker is None:
+                return self._over_grpc.receive(task, key, iteration, more)
+            [found] = asker.ask(self._step_id, [key], more, iteration)
+            self._streams[task, key] = found
+        waker = ThreadWaker.of_this_thread(self._check_cancelled)
+        with self._lock:
+            self._wakers.add(waker)
+        try:
+            values = found.take(iteration, waker, more)
+        finally:
+            with self._lock:
+                self._wakers.discard(waker)
+        return None if values is None else tuple(values)
+
+    def transport(self, task: str, key: str) -> str:
+        """How the bundles of a key come, for the trace."""
+        found = self._streams.get((task, key))
+        return "grpc" if found is None else found.transport
+
+    def cancel(self, ended_well: bool = False) -> None:
+        """Ends waiting and drops what was asked for in advance."""
+        self._cancelled = True
+        self._over_grpc.cancel()
+        with self._lock:
+            streams = list(self._streams.values())
+            self._streams.clear()
+            for waker in self._wakers:
+                waker.wake()
+        for stream in streams:
+            stream.cancel(ended_well)
+
+    def _check_cancelled(self) -> None:
+        self._check()
+        if self._cancelled:
+            raise CancelledError(message="Waiting for other tasks was cancelled")
 
 
 class _GrpcReceiver:

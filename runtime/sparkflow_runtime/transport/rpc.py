@@ -61,10 +61,14 @@ class Method:
     wants_context: bool = False
 
 
-def channel(address: str) -> grpc.Channel:
-    """A channel of its own to `host:port`; connects when first used."""
-    options = (*_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
-    return grpc.insecure_channel(address, options=options)
+def channel(address: str, tls: security.Tls | None = None) -> grpc.Channel:
+    """A channel of its own to `host:port`, with TLS if asked for; connects when first used."""
+    options: tuple[tuple[str, Any], ...] = (*_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+    if tls is None:
+        return grpc.insecure_channel(address, options=options)
+    if tls.server_name:
+        options += (("grpc.ssl_target_name_override", tls.server_name),)
+    return grpc.secure_channel(address, tls.channel_credentials(), options=options)
 
 
 def handlers(service: str, methods: Mapping[str, Method]) -> grpc.GenericRpcHandler[Any, Any]:
@@ -109,6 +113,7 @@ class RpcServer:
         port: int,
         token: str | None,
         insecure: bool = False,
+        tls: security.Tls | None = None,
     ) -> None:
         security.require_credentials(host, token, insecure)
         interceptors: list[grpc.ServerInterceptor[Any, Any]] = []
@@ -123,7 +128,12 @@ class RpcServer:
         )
         bracketed = f"[{host}]" if ":" in host and not host.startswith("[") else host
         try:
-            self.port = self._server.add_insecure_port(f"{bracketed}:{port}")
+            place = f"{bracketed}:{port}"
+            self.port = (
+                self._server.add_insecure_port(place)
+                if tls is None
+                else self._server.add_secure_port(place, tls.server_credentials())
+            )
         except RuntimeError as error:
             raise UnavailableError(
                 message=f"Cannot listen on {bracketed}:{port}: {error}. "
@@ -165,9 +175,27 @@ def await_ready(link: grpc.Channel, peer: str, timeout_s: float) -> None:
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             raise UnavailableError(
                 message=f"{peer} cannot be reached: nothing answered for {timeout_s:g} s"
+                f"{tls_trouble(link)}"
             ) from None
     except ValueError as error:  # grpc's way to say that the channel was closed
         raise CancelledError(message=f"The channel to {peer} was closed: {error}") from error
+
+
+def tls_trouble(link: grpc.Channel) -> str:
+    """Words to append to "nothing answered" where that may be for TLS; else none.
+
+    gRPC tries to connect again and again, whatever the reason; one that does not wait tells it.
+    """
+    try:
+        link.unary_unary(_PROBE, bytes, bytes)(b"", timeout=1.0)
+    except grpc.RpcError as error:
+        details: str = getattr(error, "details", str)() or ""
+        last = details.partition("last error: ")[2]
+        if any(sign in last for sign in ("SSL", "Tls", "Socket closed")):
+            return f" ({last}). Do both sides have tls=..., with certificates of one authority?"
+    except ValueError:  # grpc's way to say that the channel was closed
+        pass
+    return ""
 
 
 def when_ready(link: grpc.Channel, peer: str) -> Future[None]:

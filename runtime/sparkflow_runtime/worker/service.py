@@ -10,15 +10,23 @@ from typing import Any, Final
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError
 from sparkflow_runtime.ir.function_def import import_function
 from sparkflow_runtime.ir.graph_def import import_graph
-from sparkflow_runtime.protos import device_attributes_pb2, run_loop_pb2, worker_pb2
+from sparkflow_runtime.protos import (
+    device_attributes_pb2,
+    run_loop_pb2,
+    worker_pb2,
+    worker_session_pb2,
+)
 from sparkflow_runtime.protos.named_tensor_pb2 import NamedTensorProto
+from sparkflow_runtime.rendezvous.groups import Applicant
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport.rpc import Method
-from sparkflow_runtime.worker.step import LoopUpdate
+from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
+from sparkflow_runtime.worker.sessions import MasterId
 from sparkflow_runtime.worker.worker import RegisteredGraph, Worker
 
 _QUEUED_UPDATES: Final = 64
 """Updates of a loop wait for a slow listener up to here; then the loop waits."""
+_MAX_JOIN_S: Final = 86_400.0
 _MAX_DIGITS: Final = 18
 """An iteration's number has at most so many digits."""
 
@@ -31,6 +39,9 @@ def methods(worker: Worker) -> Mapping[str, Method]:
         "CreateWorkerSession": Method(
             service.create_session, worker_pb2.CreateWorkerSessionRequest
         ),
+        "KeepWorkerSession": Method(
+            service.keep_session, worker_session_pb2.KeepWorkerSessionRequest
+        ),
         "DeleteWorkerSession": Method(
             service.delete_session, worker_pb2.DeleteWorkerSessionRequest
         ),
@@ -40,9 +51,13 @@ def methods(worker: Worker) -> Mapping[str, Method]:
         "RunLoop": Method(
             service.run_loop, worker_pb2.RunGraphRequest, streams=True, wants_context=True
         ),
+        "HoldLoop": Method(service.hold_loop, run_loop_pb2.HoldLoopRequest),
         "EndLoop": Method(service.end_loop, run_loop_pb2.EndLoopRequest),
         "CleanupGraph": Method(service.cleanup_graph, worker_pb2.CleanupGraphRequest),
         "CleanupAll": Method(service.cleanup_all, worker_pb2.CleanupAllRequest),
+        "CompleteGroup": Method(
+            service.complete_group, worker_pb2.CompleteGroupRequest, wants_context=True
+        ),
         "RecvTensor": Method(service.recv_tensor, worker_pb2.RecvTensorRequest, wants_context=True),
     }
 
@@ -65,14 +80,28 @@ class _Service:
         self._worker = worker
 
     def get_status(self, _: Any) -> worker_pb2.GetStatusResponse:
-        return worker_pb2.GetStatusResponse(device_attributes=describe_devices(self._worker))
+        address = self._worker.channel_address
+        return worker_pb2.GetStatusResponse(
+            device_attributes=describe_devices(self._worker),
+            incarnation=self._worker.incarnation,
+            channel_address=None if address is None else address.export(),
+        )
 
     def create_session(self, request: Any) -> worker_pb2.CreateWorkerSessionResponse:
-        self._worker.create_session(request.session_handle, request.isolate_session_state)
+        self._worker.sessions.create(
+            request.session_handle,
+            isolate=request.isolate_session_state,
+            master=MasterId(request.master_task, request.master_incarnation),
+            lease_s=request.lease_ms / 1000 if request.lease_ms > 0 else None,
+        )
         return worker_pb2.CreateWorkerSessionResponse()
 
+    def keep_session(self, request: Any) -> worker_session_pb2.KeepWorkerSessionResponse:
+        self._worker.sessions.keep(request.session_handle)
+        return worker_session_pb2.KeepWorkerSessionResponse()
+
     def delete_session(self, request: Any) -> worker_pb2.DeleteWorkerSessionResponse:
-        self._worker.delete_session(request.session_handle)
+        self._worker.sessions.delete(request.session_handle)
         return worker_pb2.DeleteWorkerSessionResponse()
 
     def register_graph(self, request: Any) -> worker_pb2.RegisterGraphResponse:
@@ -105,18 +134,20 @@ class _Service:
     def run_loop(self, request: Any, context: Any) -> Iterator[run_loop_pb2.RunLoopUpdate]:
         graph = self._worker.graph(request.session_handle, request.graph_handle)
         args = _args(graph, request.send)
-        num_steps = None if request.until_end_of_data else max(1, request.num_steps)
+        terms = LoopTerms(
+            None if request.until_end_of_data else max(1, request.num_steps),
+            request.first_step,
+            {each.index: each.bound for each in request.bound},
+        )
         outbox = _Outbox()
 
         def run() -> None:
             try:
-                count = self._worker.run_loop(
-                    graph, request.step_id, args, num_steps, outbox.put, request.first_step
-                )
+                end = self._worker.run_loop(graph, request.step_id, args, terms, outbox.put)
             except Exception as error:
                 outbox.finish(error)
             else:
-                outbox.finish(count)
+                outbox.finish(end)
 
         ended = self._end_without_master(request.step_id, context, outbox.close)
         threading.Thread(target=run, name="step-loop", daemon=True).start()
@@ -124,7 +155,13 @@ class _Service:
             yield from (_update(graph, update) for update in outbox)
         finally:
             ended()
-        yield run_loop_pb2.RunLoopUpdate(first_step=outbox.result(), end=True)
+        end = outbox.result()
+        yield run_loop_pb2.RunLoopUpdate(
+            first_step=end.num_steps, end=True, end_reason=end.out_of_range
+        )
+
+    def hold_loop(self, request: Any) -> run_loop_pb2.HoldLoopResponse:
+        return run_loop_pb2.HoldLoopResponse(num_begun=self._worker.hold_loop(request.step_id))
 
     def end_loop(self, request: Any) -> run_loop_pb2.EndLoopResponse:
         self._worker.end_loop(request.step_id, request.num_steps)
@@ -137,6 +174,14 @@ class _Service:
     def cleanup_all(self, request: Any) -> worker_pb2.CleanupAllResponse:
         self._worker.resources.clear(tuple(request.container))
         return worker_pb2.CleanupAllResponse()
+
+    def complete_group(self, request: Any, context: Any) -> worker_pb2.CompleteGroupResponse:
+        applicant = Applicant(request.group, request.group_size, request.rank, request.member)
+        table = self._worker.groups.table
+        context.add_callback(table.wake)
+        timeout_s = min(max(0.0, request.timeout_s), _MAX_JOIN_S)
+        number = table.join(applicant, timeout_s, context.is_active)
+        return worker_pb2.CompleteGroupResponse(number=number)
 
     def recv_tensor(self, request: Any, context: Any) -> bytes:
         key, _, iteration = request.rendezvous_key.rpartition(";")
@@ -176,7 +221,7 @@ class _Outbox:
         self._changed = threading.Condition()
         self._updates: deque[LoopUpdate] = deque()
         self._closed = False
-        self._result: int | Exception | None = None
+        self._result: LoopEnd | Exception | None = None
 
     def put(self, update: LoopUpdate) -> None:
         """Hands on an update; waits for room. Dropped when nobody listens any more."""
@@ -187,8 +232,8 @@ class _Outbox:
                 self._updates.append(update)
                 self._changed.notify_all()
 
-    def finish(self, result: int | Exception) -> None:
-        """Says how the loop ended: its number of steps or its error."""
+    def finish(self, result: LoopEnd | Exception) -> None:
+        """Says how the loop ended."""
         with self._changed:
             self._result = result
             self._changed.notify_all()
@@ -212,8 +257,8 @@ class _Outbox:
                 self._changed.notify_all()
             yield update
 
-    def result(self) -> int:
-        """The loop's number of steps.
+    def result(self) -> LoopEnd:
+        """How the loop ended.
 
         Raises:
             Exception: The error it ended with.

@@ -1,23 +1,22 @@
-"""One step on one partition, as its kernels see it, and the loop that repeats it."""
+"""One step on one partition, as its kernels see it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkflow_runtime.compiler.program import Program
-from sparkflow_runtime.errors import OutOfRangeError, ResourceExhaustedError
+from sparkflow_runtime.device.names import task_of
+from sparkflow_runtime.errors import InternalError
 from sparkflow_runtime.rendezvous.table import EndOfLoop, StepRendezvous
-from sparkflow_runtime.transport import codec, rpc
-from sparkflow_runtime.transport.peers import Receiver
+from sparkflow_runtime.transport.peers import StepReceiver
 
-FOREVER: Final = 1 << 62
-"""The number of steps of a loop that ends with its data."""
-REPORT_INTERVAL_S: Final = 0.1
+if TYPE_CHECKING:
+    from sparkflow_runtime.resources.collective_exchange import Meeting
+    from sparkflow_runtime.worker.groups import Groups
 
 
 class Step:
@@ -28,6 +27,7 @@ class Step:
     """
 
     __slots__ = (
+        "_groups",
         "_local_task",
         "_receiver",
         "_rendezvous",
@@ -42,10 +42,11 @@ class Step:
         self,
         step_id: int,
         rendezvous: StepRendezvous,
-        receiver: Receiver,
+        receiver: StepReceiver,
         local_task: str,
         num_steps: int = 1,
         first_step: int = 0,
+        groups: Groups | None = None,
     ) -> None:
         self.first_step = first_step
         self.step_id = step_id
@@ -55,6 +56,7 @@ class Step:
         self._rendezvous = rendezvous
         self._receiver = receiver
         self._local_task = local_task
+        self._groups = groups
 
     @property
     def number(self) -> int:
@@ -77,25 +79,18 @@ class Step:
         """
         return self._rendezvous.on_abort(callback, self.iteration)
 
-    def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
-        """Leaves a snapshot of the values for the partition on `destination`.
+    def send(
+        self, key: str, destination: str, values: tuple[Any, ...], lent: Sequence[int] = ()
+    ) -> None:
+        """Sends the values to the partition on `destination`; they may change once this returns.
 
         Raises:
             EndOfLoop: The loop ended before this iteration.
-            ResourceExhaustedError: They are more than a message can hold.
+            OpError: The other task is gone, or what ended the step.
         """
-        if _task_of(destination) == self._local_task:
-            kept: Any = tuple([np.array(value) for value in values])
-        else:
-            kept = codec.encode(values)
-            if len(kept) > rpc.MAX_MESSAGE_BYTES:
-                raise ResourceExhaustedError(
-                    message=f"{len(values)} tensors of {len(kept)} bytes in all are to go to "
-                    f"{destination} together; a message holds {rpc.MAX_MESSAGE_BYTES}. Split the "
-                    "largest over several devices"
-                )
         start = time.perf_counter()
-        self._rendezvous.put(key, self.iteration, kept)
+        keep = _snapshot if not lent else partial(_snapshot_but, frozenset(lent))
+        self._rendezvous.send(key, self.iteration, values, lent, keep)
         self.waited_s += time.perf_counter() - start
 
     def receive(self, key: str, source: str) -> tuple[Any, ...]:
@@ -104,7 +99,7 @@ class Step:
         Raises:
             EndOfLoop: The sender's data ended before this iteration.
         """
-        task = _task_of(source)
+        task = task_of(source)
         start = time.perf_counter()
         try:
             if task == self._local_task:
@@ -121,97 +116,32 @@ class Step:
             raise EndOfLoop
         return values
 
+    def transport(self, key: str, source: str) -> str:
+        """How the bundle `key` comes from the device `source`: "memory" within this task."""
+        task = task_of(source)
+        return "memory" if task == self._local_task else self._receiver.transport(task, key)
 
-def _task_of(device: str) -> str:
-    return device.rpartition("/device:")[0]
+    def meeting(self) -> Meeting:
+        """Where the ranks of a collective meet that are all in this step.
 
+        Raises:
+            InternalError: The step was made without groups.
+        """
+        return self._known_groups().within(self)
 
-@dataclass(frozen=True, slots=True)
-class LoopUpdate:
-    """What some steps of a loop yielded.
+    def join(self, group: str, rank: int, devices: tuple[str, ...], timeout_s: float) -> Meeting:
+        """Where ranks meet that are in sessions of their own, see `Groups.join`."""
+        return self._known_groups().join(group, rank, devices, timeout_s, self)
 
-    Attributes:
-        first_step: Number of the first of them.
-        num_steps: How many.
-        values: Per result of the partition the values of these steps, stacked along a new axis 0.
-        waited_s: Time these steps waited for other tasks.
-        elapsed_s: Time they took in all.
-    """
-
-    first_step: int
-    num_steps: int
-    values: tuple[np.ndarray[Any, Any], ...]
-    waited_s: float
-    elapsed_s: float
-
-
-class _Recorder:
-    """Collects the results of steps and hands them on every `REPORT_INTERVAL_S` seconds."""
-
-    def __init__(self, step: Step, listen: Callable[[LoopUpdate], None]) -> None:
-        self._step = step
-        self._listen = listen
-        self._rows: list[tuple[Any, ...]] = []
-        self._first = step.first_step
-        self._since = time.perf_counter()
-        self._waited = 0.0
-
-    def add(self, results: tuple[Any, ...]) -> None:
-        if self._rows and any(
-            np.shape(new) != np.shape(old) for new, old in zip(results, self._rows[-1], strict=True)
-        ):
-            self.flush()  # The short batch at the end of the data cannot be stacked on full ones.
-        self._rows.append(results)
-        if time.perf_counter() - self._since >= REPORT_INTERVAL_S:
-            self.flush()
-
-    def flush(self) -> None:
-        if not self._rows:
-            return
-        now = time.perf_counter()
-        values = tuple(np.stack(column) for column in zip(*self._rows, strict=True))
-        waited = self._step.waited_s
-        update = LoopUpdate(
-            self._first, len(self._rows), values, waited - self._waited, now - self._since
-        )
-        self._first += len(self._rows)
-        self._rows = []
-        self._since, self._waited = now, waited
-        self._listen(update)
+    def _known_groups(self) -> Groups:
+        if self._groups is None:
+            raise InternalError(message=f"Step {self.step_id} was made without collective groups")
+        return self._groups
 
 
-def run_loop(
-    program: Program,
-    step: Step,
-    args: Sequence[Any],
-    listen: Callable[[LoopUpdate], None],
-    ended: Callable[[int], None],
-) -> int:
-    """Runs a partition until its number of steps, its data or a peer's data end.
+def _snapshot(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([np.array(value) for value in values])
 
-    Args:
-        program: The compiled partition.
-        step: Says how many steps at most.
-        args: Fed values, the same in every step.
-        listen: Called in this thread with what the steps yielded.
-        ended: Called with the number of complete steps when the data ended early.
 
-    Returns:
-        The number of complete steps.
-
-    Raises:
-        OpError: A step failed, or the step was aborted.
-    """
-    recorder = _Recorder(step, listen)
-    count = 0
-    try:
-        while step.iteration <= step.last_iteration:
-            step.check_cancelled()
-            recorder.add(program.run(step, args))
-            count += 1
-            step.iteration += 1
-    except OutOfRangeError:
-        ended(count)
-    finally:
-        recorder.flush()
-    return count
+def _snapshot_but(lent: frozenset[int], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([v if i in lent else np.array(v) for i, v in enumerate(values)])

@@ -8,7 +8,7 @@ import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,12 +17,15 @@ from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.compiler.traced import TracedPartition
 from sparkflow_runtime.device.device import Device, task_devices
 from sparkflow_runtime.device.host_memory import keep_freed_memory
+from sparkflow_runtime.device.names import task_of
+from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import (
     AbortedError,
     CancelledError,
     InvalidArgumentError,
     NotFoundError,
     OpError,
+    ResourceExhaustedError,
 )
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
@@ -31,9 +34,14 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
 from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.transport import codec
+from sparkflow_runtime.transport import codec, rpc
+from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.peers import Peers
-from sparkflow_runtime.worker.step import FOREVER, LoopUpdate, Step, run_loop
+from sparkflow_runtime.worker.answering import Answering
+from sparkflow_runtime.worker.groups import Groups
+from sparkflow_runtime.worker.loop import FOREVER, Listen, LoopEnd, LoopTerms, run_loop
+from sparkflow_runtime.worker.sessions import WorkerSessions
+from sparkflow_runtime.worker.step import Step
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
@@ -47,74 +55,66 @@ class RegisteredGraph:
         needs_step: Whether any kernel takes the running step.
         number: The partition's number in its bundles' keys, "" when it sends nothing.
         traced: The same partition, for steps that are recorded.
+        wanted: The keys of the bundles that it takes from other tasks, by task.
     """
 
     program: Program
     needs_step: bool
     number: str
     traced: TracedPartition
-
-
-@dataclass(slots=True)
-class _Session:
-    resources: Resources = field(default_factory=Resources)
-    variables: Resources | None = None
-    graphs: dict[str, RegisteredGraph] = field(default_factory=dict)
+    wanted: Mapping[str, Sequence[str]]
 
 
 class Worker:
     """One task's worker. Safe to use from several threads.
 
     Making one has the process keep freed memory, see `device.host_memory`. `_lock` guards
-    `_sessions` and `_peers`.
+    `_peers` and the graphs of sessions.
 
     Attributes:
         task: The task's name, `/job:worker/replica:0/task:0`.
         devices: Its devices.
         resources: What outlives steps and sessions: variables, queues, batch sources.
         rendezvous: Where the running steps' tensors meet.
+        groups: Where the ranks of collectives meet.
         incarnation: A number that differs each time the task starts.
+        sessions: What masters have here.
+        arena: Where the values of variables lie; None for the process's own memory.
+        answering: What others get of this task over tensor channels.
+        channel_address: Where it accepts these; None where it does not.
     """
 
     def __init__(
-        self, job: str = "localhost", index: int = 0, *, gpus: int = 0, cpus: int = 1
+        self,
+        job: str = "localhost",
+        index: int = 0,
+        *,
+        gpus: int = 0,
+        cpus: int = 1,
+        arena: SharedArena | None = None,
     ) -> None:
         keep_freed_memory()
+        self.arena = arena
         self.devices: list[Device] = task_devices(job, index, gpus, cpus)
         self.task = self.devices[0].spec.task_name
-        self.resources = Resources()
+        self.resources = Resources(arena)
         self.rendezvous = RendezvousTable()
         self.incarnation = random.SystemRandom().getrandbits(63)
-        self._peers = Peers({}, None)
+        self._peers = Peers({})
+        self.channel_address: ChannelAddress | None = None
+        self.answering = Answering(self, arena)
+        self.groups = Groups(self.task, self.rendezvous, lambda: self._peers)
         self._lock = threading.Lock()
-        self._sessions: dict[str, _Session] = {}
+        self.sessions: WorkerSessions[RegisteredGraph] = WorkerSessions(
+            self.task, make_resources=lambda: Resources(arena)
+        )
         self._numbers = itertools.count()
 
-    def connect(self, addresses: Mapping[str, str], token: str | None) -> None:
-        """Tells where the other tasks are: task name -> `host:port`; ends calls under way."""
+    def connect(self, peers: Peers) -> None:
+        """Tells who the other tasks are; ends calls under way."""
         with self._lock:
-            old, self._peers = self._peers, Peers(addresses, token)
+            old, self._peers = self._peers, peers
         old.close()
-
-    def create_session(self, handle: str, isolate: bool = False) -> None:
-        """Opens a master's session; its graphs and random states are its own.
-
-        Args:
-            handle: The session's name.
-            isolate: Whether its variables and queues are its own, too.
-        """
-        with self._lock:
-            session = _Session(variables=Resources() if isolate else None)
-            self._sessions.setdefault(handle, session)
-
-    def delete_session(self, handle: str) -> None:
-        """Forgets a session, its graphs and resources; unknown ones are ignored."""
-        with self._lock:
-            session = self._sessions.pop(handle, None)
-        if session is not None:
-            session.resources.clear()
-            if session.variables is not None:
-                session.variables.clear()
 
     def register(
         self,
@@ -130,7 +130,7 @@ class Worker:
             InvalidArgumentError: The partition is empty or spans devices.
             UnimplementedError: A node has no kernel.
         """
-        found = self._session(session)
+        found = self.sessions.find(session)
         names = {node.device for node in nodes}
         if len(names) != 1:
             raise InvalidArgumentError(
@@ -149,7 +149,11 @@ class Worker:
         sends = [node.attrs["key"] for node in nodes if node.op == "_SendBundle"]
         number = sends[0].partition("-")[0] if sends else ""
         traced = TracedPartition(nodes, context, functions, program, device.synchronize, running)
-        graph = RegisteredGraph(program, program.needs_step, number, traced)
+        wanted: dict[str, list[str]] = {}
+        for node in nodes:
+            if node.op == "_RecvBundle" and task_of(node.attrs["source"]) != self.task:
+                wanted.setdefault(task_of(node.attrs["source"]), []).append(node.attrs["key"])
+        graph = RegisteredGraph(program, program.needs_step, number, traced, wanted)
         handle = f"{session}/{next(self._numbers)}"
         with self._lock:
             found.graphs[handle] = graph
@@ -157,7 +161,7 @@ class Worker:
 
     def deregister(self, session: str, handle: str) -> None:
         """Forgets a partition."""
-        found = self._session(session)
+        found = self.sessions.find(session)
         with self._lock:
             found.graphs.pop(handle, None)
 
@@ -167,7 +171,7 @@ class Worker:
         Raises:
             AbortedError: The session or partition is not known, e.g. because the task restarted.
         """
-        found = self._session(session).graphs.get(handle)
+        found = self.sessions.find(session).graphs.get(handle)
         if found is None:
             raise AbortedError(
                 message=f"Graph {handle!r} is not registered with {self.task}; "
@@ -204,52 +208,56 @@ class Worker:
         if not graph.needs_step:
             return run(None)
         rendezvous = self.rendezvous.find(step_id)
-        step, receiver_cancel = self._begin(step_id, rendezvous)
+        step, end = self._begin(step_id, rendezvous, graph.wanted)
         try:
-            return run(step)
-        except Exception as error:
+            values = run(step)
+        except BaseException as error:
             rendezvous.abort(error)
+            end()
             raise
-        finally:
-            receiver_cancel()
+        end(ended_well=True)
+        return values
 
     def run_loop(
         self,
         graph: RegisteredGraph,
         step_id: int,
         args: Sequence[Any],
-        num_steps: int | None,
-        listen: Callable[[LoopUpdate], None],
-        first_step: int = 0,
-    ) -> int:
+        terms: LoopTerms,
+        listen: Listen,
+    ) -> LoopEnd:
         """Runs a partition's step loop; blocks until it ends.
 
         Args:
             graph: The partition.
             step_id: Shared by all partitions of the step.
             args: Fed values, the same for every step.
-            num_steps: At most so many; None: until the data end.
+            terms: How long it lasts.
             listen: Gets what the steps yield, in this thread.
-            first_step: The number of the first step.
-
-        Returns:
-            The number of complete steps.
 
         Raises:
             OpError: A step failed, or was aborted.
         """
         rendezvous = self.rendezvous.find(step_id)
-        count = num_steps or FOREVER
-        step, receiver_cancel = self._begin(step_id, rendezvous, count, first_step)
+        count = FOREVER if terms.num_steps is None else terms.num_steps
+        step, end = self._begin(step_id, rendezvous, graph.wanted, count, terms.first_step)
         try:
             return run_loop(
-                graph.program, step, args, listen, lambda i: rendezvous.end(graph.number, i)
+                graph.program, step, args, listen, rendezvous, graph.number, terms.bounds
             )
         except Exception as error:
             rendezvous.abort(error)
             raise
         finally:
-            receiver_cancel()
+            end()
+
+    def hold_loop(self, step_id: int) -> int:
+        """How many iterations of a loop have begun; it begins no more of them until `end_loop`.
+
+        Raises:
+            OpError: The step is over.
+        """
+        return self.rendezvous.find(step_id).hold()
 
     def end_loop(self, step_id: int, num_steps: int) -> None:
         """Lets the loop of a step end after so many iterations; one that is over is ignored."""
@@ -271,47 +279,55 @@ class Worker:
 
         Raises:
             OpError: See `StepRendezvous.take`.
+            ResourceExhaustedError: It is more than a message can hold.
         """
         try:
-            value = rendezvous.take(key, iteration, wanted=wanted)
+            values = rendezvous.take(key, iteration, wanted=wanted)
         except EndOfLoop:
             return codec.DEAD
-        return value if isinstance(value, bytes) else codec.encode(value)
+        message = codec.encode(values)
+        if len(message) > rpc.MAX_MESSAGE_BYTES:
+            raise ResourceExhaustedError(
+                message=f"{len(values)} tensors of {len(message)} bytes in all are to leave "
+                f"{self.task} together; a gRPC message holds {rpc.MAX_MESSAGE_BYTES}. Split the "
+                "largest over several devices, or let the tensor channel be used"
+            )
+        return message
 
     def close(self, kind: type[OpError] = CancelledError) -> None:
         """Ends all steps, with an error of this kind, and drops all state."""
-        self.rendezvous.close(kind(message=f"Task {self.task} is shutting down"))
+        error = kind(message=f"Task {self.task} is shutting down")
+        self.rendezvous.close(error)
+        self.answering.close(error)
+        self.groups.close(error)
         with self._lock:
-            sessions = list(self._sessions)
             peers = self._peers
-        for session in sessions:
-            self.delete_session(session)
+        self.sessions.clear()
         self.resources.clear()
         peers.close()
+        if self.arena is not None:
+            self.arena.close()
 
     def _begin(
-        self, step_id: int, rendezvous: StepRendezvous, num_steps: int = 1, first_step: int = 0
-    ) -> tuple[Step, Callable[[], None]]:
+        self,
+        step_id: int,
+        rendezvous: StepRendezvous,
+        wanted: Mapping[str, Sequence[str]],
+        num_steps: int = 1,
+        first_step: int = 0,
+    ) -> tuple[Step, Callable[..., None]]:
         with self._lock:
             receiver = self._peers.receiver(step_id)
         forget = rendezvous.on_abort(receiver.cancel)
+        if wanted:
+            receiver.ask(wanted, num_steps > 1)
 
-        def finish() -> None:
+        def finish(ended_well: bool = False) -> None:
             forget()
-            receiver.cancel()
+            receiver.cancel(ended_well)
 
-        step = Step(step_id, rendezvous, receiver, self.task, num_steps, first_step)
+        step = Step(step_id, rendezvous, receiver, self.task, num_steps, first_step, self.groups)
         return step, finish
-
-    def _session(self, handle: str) -> _Session:
-        with self._lock:
-            found = self._sessions.get(handle)
-        if found is None:
-            raise AbortedError(
-                message=f"Session {handle!r} does not exist on {self.task}; "
-                "possibly this task was restarted"
-            )
-        return found
 
     def _device(self, name: str) -> Device:
         for device in self.devices:

@@ -153,6 +153,7 @@ def names_to_saveables(var_list: Any) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for each in var_list:
         part = getattr(each, "_save_slice_info", None)
+        each = getattr(each, "_saved_by", None) or each
         if isinstance(each, SaveableObject):
             named[each.name] = each
         elif _is_partitioned(each):

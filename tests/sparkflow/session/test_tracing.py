@@ -6,6 +6,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.python.client import timeline
 from sparkflow_runtime.testing.local_cluster import LocalCluster
+from sparkflow_runtime.transport.channel.reactor import available as channels_available
 
 FULL = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
 
@@ -100,6 +101,25 @@ def test_remote_tasks_report_nodes_and_transfers():
     assert "from /job:ps/replica:0/task:0/device:CPU:0 to /job:worker" in transfer.timeline_label
     assert transfer.output[0].tensor_description.allocation_description.requested_bytes == 4000
     assert len(metadata.partition_graphs) == 2
+
+
+@pytest.mark.parametrize(
+    ("transport", "shown"),
+    [("auto", {"shm", "tcp", "grpc"}), ("unix", {"unix"}), ("tcp", {"tcp"}), ("grpc", {"grpc"})],
+)
+def test_the_trace_says_how_tensors_came(transport, shown):
+    if transport in ("unix", "tcp") and not channels_available():
+        pytest.skip("this system has no tensor channels")
+    with LocalCluster(1, 1, transport=transport) as cluster, tf.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            v = tf.Variable(np.ones(5000, np.float32), name="v")
+        with tf.device("/job:worker/task:0"):
+            total = tf.reduce_sum(v * 2.0, name="total")
+        with tf.Session(cluster.target("worker", 0)) as session:
+            session.run(v.initializer)
+            value, metadata = traced(session, total)
+    assert value == 10000
+    assert nodes_of(metadata)["RecvTensor"].timeline_label.rpartition(" by ")[2] in shown
 
 
 def test_callables_record_too():

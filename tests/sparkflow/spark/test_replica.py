@@ -12,6 +12,7 @@ from sparkflow.spark.replica import (
     build_training_graph,
     require_same_variables,
 )
+from sparkflow.train.replication import BY_REPLICA
 
 INPUTS = ModelInputs(dim=4, label_dtype=tf.int64, params={"units": 3}, seed=7)
 
@@ -48,17 +49,16 @@ def test_computation_is_on_the_worker_and_variables_on_parameter_servers() -> No
     assert {"layer/kernel", "layer/bias", "global_step", "layer/kernel/Adam"} <= set(
         graph.variables
     )
-    assert graph.chief_ops == ()
-    assert graph.replica(1, 2) is graph.graph_def
+    assert graph.replica(1, 2) == graph.graph_def
 
 
 def test_replicas_of_a_synchronous_graph_differ_in_their_numbers() -> None:
     graph = build_training_graph(model_fn, INPUTS, num_ps=1, sync=True)
-    assert graph.chief_ops
     first, second = graph.replica(0, 2), graph.replica(1, 2)
-    different = [a.name for a, b in zip(first.node, second.node, strict=True) if a != b]
-    assert len(different) == 1
-    assert "replica" in different[0]
+    different = {a.op for a, b in zip(first.node, second.node, strict=True) if a != b}
+    assert {"GradientRoundsMeet", "GradientRoundsRelease"} <= different <= BY_REPLICA
+    counts = [n.attr["num_replicas"].i for n in first.node if n.op == "GradientRounds"]
+    assert counts == [2]
 
 
 def test_the_inference_graph_has_the_same_variables() -> None:

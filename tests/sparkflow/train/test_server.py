@@ -1,3 +1,4 @@
+import socket
 import threading
 
 import numpy as np
@@ -133,3 +134,20 @@ def test_an_error_on_another_task_arrives_with_its_node_and_line():
     assert "/job:ps/replica:0/task:0" in str(e.value)
     assert "test_server.py:" in str(e.value)
     assert e.value.op is w.value().op
+
+
+def test_the_port_for_channels_can_be_chosen():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(tf.errors.UnknownError, match=rf"tensor channels on .* port {port}: "):
+            tf.train.Server({"local": ["localhost:0"]}, channel_port=port)
+    server = tf.train.Server({"local": ["localhost:0"]}, channel_port=port)
+    try:
+        socket.create_connection(("127.0.0.1", port), 10).close()
+    finally:
+        server.stop()
+
+
+def test_a_transport_that_there_is_not_is_refused():
+    with pytest.raises(tf.errors.FailedPreconditionError, match="'udp' is none of auto, tcp"):
+        tf.train.Server({"local": ["localhost:0"]}, transport="udp")

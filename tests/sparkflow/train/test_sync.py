@@ -106,12 +106,7 @@ class Replicas:
                 )
                 for i in range(count)
             ]
-            chief = driver.create_session(
-                strategy.specialised(graph_def, 0, count),
-                device_filters=["/job:ps", "/job:worker/task:0"],
-            )
             sessions[0].run([], {}, [initializer])
-            update = chief.start_loop([], [op.name for op in strategy.chief_ops], STEPS)
             loops = [
                 each.start_loop([loss.name, weight.name], [train_op.name], STEPS)
                 for each in sessions
@@ -126,9 +121,9 @@ class Replicas:
             for follower in followers:
                 follower.join(60)
                 assert not follower.is_alive()
-            list(update.updates())
+
             *self.variables, self.step = sessions[0].run([*names, step_name], {}, [])
-            for each in [*sessions, chief]:
+            for each in sessions:
                 each.close()
             driver.close()
 

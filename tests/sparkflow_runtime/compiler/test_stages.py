@@ -9,7 +9,9 @@ from sparkflow_runtime.compiler.program import compile_partition
 from sparkflow_runtime.compiler.stages import Stages, split
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.testing.graphs import const, node
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.resources.variable import Variable
+from sparkflow_runtime.testing.graphs import const, node, variable
 from sparkflow_runtime.testing.plans import arg, fetch, new_context
 from sparkflow_runtime.testing.step import FakeStep
 
@@ -72,6 +74,53 @@ def test_nothing_is_taken_before_what_comes_first_is_sent() -> None:
     work = [node("y", "Neg", "data"), fetch("y")]
     assert split([arg("x", 0), queue(), send("x"), dequeue(), *work], 1) is None
     assert names(split([arg("x", 0), queue(), dequeue(), send("x"), *work], 1)) == ["data"]
+
+
+def reading(shape: tuple[int, ...]) -> list[Node]:
+    """A step that sends a variable, then receives."""
+    return [
+        variable("v", shape),
+        node("read", "Identity", "v"),
+        send("read"),
+        receive(),
+        node("y", "AddV2", "got", "read"),
+        fetch("y"),
+    ]
+
+
+def test_what_little_is_sent_first_is_sent_in_the_first_stage() -> None:
+    stages = split(reading((1024,)), 0)
+    assert names(stages) == ["v", "read", "give", "got"]
+    assert stages is not None
+    assert stages.crossing == [Endpoint("got", 0), Endpoint("read", 0)]
+    assert [n.op for n in stages.rest if n.op == "_SendBundle"] == []
+
+
+def test_large_variables_are_not_copied_for_that() -> None:
+    assert split(reading((1025,)), 0) is None
+    assert split(reading((None,)), 0) is None
+
+
+def test_what_is_sent_first_is_sent_before_another_task_is_waited_for() -> None:
+    sent_before: list[bool] = []
+
+    class Step(FakeStep):
+        def receive(self, key: str, source: str) -> tuple[Any, ...]:
+            sent_before.append("give" in self.sent)
+            return (np.full(2, 3, np.float32),)
+
+    (y,) = compile_partition(reading((2,)), context()).run(Step(), ())
+    assert sent_before == [True]
+    assert y.tolist() == [4, 4]
+
+
+def context() -> KernelContext:
+    """A place where the variable is one."""
+    made = new_context()
+    held = Variable("v", dtypes.float32, (2,))
+    held.array = np.ones(2, np.float32)
+    made.resources.put("", "v", held)
+    return made
 
 
 def test_another_task_is_waited_for_in_its_turn_only() -> None:

@@ -95,13 +95,16 @@ def test_what_arrives_is_listed_as_a_transfer():
         def receive(self, key, source):
             return (np.zeros(5, np.float32),)
 
+        def transport(self, key, source):
+            return f"{key} pigeon"
+
     attrs = {"T": [dtypes.float32], "key": "0-1-0-0", "source": "/job:ps/task:0/device:CPU:0"}
     traced = partition(Node("recv", "_RecvBundle", attrs=attrs), result("recv"))
     _, stats = traced.run(Step(), [])
     transfer = stats.node_stats[1]
     assert transfer.node_name == TRANSFER
     assert transfer.timeline_label == (
-        f"[20B] 0-1-0-0 from /job:ps/task:0/device:CPU:0 to {DEVICE}"
+        f"[20B] 0-1-0-0 from /job:ps/task:0/device:CPU:0 to {DEVICE} by 0-1-0-0 pigeon"
     )
 
 

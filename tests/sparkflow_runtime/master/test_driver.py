@@ -15,7 +15,8 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.master.driver import DriverMaster, DriverSession, RunningLoop
+from sparkflow_runtime.master.driver import DriverMaster, DriverSession
+from sparkflow_runtime.master.loops import Loop
 from sparkflow_runtime.resources.batch_source import ArraySource
 from sparkflow_runtime.testing.graphs import const, graph_def, node, placeholder, variable
 from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -65,7 +66,7 @@ def training(device: str = WORKER) -> list[Node]:
     ]
 
 
-def collect(loop: RunningLoop) -> tuple[list[np.ndarray], list[int]]:
+def collect(loop: Loop) -> tuple[list[np.ndarray], list[int]]:
     """All values per fetch, and the numbers of the steps they belong to."""
     numbers: list[int] = []
     columns: list[list[np.ndarray]] = []
@@ -126,7 +127,7 @@ def nothing_runs(cluster: LocalCluster) -> None:
                 break
             wait.wait(0.05)  # clean-up is told to workers, not waited for
         assert server.worker.rendezvous._steps == {}
-        assert server.worker._sessions == {}
+        assert len(server.worker.sessions) == 0
 
 
 def test_a_loop_of_n_steps(cluster: LocalCluster, driver: DriverMaster) -> None:
@@ -252,7 +253,7 @@ def test_an_error_ends_all_tasks_with_its_own_text(
     seen: list[int] = []
     with pytest.raises(InvalidArgumentError) as info:
         seen.extend(update.num_steps for update in loop.updates())
-    assert sum(seen) == 20  # what was done before is reported
+    assert sum(seen) in (19, 20)  # what all tasks had done before is reported
     assert "Component 0 of the batch is float32 (2, 2)" in str(info.value)
     assert "[[node 'x' (IteratorGetNext) on /job:worker/replica:0/task:0" in str(info.value)
     # The session goes on; the ps may have been stopped before it applied the last step.
@@ -261,7 +262,7 @@ def test_an_error_ends_all_tasks_with_its_own_text(
     nothing_runs(cluster)
 
 
-@pytest.mark.parametrize("way", ["stop", "close"])
+@pytest.mark.parametrize("way", ["cancel", "close"])
 def test_a_running_loop_can_be_ended(cluster: LocalCluster, driver: DriverMaster, way: str) -> None:
     source = Stalling(3)
     feed(cluster, source)
@@ -272,12 +273,12 @@ def test_a_running_loop_can_be_ended(cluster: LocalCluster, driver: DriverMaster
     threads = DaemonThreads(1, "release")
     # The kernel that waits for data cannot be interrupted by the step; its source can.
     threads.submit(lambda: source.close() if source.stalled.wait(WAIT_S) else None)
-    if way == "stop":
-        loop.stop("enough")
+    if way == "cancel":
+        loop.cancel("enough")
     else:
         session.close()
     with pytest.raises(
-        CancelledError, match="enough" if way == "stop" else "Session has been closed"
+        CancelledError, match="enough" if way == "cancel" else "Session has been closed"
     ):
         collect(loop)
     session.close()
@@ -294,16 +295,14 @@ def test_a_closed_session_begins_nothing(cluster: LocalCluster, driver: DriverMa
         session.start_loop(["loss:0"], [], 1)
 
 
-def test_fetches_of_a_loop_must_be_on_one_device(
-    cluster: LocalCluster, driver: DriverMaster
-) -> None:
+def test_what_no_loop_can_run(cluster: LocalCluster, driver: DriverMaster) -> None:
     session = open_(driver)
-    with pytest.raises(InvalidArgumentError, match=r"on one device.*job:ps.*job:worker|on one"):
-        session.start_loop(["loss:0", "before:0"], [], 1)
     with pytest.raises(NotFoundError, match="no node 'gone'"):
         session.start_loop(["gone:0"], [], 1)
     with pytest.raises(InvalidArgumentError, match="at least one operation"):
         session.start_loop([], [], 1)
+    with pytest.raises(InvalidArgumentError, match="cannot have -1 steps"):
+        session.start_loop(["before:0"], [], -1)
     session.close()
 
 
@@ -360,7 +359,8 @@ def test_a_killed_task_is_named(processes: LocalCluster, victim: tuple[str, int]
         updates = loop.updates()
         assert next(updates).num_steps > 0
         processes.kill(*victim)
-        name = f"Task /job:{victim[0]}(/replica:0)?/task:{victim[1]} at 127.0.0.1:.* cannot be"
+        task = f"/job:{victim[0]}/replica:0/task:{victim[1]}"
+        name = f"Task {task} (is gone|at 127.0.0.1:.* cannot be)"
         with pytest.raises(UnavailableError, match=name):
             for _ in updates:
                 pass
@@ -396,4 +396,4 @@ def test_tasks_end_the_steps_of_a_master_that_is_gone(
                 break
             wait.wait(0.05)
         assert server.worker.rendezvous._steps == {}
-        server.worker._sessions.clear()  # sessions outlive their master: there is no lease yet
+        server.worker.sessions.clear()  # as when their leases end

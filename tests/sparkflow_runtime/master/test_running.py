@@ -197,7 +197,7 @@ def test_a_loop_whose_data_end_ends_the_others_at_that_count(
     steps: RunningSteps, links: list[Link]
 ) -> None:
     links[1].future.set_result(5)
-    assert run(steps, links, ends_early=lambda count: count < 100) == [5, 5, 5]
+    assert run(steps, links, ends_early=lambda count: count if count < 100 else None) == [5, 5, 5]
     assert [len(link.ended) for link in links] == [1, 1, 1]
 
 
@@ -206,7 +206,7 @@ def test_a_complete_loop_ends_by_itself(
 ) -> None:
     for link in links:
         link.future.set_result(100)
-    assert run(steps, links, ends_early=lambda count: count < 100) == [100] * 3
+    assert run(steps, links, ends_early=lambda count: count if count < 100 else None) == [100] * 3
     assert [link.ended for link in links] == [[], [], []]
 
 

@@ -64,7 +64,8 @@ def call(request: pytest.FixtureRequest, cluster: LocalCluster) -> Iterator[Call
 
 
 def test_the_life_of_a_session(call: Call) -> None:
-    handle = call("CreateSession", graph_def=GRAPH).session_handle
+    created = call("CreateSession", graph_def=GRAPH)
+    handle, version = created.session_handle, created.graph_version
     call("RunStep", session_handle=handle, target=["init"])
     answer = call(
         "RunStep",
@@ -75,8 +76,11 @@ def test_the_life_of_a_session(call: Call) -> None:
     assert [item.name for item in answer.tensor] == ["add:0", "read:0"]
     assert [import_tensor(item.tensor).tolist() for item in answer.tensor] == [[3, 4], [1, 1]]
     more = graph_def(node("neg", "Neg", "read"))
-    extended = call("ExtendSession", session_handle=handle, graph_def=more)
-    assert extended.new_graph_version == 1
+    extension = {"session_handle": handle, "graph_def": more, "current_graph_version": version}
+    assert call("ExtendSession", **extension).new_graph_version == version + 1
+    stale = f"Current version is {version + 1} but caller expected {version}."
+    with pytest.raises(AbortedError, match=stale):
+        call("ExtendSession", **extension)
     answer = call("RunStep", session_handle=handle, fetch=["neg:0"])
     assert import_tensor(answer.tensor[0].tensor).tolist() == [-3, -4]
     devices = call("ListDevices", session_handle=handle).local_device
@@ -109,10 +113,15 @@ def test_refused_graphs_leave_no_session(call: Call, cluster: LocalCluster) -> N
     twice = graph_def(const("a", 1), const("a", 1))
     with pytest.raises(InvalidArgumentError, match="two nodes named 'a'"):
         call("CreateSession", graph_def=twice)
-    assert cluster.server("worker", 0).worker._sessions == {}
-    handle = call("CreateSession", graph_def=GRAPH).session_handle
+    assert len(cluster.server("worker", 0).worker.sessions) == 0
+    created = call("CreateSession", graph_def=GRAPH)
     with pytest.raises(AlreadyExistsError):
-        call("ExtendSession", session_handle=handle, graph_def=GRAPH)
+        call(
+            "ExtendSession",
+            session_handle=created.session_handle,
+            graph_def=GRAPH,
+            current_graph_version=created.graph_version,
+        )
 
 
 def test_callables(call: Call) -> None:

@@ -107,7 +107,9 @@ def test_every_rule_does_what_numpy_does(op, flags, power, dtype, monkeypatch):
         require_close(arrays, by_numpy(monkeypatch, op, node, inputs), op)
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if "Proximal" in op.op_type], ids=repr)
+@pytest.mark.parametrize(
+    "op", [op for op in OPS if "Proximal" in op.op_type], ids=lambda op: op.op_type
+)
 def test_no_proximal_step_without_l1(op, monkeypatch):
     inputs = inputs_of(op, np.float32, (40, 3))
     inputs[[arg.name for arg in op.signature.inputs].index("l1")][...] = 0

@@ -1,17 +1,20 @@
 """Variables and assignments as ops."""
 
+import dataclasses
 import threading
 
 import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     OutOfRangeError,
 )
 from sparkflow_runtime.ops import registry, state
+from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.testing.eager import EagerBuilder, EagerTensor
 
@@ -232,3 +235,57 @@ def test_an_uninitialised_variable_has_its_initial_value(g):
     before = g.InitializedValue(ref, np.float32([1, 2])).value
     g.Assign(ref, np.float32([5, 6]))
     assert before.tolist() == [3, 4]
+
+
+@pytest.mark.skipif(not SharedArena.available(), reason="needs memfd_create: Linux")
+class TestSharedMemory:
+    """The values of variables lie where other processes of the host can map them."""
+
+    SHAPE = (32, 64)
+
+    @pytest.fixture
+    def arena(self):
+        made = SharedArena()
+        yield made
+        made.close()
+
+    @pytest.fixture
+    def g(self, arena):
+        builder = EagerBuilder()
+        builder.context = dataclasses.replace(builder.context, resources=Resources(arena))
+        return builder
+
+    def test_a_first_value_does(self, g, arena):
+        ref = new_variable(g, self.SHAPE)
+        value = np.ones(self.SHAPE, np.float32)
+        g.Assign(ref, value)
+        array = ref.value.read()
+        assert arena.locate(array) is not None
+        np.testing.assert_array_equal(array, value)
+        g.AssignAdd(ref, value)
+        g.Assign(ref, 3 * value)
+        assert ref.value.read() is array
+
+    def test_a_value_of_another_shape_does(self, g, arena):
+        ref = new_variable(g, self.SHAPE)
+        for rows in (32, 64):
+            g.Assign(ref, np.full((rows, 64), rows, np.float32), validate_shape=False)
+            assert arena.locate(ref.value.read()) is not None
+            assert (ref.value.read() == rows).all()
+
+    def test_that_of_a_handle_does(self, g, arena):
+        handle = g.VarHandleOp(dtype=dtypes.float32, shape=self.SHAPE, shared_name="h")
+        g.AssignVariableOp(handle, np.ones(self.SHAPE, np.float32))
+        assert arena.locate(handle.value.read()) is not None
+
+    def test_strings_do_not(self, g, arena):
+        ref = new_variable(g, (1000,), dtypes.string)
+        g.Assign(ref, np.full(1000, b"a", object))
+        assert arena.locate(ref.value.read()) is None
+        assert ref.value.read().tolist() == [b"a"] * 1000
+
+    def test_a_value_with_gaps_becomes_one_without(self, g, arena):
+        ref = new_variable(g, self.SHAPE)
+        g.Assign(ref, np.arange(2048, dtype=np.float32).reshape(64, 32).T)
+        assert ref.value.read().flags.c_contiguous
+        assert arena.locate(ref.value.read()) is not None

@@ -6,7 +6,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.passes import partition as partition_module
+from sparkflow_runtime.passes import bundles as bundles_module
 from sparkflow_runtime.passes.partition import partition
 from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
 
@@ -128,7 +128,7 @@ def test_small_constants_are_copied_and_large_ones_sent(monkeypatch: pytest.Monk
     assert [n.op for n in parts[B].values()].count("Const") == 1
     assert parts[B]["b1"].control_inputs == ()
     assert sent(parts[A]) == []
-    monkeypatch.setattr(partition_module, "MAX_COPIED_CONSTANT_BYTES", 7)
+    monkeypatch.setattr(bundles_module, "MAX_COPIED_CONSTANT_BYTES", 7)
     parts = cut(*nodes)
     assert sent(parts[A])[0].inputs == (Endpoint("c", 0),)
     assert "c" not in parts[B]

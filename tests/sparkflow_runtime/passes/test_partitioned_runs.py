@@ -16,14 +16,15 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.master.executable import Request, optimise
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.passes import partition as partition_module
+from sparkflow_runtime.passes import bundles as bundles_module
 from sparkflow_runtime.passes.partition import Partition
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.rendezvous.table import StepRendezvous
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
 from sparkflow_runtime.transport.peers import Peers
-from sparkflow_runtime.worker.step import LoopUpdate, Step, run_loop
+from sparkflow_runtime.worker.loop import LoopUpdate, run_loop
+from sparkflow_runtime.worker.step import Step
 
 TASK = "/job:w/replica:0/task:0"
 DEVICES = [f"{TASK}/device:CPU:{index}" for index in range(3)]
@@ -105,11 +106,12 @@ def run(parts: Sequence[Partition], request: Request, args: Sequence[Any]) -> li
     def loop(part: Partition) -> None:
         context = KernelContext(np, "CPU", part.device, resources, Resources())
         program = compile_partition(part.nodes, context)
-        step = Step(1, rendezvous, Peers({}, None).receiver(1), TASK, STEPS)
+        step = Step(1, rendezvous, Peers({}).receiver(1), TASK, STEPS)
         updates: list[LoopUpdate] = []
         try:
             given = [args[index] for index in program.args]
-            assert run_loop(program, step, given, updates.append, lambda _: None) == STEPS
+            end = run_loop(program, step, given, updates.append, rendezvous)
+            assert end.num_steps == STEPS
         except BaseException as error:
             errors.append(error)
             rendezvous.abort(error)
@@ -129,17 +131,19 @@ def run(parts: Sequence[Partition], request: Request, args: Sequence[Any]) -> li
     return results
 
 
+@pytest.mark.parametrize("is_split", [False, True])
 @pytest.mark.parametrize("copied_bytes", [0, 1 << 16])
 @pytest.mark.parametrize("seed", range(60))
 def test_three_devices_give_what_one_gives(
-    seed: int, copied_bytes: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, copied_bytes: int, is_split: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_module, "MAX_COPIED_CONSTANT_BYTES", copied_bytes)
+    monkeypatch.setattr(bundles_module, "LEAST_PART_BYTES", 16)
+    monkeypatch.setattr(bundles_module, "MAX_COPIED_CONSTANT_BYTES", copied_bytes)
     rng = random.Random(seed)
     nodes, request = random_graph(rng)
     args = [np.array([rng.randint(-9, 9), rng.randint(-9, 9)]) for _ in request.feeds]
     specs = [DeviceSpec.from_string(name) for name in DEVICES]
-    apart = optimise(Graph(nodes), request, Placement(specs))
+    apart = optimise(Graph(nodes), request, Placement(specs), is_split=lambda *_: is_split)
     together = optimise(
         Graph(Node(n.name, n.op, n.inputs, n.control_inputs, "", n.attrs) for n in nodes),
         request,

@@ -3,10 +3,12 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
-from sparkflow_runtime.resources.container import Resources
+from sparkflow_runtime.resources.container import LEAST_SHARED_BYTES, Resources
 
 DEADLINE_S = 60
 
@@ -72,3 +74,23 @@ def test_clearing_drops_and_closes_what_is_named():
         resources.get("dropped", "a", Closing)
     resources.clear()
     assert (kept.closed, dropped.closed) == (1, 1)
+
+
+class TestAllocate:
+    def test_without_an_arena_arrays_are_ordinary_ones(self):
+        array = Resources().allocate((100, 100), np.float32)
+        assert (array.shape, array.dtype, array.base) == ((100, 100), np.float32, None)
+
+    @pytest.mark.skipif(not SharedArena.available(), reason="needs memfd_create: Linux")
+    def test_large_arrays_lie_in_the_arena(self):
+        arena = SharedArena()
+        resources = Resources(arena)
+        large = resources.allocate((LEAST_SHARED_BYTES // 4,), np.float32)
+        small = resources.allocate((LEAST_SHARED_BYTES // 4 - 1,), np.float32)
+        strings = resources.allocate((LEAST_SHARED_BYTES,), object)
+        assert arena.locate(large) is not None
+        assert (large.shape, large.dtype) == ((1024,), np.float32)
+        assert arena.locate(small) is None
+        assert arena.locate(strings) is None
+        assert strings.dtype == object
+        arena.close()

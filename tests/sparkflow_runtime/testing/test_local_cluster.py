@@ -1,15 +1,14 @@
-import contextlib
 import os
 import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from sparkflow_runtime.errors import (
+    AbortedError,
     DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
@@ -19,18 +18,16 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.testing import local_cluster
+from sparkflow_runtime.testing.graphs import const, graph_def, node, variable
+from sparkflow_runtime.testing.leaks import assert_nothing_left
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
+GRAPH = graph_def(
+    variable("v", (2,), device="/job:ps/task:0"),
+    const("one", [1, 1]),
+    node("init", "Assign", "v", "one"),
+)
 WORKER_1 = "/job:worker/replica:0/task:1/device:CPU:0"
-
-
-@contextlib.contextmanager
-def no_threads_left() -> Iterator[None]:
-    before = set(threading.enumerate())
-    yield
-    for thread in set(threading.enumerate()) - before:
-        thread.join(10)
-        assert not thread.is_alive(), thread
 
 
 def devices(target: str, token: str | None = None) -> list[str]:
@@ -57,7 +54,7 @@ def test_every_task_knows_all_others(processes: bool) -> None:
 
 
 def test_stop_leaves_no_thread_and_no_port() -> None:
-    with no_threads_left():
+    with assert_nothing_left():
         cluster = LocalCluster(1, 2)
         devices(cluster.target("worker", 1))
         cluster.stop()
@@ -82,6 +79,36 @@ def test_killed_task_is_gone_and_others_stay() -> None:
         assert process.returncode == -signal.SIGKILL
         with pytest.raises(DeadlineExceededError):
             devices(cluster.target("worker", 1))
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_a_task_starts_anew_at_its_old_port(processes: bool) -> None:
+    with LocalCluster(1, 1, processes=processes) as cluster:
+        address = cluster.address("ps", 0)
+        first = open_session(cluster.target("worker", 0))
+        first.extend(GRAPH)
+        first.run([], {}, ["init"])
+        cluster.restart("ps", 0)
+        assert cluster.address("ps", 0) == address
+        with pytest.raises((AbortedError, UnavailableError)):
+            first.run(["v:0"], {}, [])
+        first.close()
+        second = open_session(cluster.target("worker", 0), create_timeout_s=30.0)
+        second.extend(GRAPH)
+        with pytest.raises(FailedPreconditionError, match="uninitialized value v"):
+            second.run(["v:0"], {}, [])
+        second.run([], {}, ["init"])
+        assert second.run(["v:0"], {}, [])[0][0].tolist() == [1, 1]
+        second.close()
+
+
+def test_a_restarted_task_outlives_the_thread_that_restarted_it() -> None:
+    with LocalCluster(1, 0, processes=True) as cluster:
+        thread = threading.Thread(target=cluster.restart, args=("ps", 0))
+        thread.start()
+        thread.join(60)
+        assert devices(cluster.target("ps", 0)) == ["/job:ps/replica:0/task:0/device:CPU:0"]
+        assert cluster._process("ps", 0).poll() is None
 
 
 def test_stop_ends_a_paused_process() -> None:

@@ -17,8 +17,8 @@ from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.testing.graphs import const, graph_def, node
 from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
+from sparkflow_runtime.worker.loop import LoopEnd, LoopUpdate
 from sparkflow_runtime.worker.service import _Outbox
-from sparkflow_runtime.worker.step import LoopUpdate
 
 CPU = "/job:w/replica:0/task:0/device:CPU:0"
 WAIT_S = 20
@@ -28,7 +28,7 @@ WAIT_S = 20
 def server() -> Iterator[Server]:
     made = Server(None, "w", 0, port=0)
     made.start()
-    made.worker.create_session("s")
+    made.worker.sessions.create("s")
     yield made
     made.stop()
 
@@ -126,7 +126,7 @@ def test_a_peer_that_gives_up_frees_its_thread_and_leaves_the_value(
     assert until(lambda: 1 in steps and len(steps[1]._ready._waiters) == 1)  # type: ignore[attr-defined]
     asked.cancel()
     assert until(lambda: not steps[1]._ready._waiters)  # type: ignore[attr-defined]
-    steps[1].put("0-1-0-0", 0, codec.encode([1.0]))
+    steps[1].put("0-1-0-0", 0, (np.float32(1),))
     assert codec.decode(stub.call("RecvTensor", request, None, WAIT_S)) == (1.0,)
 
 
@@ -170,14 +170,14 @@ def test_a_loop_waits_for_a_slow_listener_and_not_for_one_that_left() -> None:
     def produce() -> None:
         for number in range(200):
             outbox.put(_update(number))
-        outbox.finish(200)
+        outbox.finish(LoopEnd(200))
         done.set()
 
     threading.Thread(target=produce, daemon=True).start()
     assert until(lambda: len(outbox._updates) == 64)
     assert not done.is_set()
     assert [update.first_step for update in outbox] == list(range(200))
-    assert outbox.result() == 200
+    assert outbox.result() == LoopEnd(200)
     assert done.wait(WAIT_S)
 
     outbox, done = _Outbox(), threading.Event()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import (
     AbortedError,
     CancelledError,
@@ -19,10 +20,12 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.resources.batch_source import ArraySource
+from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.testing.graphs import const, node, variable
 from sparkflow_runtime.transport import codec, rpc
+from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.transport.threads import DaemonThreads
-from sparkflow_runtime.worker.step import LoopUpdate
+from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
 from sparkflow_runtime.worker.worker import Worker
 
 CPU = "/job:w/replica:0/task:0/device:CPU:0"
@@ -34,7 +37,7 @@ KINDS: dict[str, Any] = {"output_types": [dtypes.float32], "output_shapes": [(No
 @pytest.fixture
 def worker() -> Iterator[Worker]:
     made = Worker("w", 0)
-    made.create_session("s")
+    made.sessions.create("s")
     yield made
     made.close()
 
@@ -88,7 +91,7 @@ def test_what_cannot_be_registered(worker: Worker) -> None:
 
 
 def test_sessions_share_resources_and_forget_their_graphs(worker: Worker) -> None:
-    worker.create_session("t")
+    worker.sessions.create("t")
     handle = worker.register(
         "t", on(CPU, variable("v"), const("c", 3.0), node("i", "Assign", "v", "c"))
     )
@@ -96,8 +99,8 @@ def test_sessions_share_resources_and_forget_their_graphs(worker: Worker) -> Non
     worker.deregister("t", handle)
     with pytest.raises(AbortedError):
         worker.graph("t", handle)
-    worker.delete_session("t")
-    worker.delete_session("t")
+    worker.sessions.delete("t")
+    worker.sessions.delete("t")
     with pytest.raises(AbortedError):
         worker.graph("t", handle)
     graph = register(worker, variable("v"), node("r", "Identity", "v"), fetch("r"))
@@ -144,10 +147,10 @@ def test_a_bundle_too_large_for_a_message_is_refused(
     monkeypatch.setattr(rpc, "MAX_MESSAGE_BYTES", 100)
     graph = register(worker, arg("x"), send("0-1-0-0", "x", "x"))
     worker.run(graph, 1, [np.zeros(2, np.float32)])
-    with pytest.raises(
-        ResourceExhaustedError, match=rf"2 tensors of 1\d\d bytes .* to go to {OTHER}"
-    ):
-        worker.run(graph, 2, [np.zeros(12, np.float32)])
+    assert len(take(worker, 1, "0-1-0-0")) < 100
+    worker.run(graph, 2, [np.zeros(12, np.float32)])
+    with pytest.raises(ResourceExhaustedError, match=r"2 tensors of 1\d\d bytes .* to leave /job:"):
+        take(worker, 2, "0-1-0-0")
 
 
 def test_a_failure_ends_the_step_for_peers_and_partitions(worker: Worker) -> None:
@@ -180,35 +183,37 @@ def test_loops_report_and_end(worker: Worker) -> None:
     worker.resources.put("", "d", ArraySource([np.arange(7, dtype=np.float32)], 2))
     graph = data_loop(worker)
     updates: list[LoopUpdate] = []
-    assert worker.run_loop(graph, 1, [], 2, updates.append, 10) == 2
-    assert worker.run_loop(graph, 2, [], None, updates.append, 12) == 2
+    assert worker.run_loop(graph, 1, [], LoopTerms(2, 10), updates.append) == LoopEnd(2)
+    end = worker.run_loop(graph, 2, [], LoopTerms(None, 12), updates.append)
+    assert end.num_steps == 2
+    assert "End of sequence" in end.out_of_range
     assert updates[0].first_step == 10
     values = [row.tolist() for update in updates for row in update.values[0]]
     assert values == [[0, 1], [2, 3], [4, 5], [6]]
     assert [u.first_step for u in updates][-1] == 13  # the short batch is an update of its own
-    assert worker.run_loop(graph, 3, [], None, updates.append) == 0
+    assert worker.run_loop(graph, 3, [], LoopTerms(), updates.append).num_steps == 0
 
 
 def test_the_end_of_the_data_reaches_peers(worker: Worker) -> None:
     worker.resources.put("", "d", ArraySource([np.ones(2, np.float32)], 1))
     graph = data_loop(worker, send("0-1-0-0", "x"))
     threads = DaemonThreads(1, "test-worker")
-    loop = threads.submit(worker.run_loop, graph, 1, [], None, lambda _: None)
+    loop = threads.submit(worker.run_loop, graph, 1, [], LoopTerms(), lambda _: None)
     for iteration in range(2):
         assert codec.decode(take(worker, 1, "0-1-0-0", iteration)) is not None
     assert take(worker, 1, "0-1-0-0", 2) == codec.DEAD
-    assert loop.result(WAIT_S) == 2
+    assert loop.result(WAIT_S).num_steps == 2
     threads.shutdown()
 
 
 def test_a_loop_ends_where_the_master_says(worker: Worker) -> None:
     graph = register(worker, const("c", [1]), send("0-1-0-0", "c"))
     threads = DaemonThreads(1, "test-worker")
-    loop = threads.submit(worker.run_loop, graph, 1, [], None, lambda _: None)
+    loop = threads.submit(worker.run_loop, graph, 1, [], LoopTerms(), lambda _: None)
     for iteration in range(5):
         take(worker, 1, "0-1-0-0", iteration)
     worker.end_loop(1, 6)
-    count = loop.result(WAIT_S)
+    count = loop.result(WAIT_S).num_steps
     assert 5 <= count <= 8  # it may have been a few turns ahead
     worker.end_loop(99, 1)
     threads.shutdown()
@@ -217,7 +222,7 @@ def test_a_loop_ends_where_the_master_says(worker: Worker) -> None:
 def test_a_stopped_loop_raises_what_it_was_stopped_with(worker: Worker) -> None:
     graph = register(worker, const("c", 1.0), node("y", "Neg", "c"), fetch("y"))
     threads, started = DaemonThreads(1, "test-worker"), threading.Event()
-    loop = threads.submit(worker.run_loop, graph, 1, [], None, lambda _: started.set())
+    loop = threads.submit(worker.run_loop, graph, 1, [], LoopTerms(), lambda _: started.set())
     assert started.wait(WAIT_S)
     worker.finish_step(1, CancelledError(message="enough"))
     with pytest.raises(CancelledError, match="enough"):
@@ -252,7 +257,7 @@ def test_cluster_changes_from_many_threads_leave_one_set_of_channels(worker: Wor
 
     def connect(number: int) -> None:
         for _ in range(50):
-            worker.connect({f"/job:w/replica:0/task:{number}": "127.0.0.1:1"}, None)
+            worker.connect(Peers({f"/job:w/replica:0/task:{number}": "127.0.0.1:1"}))
             seen.append(worker._peers)
 
     threads = [threading.Thread(target=connect, args=(number,)) for number in range(4)]
@@ -268,3 +273,26 @@ def test_unknown_peers_are_named(worker: Worker) -> None:
     graph = register(worker, receive("0-1-0-0", OTHER))
     with pytest.raises(NotFoundError, match="task:1 is not in the cluster of no tasks"):
         worker.run(graph, 1, [])
+
+
+@pytest.mark.skipif(not SharedArena.available(), reason="needs memfd_create: Linux")
+@pytest.mark.parametrize("isolate", [False, True])
+def test_variables_of_every_session_lie_in_the_arena(isolate: bool) -> None:
+    arena = SharedArena()
+    worker = Worker("w", 0, arena=arena)
+    worker.sessions.create("s", isolate=isolate)
+    nodes = on(
+        CPU,
+        variable("v", (32, 64)),
+        const("ones", np.ones((32, 64))),
+        node("init", "Assign", "v", "ones"),
+    )
+    worker.run(worker.graph("s", worker.register("s", nodes)), 1, ())
+    session = worker.sessions.find("s")
+    resources = session.variables if isolate else worker.resources
+    assert resources is not None
+    array = resources.get("", "v", Variable).read()
+    assert arena.locate(array) is not None
+    worker.close()
+    assert arena.locate(array) is None
+    assert array.sum() == 32 * 64

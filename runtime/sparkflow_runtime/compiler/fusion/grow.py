@@ -16,6 +16,8 @@ from types import MappingProxyType
 from sparkflow_runtime.compiler.fusion.cluster import MAX_RANK, Cluster, natural_space
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.reads import VIEWS
+from sparkflow_runtime.device.names import task_of
+from sparkflow_runtime.ir.function import ARG, called
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.fusion import NotFusableError
@@ -203,28 +205,47 @@ def find_variables(
     """Per tensor the variables whose memory it may be, and per variable who updates it.
 
     A variable is the tensor that its node makes. Who updates it is told by places in `nodes`, in
-    order.
+    order. So is a tensor that another task lent (see `passes.lend`): a bundle to that task updates
+    it, since the task may change its variable from then on.
     """
     held: dict[Endpoint, frozenset[Endpoint]] = {}
     updates: dict[Endpoint, list[int]] = {}
+    lent_by: dict[str, list[Endpoint]] = {}
     for number, node in enumerate(nodes):
+        if "lent" in node.attrs:
+            for endpoint in _lent(node):
+                held[endpoint] = frozenset({endpoint})
+                lent_by.setdefault(task_of(node.attrs["source"]), []).append(endpoint)
+        if node.op == "_SendBundle":
+            for endpoint in lent_by.get(task_of(node.attrs["destination"]), ()):
+                updates.setdefault(endpoint, []).append(number)
         op = registry.lookup(node.op)
         expected = op.signature.input_dtypes(node.attrs)
         outputs = op.signature.output_dtypes(node.attrs)
-        seen: frozenset[Endpoint] = frozenset()
+        given: frozenset[Endpoint] = frozenset()
+        viewed: frozenset[Endpoint] = frozenset()
         for endpoint, dtype in zip(node.inputs, expected, strict=False):
             found = held.get(endpoint)
             if found is None:
                 continue
-            if dtype.is_ref or node.op in VIEWS:
-                seen |= found
+            if dtype.is_ref:
+                given |= found
+            elif node.op in VIEWS or any(called(node)):
+                viewed |= found
             if dtype.is_ref and not op.only_reads:
                 for variable in found:
                     updates.setdefault(variable, []).append(number)
         for slot, dtype in enumerate(outputs):
             endpoint = Endpoint(node.name, slot)
             if dtype.is_ref:
-                held[endpoint] = seen or frozenset({endpoint})
-            elif seen and node.op in VIEWS:
-                held[endpoint] = seen
+                held[endpoint] = given or frozenset({endpoint})
+            elif viewed:
+                held[endpoint] = viewed
     return held, updates
+
+
+def _lent(node: Node) -> list[Endpoint]:
+    """The tensors it makes that lie in the memory of another task's variables."""
+    if node.op not in ("_RecvBundle", ARG):
+        return []
+    return [Endpoint(node.name, slot) for slot in node.attrs["lent"]]

@@ -216,3 +216,31 @@ def test_casts_choices_and_rows_of_softmax_in_one_step() -> None:
     ]
     agrees(nodes, np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4))
     agrees(nodes, np.linspace(-2, 2, 3, dtype=np.float32).reshape(3, 1))
+
+
+def lent_step(destination: str, view: str) -> list[Node]:
+    """A kernel of what reads a lent tensor, and of what comes after a bundle is sent."""
+    ps, worker = "/job:ps/replica:0/task:0/device:CPU:0", "/job:w/replica:0/task:0/device:CPU:0"
+    receive = node("w", "_RecvBundle", T=[dtypes.float32], key="0-1-0-0", source=ps, lent=[0])
+    return [
+        arg("x", 0),
+        Node(receive.name, receive.op, attrs=receive.attrs, device=worker),
+        node("view", view, "w"),
+        node("used", "AddV2", "view", "x"),
+        node("send", "_SendBundle", "x", T=[dtypes.float32], key="k", destination=destination),
+        node("late", "MatMul", "x", "x"),
+        node("after", "AddV2", "used", "late"),
+        fetch("after"),
+    ]
+
+
+@pytest.mark.parametrize("view", ["Identity", "StopGradient"])
+def test_no_use_of_a_lent_tensor_passes_a_bundle_to_who_lent_it(view: str) -> None:
+    def used_with_after(destination: str) -> bool:
+        nodes = lent_step(f"/job:{destination}/replica:0/task:0/device:CPU:0", view)
+        given = {Endpoint(name, 0): (3, 3) for name in ("x", "w")}
+        found = grow_clusters(nodes, find_known(nodes, given), ())
+        return any({"used", "after"} <= {n.name for n in each.nodes} for each in found)
+
+    assert used_with_after("other")
+    assert not used_with_after("ps")

@@ -1,0 +1,149 @@
+"""Anonymous files of memory that other processes of this host can map.
+
+A file has no name: it ends with the last process that has it open or mapped, however that ends. It
+is sealed, so that its size never changes: nobody can take pages away that somebody else reads,
+which would end that process with SIGBUS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.errors import InvalidArgumentError
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+PAGE_BYTES: Final = mmap.PAGESIZE
+ALIGNMENT_BYTES: Final = 64
+"""Of arrays in such files: a cache line, and a vector register of AVX-512."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What another process needs to map a file of memory.
+
+    Attributes:
+        fd: An open file descriptor, to be passed over a unix socket. Whoever made it closes it.
+        size_bytes: The file's size.
+    """
+
+    fd: int
+    size_bytes: int
+
+
+def available() -> bool:
+    """Whether this system has such files: Linux, with /proc."""
+    return sys.platform == "linux" and hasattr(os, "memfd_create") and os.path.isdir("/proc/self")
+
+
+class MemoryFile:
+    """A file of memory, mapped for writing in the process that made it.
+
+    Pages take no memory before `reserve`. Forked children must not use it.
+
+    Attributes:
+        bytes: The whole file: [size_bytes] uint8. It stays mapped while a view of it lives.
+        address: Where it begins.
+        segment: For processes that read.
+    """
+
+    __slots__ = ("_mapping", "_pid", "_reserved", "address", "bytes", "segment")
+
+    def __init__(self, size_bytes: int, *, readers_write: bool = False) -> None:
+        """Makes it.
+
+        Args:
+            size_bytes: Rounded up to whole pages.
+            readers_write: Whether whoever gets `segment` may write.
+
+        Raises:
+            OSError: There is no memory, no file descriptor, or no such files here.
+        """
+        size = -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
+        with contextlib.ExitStack() as undo:
+            fd = os.memfd_create("sparkflow", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            undo.callback(os.close, fd)
+            os.ftruncate(fd, size)
+            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+            self._mapping = mmap.mmap(fd, size)
+            if readers_write:
+                undo.pop_all()
+            else:
+                fd = _reopen(fd, os.O_RDONLY)
+        self._pid = os.getpid()
+        self._reserved = 0
+        self.bytes: Bytes = np.frombuffer(self._mapping, np.uint8)
+        self.address: int = self.bytes.ctypes.data
+        self.segment = Segment(fd, size)
+
+    def reserve(self, end: int) -> None:
+        """Makes sure that the bytes up to `end` have memory.
+
+        Without it, a full machine would end the process that writes there with SIGBUS.
+
+        Raises:
+            OSError: There is not enough.
+        """
+        if end > self._reserved:
+            end = -(-end // PAGE_BYTES) * PAGE_BYTES
+            fd = _reopen(self.segment.fd, os.O_RDWR)
+            try:
+                os.posix_fallocate(fd, self._reserved, end - self._reserved)
+            finally:
+                os.close(fd)
+            self._reserved = end
+
+    def discard(self) -> None:
+        """Gives the memory back at once, even where other processes have it mapped; then closes.
+
+        They read zeros from now on.
+        """
+        if os.getpid() == self._pid:  # not in a forked child, whose parent goes on with it
+            self._mapping.madvise(mmap.MADV_REMOVE)
+        self.close()
+
+    def close(self) -> None:
+        """Closes the descriptor of `segment`; what is mapped stays mapped. Once only."""
+        os.close(self.segment.fd)
+
+
+def _reopen(fd: int, access: int) -> int:
+    return os.open(f"/proc/self/fd/{fd}", access | os.O_CLOEXEC)
+
+
+def map_segment(fd: int, size_bytes: int, *, writable: bool = False) -> mmap.mmap:
+    """Maps a file that another process made. Takes `fd` over: it is closed whatever happens.
+
+    Raises:
+        InvalidArgumentError: It is smaller than announced, could be made smaller, or is no file of
+            memory.
+        OSError: There is no room to map it.
+    """
+    try:
+        size = os.fstat(fd).st_size
+        if not 0 < size_bytes <= size:
+            raise InvalidArgumentError(
+                message=f"A memory segment of {size_bytes} bytes was announced, it has {size}"
+            )
+        try:
+            seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+        except OSError as error:
+            raise InvalidArgumentError(
+                message=f"A memory segment must be a file made by memfd_create: {error}"
+            ) from error
+        if not seals & fcntl.F_SEAL_SHRINK:
+            raise InvalidArgumentError(
+                message=f"A memory segment must be sealed against shrinking, has seals {seals:#x}"
+            )
+        return mmap.mmap(fd, size_bytes, prot=mmap.PROT_READ | writable * mmap.PROT_WRITE)
+    finally:
+        os.close(fd)

@@ -1,0 +1,205 @@
+"""Bundles that are copied once into shared memory, where the other process reads them in place.
+
+The sender owns a piece of memory that the reader maps for reading only, and takes a slot of it for
+each bundle. The reader tells through a second piece, a table of one number per slot, that it has
+let go: it is a page that the reader may write, and all that can go wrong there is that memory of
+this one connection is used again too early or never. A number says for which use of the slot it
+stands, so that none has to be taken back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sparkflow_runtime.device.free_ranges import FreeRanges
+from sparkflow_runtime.device.memory_file import (
+    ALIGNMENT_BYTES,
+    Bytes,
+    MemoryFile,
+    Segment,
+    map_segment,
+)
+from sparkflow_runtime.errors import InvalidArgumentError
+
+MAX_SLOTS: Final = 512
+"""One page of numbers."""
+_NUMBERS: Final = np.dtype(np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A piece of shared memory that the sender fills and the reader lets go.
+
+    Attributes:
+        array: [size_bytes] uint8, for the sender to write.
+        number: Which of the slots, from 0.
+        use: How often it was taken, from 1: what the reader writes into the table.
+        offset: Where it begins, in bytes.
+    """
+
+    array: Bytes
+    number: int
+    use: int
+    offset: int
+
+
+class SlotRing:
+    """The sender's side. Safe to use from several threads.
+
+    A slot that the reader keeps long does not hold up others: what is let go is free at once,
+    whatever the order.
+
+    `_lock` guards everything but the memory itself.
+
+    Attributes:
+        memory: What the reader maps to read.
+        table: What it maps to say what it has let go.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        """Makes it.
+
+        Args:
+            size_bytes: How much the reader may hold at once.
+
+        Raises:
+            OSError: This system has no such memory, or no more of it.
+        """
+        with contextlib.ExitStack() as undo:
+            self._memory = MemoryFile(size_bytes)
+            undo.callback(self._memory.close)
+            self._table = MemoryFile(MAX_SLOTS * _NUMBERS.itemsize, readers_write=True)
+            undo.callback(self._table.close)
+            self._table.reserve(self._table.segment.size_bytes)
+            self._undo = undo.pop_all()
+        self.memory: Segment = self._memory.segment
+        self.table: Segment = self._table.segment
+        self._lock = threading.Lock()
+        self._free = FreeRanges(self.memory.size_bytes)
+        self._unused = list(range(MAX_SLOTS))
+        self._released = self._table.bytes.view(_NUMBERS).data
+        self._uses = [0] * MAX_SLOTS
+        self._taken: dict[int, tuple[int, int]] = {}  # slot number -> offset and size
+        self._is_open = True
+
+    def take(self, nbytes: int) -> Slot | None:
+        """A slot of so many bytes; None while the reader holds too much, or if it is too large.
+
+        Asks the system for nothing, unless memory is used for the first time.
+        """
+        size = max(1, -(-nbytes // ALIGNMENT_BYTES)) * ALIGNMENT_BYTES
+        with self._lock:
+            if not self._is_open:
+                return None
+            # Now and not when memory is short: what was let go last is in the processor's cache.
+            self._collect()
+            offset = self._free.take(size) if self._unused else None
+            if offset is None:
+                return None
+            try:
+                self._memory.reserve(offset + size)
+            except OSError:
+                self._free.give_back(offset, size)
+                return None
+            number = self._unused.pop()
+            self._taken[number] = offset, size
+            self._uses[number] += 1
+            array = self._memory.bytes[offset : offset + nbytes]
+            return Slot(array, number, self._uses[number], offset)
+
+    @property
+    def held_bytes(self) -> int:
+        """What the reader holds, as far as it has said."""
+        with self._lock:
+            self._collect()
+            return self._free.used_bytes
+
+    def close(self) -> None:
+        """Closes the descriptors; the memory goes when both processes have let go of it."""
+        with self._lock:
+            if self._is_open:
+                self._is_open = False
+                self._undo.close()
+
+    def _collect(self) -> None:
+        released, uses = self._released, self._uses
+        for number in [each for each in self._taken if released[each] == uses[each]]:
+            self._put_back(number)
+
+    def _put_back(self, number: int) -> None:
+        self._free.give_back(*self._taken.pop(number))
+        self._unused.append(number)
+
+
+class _Held:
+    """A slot in the reader's hands: the last view that is collected lets it go."""
+
+    __slots__ = ("__array_interface__", "number", "reader", "use")
+
+    def __init__(self, reader: SlotReader, number: int, use: int, offset: int, nbytes: int) -> None:
+        self.reader = reader
+        self.number = number
+        self.use = use
+        self.__array_interface__ = {
+            "data": (reader._address + offset, True),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self.reader._released[self.number] = self.use  # one aligned store of 8 bytes
+
+
+class SlotReader:
+    """The reader's side. Safe to use from several threads.
+
+    Arrays that live on keep the memory mapped. There is no `close`: it goes with the last of them.
+    """
+
+    __slots__ = ("_address", "_memory", "_released")
+
+    def __init__(self, memory: Segment, table: Segment) -> None:
+        """Maps both. Takes the descriptors over: they are closed whatever happens.
+
+        Raises:
+            InvalidArgumentError: They are not what they should be, see `map_segment`.
+            OSError: There is no room to map them.
+        """
+        with contextlib.ExitStack() as undo:
+            undo.callback(os.close, table.fd)
+            self._memory: Bytes = np.frombuffer(map_segment(memory.fd, memory.size_bytes), np.uint8)
+            undo.pop_all()
+        if table.size_bytes < MAX_SLOTS * _NUMBERS.itemsize:
+            os.close(table.fd)
+            raise InvalidArgumentError(
+                message=f"The table of slots has {table.size_bytes} bytes, expected "
+                f"{MAX_SLOTS * _NUMBERS.itemsize}"
+            )
+        mapping = map_segment(table.fd, table.size_bytes, writable=True)
+        self._released = np.frombuffer(mapping, _NUMBERS, MAX_SLOTS)
+        self._address: int = self._memory.ctypes.data
+
+    def view(self, number: int, use: int, offset: int, nbytes: int) -> Bytes:
+        """What the sender put into a slot: [nbytes] uint8, read-only.
+
+        The slot is let go when it and all views of it are collected. Ask once for each slot.
+
+        Raises:
+            InvalidArgumentError: There is no such slot, or it would not lie in the memory.
+        """
+        size = len(self._memory)
+        if not (0 <= number < MAX_SLOTS and nbytes >= 0 and 0 <= offset <= size - nbytes):
+            raise InvalidArgumentError(
+                message=f"Slot {number} cannot have the {nbytes} bytes at {offset} of {size}, and "
+                f"there are {MAX_SLOTS}"
+            )
+        if not 0 < use < 1 << 64:
+            raise InvalidArgumentError(message=f"Slot {number} cannot be in use number {use}")
+        return np.asarray(_Held(self, number, use, offset, nbytes))

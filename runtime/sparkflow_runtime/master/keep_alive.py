@@ -1,0 +1,44 @@
+"""How a master keeps its sessions on the workers: a word every few seconds each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from sparkflow_runtime.master.links import LEASE_S, LocalLink, WorkerLink
+
+KEEP_ALIVE_S: Final = LEASE_S / 6
+"""A worker forgets a session when five words in a row did not come through."""
+
+
+class KeepAlive:
+    """Renews one session's leases in a thread of its own, until it is closed.
+
+    Args:
+        session: The session's handle.
+        links: The workers that have it.
+        pause: Waits for that many seconds; True when the session was closed meanwhile.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        links: Iterable[WorkerLink],
+        pause: Callable[[float], bool] | None = None,
+    ) -> None:
+        self._session = session
+        self._links = [link for link in links if not isinstance(link, LocalLink)]
+        self._closed = threading.Event()
+        self._pause = pause or self._closed.wait
+        if self._links:
+            threading.Thread(target=self._keep, name="session-keep-alive", daemon=True).start()
+
+    def close(self) -> None:
+        """Renews them no more; may be called again."""
+        self._closed.set()
+
+    def _keep(self) -> None:
+        while not self._pause(KEEP_ALIVE_S):
+            for link in self._links:
+                link.keep_session(self._session)

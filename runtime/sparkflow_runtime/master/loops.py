@@ -1,0 +1,207 @@
+"""Step loops over all partitions of an executable: begun at once, ended at the same step."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError
+from sparkflow_runtime.master.executable import Executable
+from sparkflow_runtime.master.updates import LoopUpdates
+from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
+
+
+class Loop:
+    """A running step loop. Thread-safe.
+
+    Args:
+        executable: What runs in every step.
+        terms: How long the loop lasts; bounds are by the place of a fetch.
+        args: One host array per feed, the same in every step.
+
+    Raises:
+        InvalidArgumentError: There is nothing to run, the number of steps is negative, or a value
+            does not fit its feed.
+    """
+
+    def __init__(self, executable: Executable, terms: LoopTerms, args: Sequence[Any] = ()) -> None:
+        if terms.num_steps is not None and terms.num_steps < 0:
+            raise InvalidArgumentError(
+                message=f"A loop cannot have {terms.num_steps} steps; None lets it go on until "
+                "its data end"
+            )
+        if not executable.parts:
+            raise InvalidArgumentError(message="A loop needs at least one operation to run")
+        executable.check_args(args)
+        self._updates = LoopUpdates()
+        self._executable = executable
+        self._terms = terms
+        self._args = args
+        self._step_id = executable.steps.begin()
+        self._lock = threading.Lock()
+        self._stopping = False
+        threading.Thread(target=self._run, name="loop-join", daemon=True).start()
+
+    @property
+    def done(self) -> bool:
+        """Whether the loop has ended, one way or another."""
+        return self._updates.done
+
+    def wait(self, timeout_s: float | None = None) -> LoopEnd:
+        """Blocks until the loop has ended, see `LoopUpdates.wait`."""
+        return self._updates.wait(timeout_s)
+
+    def updates(self) -> Iterator[LoopUpdate]:
+        """What the steps yield, as it arrives, see `LoopUpdates.follow`."""
+        return self._updates.follow()
+
+    def poll(self, interval_s: float | None) -> Iterator[LoopUpdate | None]:
+        """The same with None whenever nothing came for so many seconds."""
+        return self._updates.poll(interval_s)
+
+    def stop(self) -> None:
+        """Ends the loop at the next step that all partitions can reach; does not wait for it.
+
+        Steps that some partition has begun are completed by all: one that waits for something
+        that does not come needs `cancel`. May be called again.
+        """
+        with self._lock:
+            if self._stopping:
+                return
+            self._stopping = True
+        begun = [link.hold_loop(self._step_id) for link in self._executable.steps.links]
+        left = len(begun)
+
+        def count(_: Future[int]) -> None:
+            nonlocal left
+            with self._lock:
+                left -= 1
+                if left:
+                    return
+            steps = self._executable.steps
+            for each in begun:
+                error = each.exception()
+                if isinstance(error, OpError):
+                    # The partitions cannot agree on a step, unless the loop is over already.
+                    steps.cancel(self._step_id, error)
+                    return
+            for link in steps.links:
+                link.end_loop(self._step_id, max(each.result() for each in begun))
+
+        for each in begun:
+            each.add_done_callback(count)
+
+    def cancel(self, reason: str = "The loop was cancelled") -> None:
+        """Ends the loop in the middle of whatever step it is in, with a CancelledError."""
+        self._executable.steps.cancel(self._step_id, CancelledError(message=reason))
+
+    def _run(self) -> None:
+        try:
+            if self._terms.num_steps == 0:
+                ends = self._executable.steps.run(self._step_id, list)
+            else:
+                ends = self._executable.steps.run(
+                    self._step_id, self._start, ends_early=self._ends_early
+                )
+            first = min(ends, key=lambda end: end.num_steps, default=LoopEnd(0))
+            why = [end for end in ends if end.out_of_range and end.num_steps == first.num_steps]
+            self._updates.finish(why[0] if why else first)
+        except BaseException as error:
+            self._updates.finish(error)
+
+    def _start(self) -> Iterator[Future[LoopEnd]]:
+        executable, terms = self._executable, self._terms
+        joined = JoinedUpdates([part.results for part in executable.parts], self._updates.publish)
+        for part, listen in zip(executable.parts, joined.listeners, strict=True):
+            yield part.link.run_loop(
+                executable.session,
+                part.handle,
+                self._step_id,
+                {index: self._args[index] for index in part.args},
+                LoopTerms(
+                    terms.num_steps,
+                    terms.first_step,
+                    {i: bound for i, bound in terms.bounds.items() if i in part.results},
+                ),
+                listen,
+            )
+
+    def _ends_early(self, end: LoopEnd) -> int | None:
+        limit = self._terms.num_steps
+        return end.num_steps if limit is None or end.num_steps < limit else None
+
+
+class JoinedUpdates:
+    """Puts the updates of several partitions together: about each step one, of all results.
+
+    A step is reported when every partition has completed it. `_lock` guards all fields.
+
+    Args:
+        results: Of each partition the places of its results among the fetches.
+        listen: Gets the joined updates, in the threads that bring the last missing one.
+
+    Attributes:
+        listeners: What each partition's updates are given to.
+    """
+
+    def __init__(self, results: Sequence[Sequence[int]], listen: Listen) -> None:
+        self._lock = threading.Lock()
+        self._listen = listen
+        self._results = results
+        self._waiting: list[deque[LoopUpdate]] = [deque() for _ in results]
+        self.listeners: list[Listen] = [self._listener(queue) for queue in self._waiting]
+
+    def _listener(self, waiting: deque[LoopUpdate]) -> Listen:
+        def listen(update: LoopUpdate) -> None:
+            with self._lock:
+                waiting.append(update)
+                while all(self._waiting):
+                    self._listen(self._next())
+
+        return listen
+
+    def _next(self) -> LoopUpdate:
+        count = min(queue[0].num_steps for queue in self._waiting)
+        heads = [_take(queue, count) for queue in self._waiting]
+        values: dict[int, np.ndarray[Any, Any]] = {}
+        for places, head in zip(self._results, heads, strict=True):
+            values.update(zip(places, head.values, strict=True))
+        # What the fetches waited for; without any, what the first partition did.
+        reporting = [head for head in heads if head.values] or heads[:1]
+        return LoopUpdate(
+            heads[0].first_step,
+            count,
+            tuple(values[place] for place in sorted(values)),
+            max(head.waited_s for head in reporting),
+            max(head.elapsed_s for head in reporting),
+        )
+
+
+def _take(queue: deque[LoopUpdate], count: int) -> LoopUpdate:
+    """The first `count` steps of the first update; the rest of it stays."""
+    update = queue.popleft()
+    if update.num_steps == count:
+        return update
+    share = count / update.num_steps
+    waited_s, elapsed_s = update.waited_s * share, update.elapsed_s * share
+    queue.appendleft(
+        LoopUpdate(
+            update.first_step + count,
+            update.num_steps - count,
+            tuple(value[count:] for value in update.values),
+            update.waited_s - waited_s,
+            update.elapsed_s - elapsed_s,
+        )
+    )
+    return LoopUpdate(
+        update.first_step,
+        count,
+        tuple(value[:count] for value in update.values),
+        waited_s,
+        elapsed_s,
+    )

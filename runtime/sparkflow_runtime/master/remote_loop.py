@@ -1,0 +1,186 @@
+"""A step loop as its client sees it: on a master elsewhere, or whichever it is."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+from uuid import uuid4
+
+import grpc
+
+from sparkflow_runtime.errors import CancelledError, InternalError, OpError, from_status
+from sparkflow_runtime.master.links import import_update
+from sparkflow_runtime.master.updates import LoopUpdates
+from sparkflow_runtime.protos.run_loop_pb2 import (
+    LoopBound,
+    RunLoopRequest,
+    RunLoopUpdate,
+    StopLoopRequest,
+    StopLoopResponse,
+)
+from sparkflow_runtime.tensor_proto import export_tensor
+from sparkflow_runtime.transport import rpc, status
+from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
+
+END_TIMEOUT_S: Final = 10.0
+"""How long a loop that was cancelled may take to end."""
+
+
+class RunningLoop(Protocol):
+    """A step loop that was started. Thread-safe."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the loop has ended, one way or another."""
+
+    def updates(self) -> Iterator[LoopUpdate]:
+        """What the steps yield, as it arrives, see `LoopUpdates.follow`."""
+
+    def poll(self, interval_s: float | None) -> Iterator[LoopUpdate | None]:
+        """The same with None whenever nothing came for so many seconds."""
+
+    def wait(self, timeout_s: float | None = None) -> LoopEnd:
+        """Blocks until the loop has ended, see `LoopUpdates.wait`."""
+
+    def stop(self) -> None:
+        """Ends the loop at the next step that all partitions can reach; does not wait for it."""
+
+    def cancel(self, reason: str = "The loop was cancelled") -> None:
+        """Ends the loop in the middle of whatever step it is in, with a CancelledError."""
+
+
+class RemoteLoop:
+    """A step loop on a master behind gRPC, see `RunningLoop`.
+
+    Args:
+        stub: Calls the master.
+        session: The session's handle.
+        feeds: Host arrays by name.
+        fetches: What is reported of every step.
+        targets: What is run too.
+        terms: How long it lasts.
+    """
+
+    def __init__(
+        self,
+        stub: rpc.Stub,
+        session: str,
+        feeds: Mapping[str, Any],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        terms: LoopTerms,
+    ) -> None:
+        request = RunLoopRequest(
+            session_handle=session,
+            loop=uuid4().hex,
+            fetch=fetches,
+            target=targets,
+            num_steps=terms.num_steps or 0,
+            until_end_of_data=terms.num_steps is None,
+            first_step=terms.first_step,
+            bound=[LoopBound(index=i, bound=bound) for i, bound in terms.bounds.items()],
+        )
+        for name, value in feeds.items():
+            request.feed.add(name=name, tensor=export_tensor(value))
+        self._stub = stub
+        self._end = StopLoopRequest(session_handle=session, loop=request.loop)
+        self._updates = LoopUpdates()
+        self._lock = threading.Lock()
+        self._begun = False
+        # What was asked before the master had the loop.
+        self._asked: list[StopLoopRequest] = []
+        self._stream = stub.stream("RunLoop", request, RunLoopUpdate.FromString)
+        threading.Thread(target=self._follow, name="loop-updates", daemon=True).start()
+
+    @property
+    def done(self) -> bool:
+        """See `RunningLoop`."""
+        return self._updates.done
+
+    def updates(self) -> Iterator[LoopUpdate]:
+        """See `RunningLoop`."""
+        return self._updates.follow()
+
+    def poll(self, interval_s: float | None) -> Iterator[LoopUpdate | None]:
+        """See `RunningLoop`."""
+        return self._updates.poll(interval_s)
+
+    def wait(self, timeout_s: float | None = None) -> LoopEnd:
+        """See `RunningLoop`."""
+        return self._updates.wait(timeout_s)
+
+    def stop(self) -> None:
+        """See `RunningLoop`."""
+        self._ask(self._end)
+
+    def cancel(self, reason: str = "The loop was cancelled") -> None:
+        """See `RunningLoop`."""
+        request = StopLoopRequest(cancel_reason=reason)
+        request.MergeFrom(self._end)
+        self._ask(request)
+
+    def _ask(self, request: StopLoopRequest) -> None:
+        with self._lock:
+            if not self._begun:
+                self._asked.append(request)
+                return
+        if not self.done:
+            with contextlib.suppress(CancelledError):  # The channel is closed.
+                call = self._stub.future(
+                    "StopLoop", request, StopLoopResponse.FromString, END_TIMEOUT_S
+                )
+                call.add_done_callback(self._answered)
+
+    def _answered(self, call: Any) -> None:
+        if call.code() is not grpc.StatusCode.OK:
+            self._stream.cancel()  # A master that cannot be asked notices that.
+
+    def _follow(self) -> None:
+        try:
+            for update in self._stream:
+                if update.status_code:
+                    raise from_status(update.status_code, update.status_error_message)
+                if update.end:
+                    self._updates.finish(LoopEnd(update.first_step, update.end_reason))
+                    return
+                if update.num_steps:
+                    self._updates.publish(import_update(update))
+                else:
+                    self._ask_what_was_asked()
+            raise InternalError(message=f"{self._stub.peer} ended its loop without a word")
+        except grpc.RpcError as error:
+            self._updates.finish(status.from_rpc(error, self._stub.peer))
+        except Exception as error:
+            self._updates.finish(error)
+
+    def _ask_what_was_asked(self) -> None:
+        with self._lock:
+            self._begun = True
+            asked, self._asked = self._asked, []
+        for request in asked:
+            self._ask(request)
+
+
+class LoopRegister:
+    """The loops of a session that may still run. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loops: weakref.WeakSet[RunningLoop] = weakref.WeakSet()
+
+    def add(self, loop: RunningLoop) -> RunningLoop:
+        """Keeps a loop in mind."""
+        with self._lock:
+            self._loops.add(loop)
+        return loop
+
+    def await_end(self) -> None:
+        """Waits until all have ended, each for `END_TIMEOUT_S` seconds at most."""
+        with self._lock:
+            loops = list(self._loops)
+        for loop in loops:
+            with contextlib.suppress(OpError, TimeoutError):
+                loop.wait(END_TIMEOUT_S)

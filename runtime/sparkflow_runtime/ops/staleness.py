@@ -1,0 +1,109 @@
+"""The clock of bounded staleness as ops; the rules are those of `resources.staleness`.
+
+These ops are sparkflow's own. Replicas whose graphs name the same clock on the same task share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import float_attr, int_attr, string_attr
+from sparkflow_runtime.resources import staleness
+from sparkflow_runtime.shapes import Shape
+
+
+class _ClockOp(Op):
+    stateful = True
+    kernels: ClassVar = {"CPU": None}
+    gradient = not_differentiable
+
+
+@register
+class StalenessClock(_ClockOp):
+    """The clock of a task."""
+
+    outputs = "handle: resource"
+    attrs = {
+        "num_replicas": int_attr(1, minimum=1),
+        "staleness": int_attr(0, minimum=0),
+        "timeout_s": float_attr(1800.0),
+        "container": string_attr(""),
+        "shared_name": string_attr(""),
+    }
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Finds or makes the clock; the kernel returns it.
+
+        Raises:
+            InvalidArgumentError: It exists with another bound.
+        """
+        attrs = node.attrs
+        name = attrs["shared_name"] or node.name
+
+        def make() -> staleness.StalenessClock:
+            clocks = staleness.Clocks(attrs["num_replicas"], attrs["staleness"])
+            return staleness.StalenessClock(name, clocks, attrs["timeout_s"])
+
+        found = context.resources.get_or_create(
+            attrs["container"], name, staleness.StalenessClock, make
+        )
+        if found.staleness != attrs["staleness"]:
+            raise InvalidArgumentError(
+                message=f"The clock {name!r} on {context.device_name} has a staleness of "
+                f"{found.staleness}, but {attrs['staleness']} was asked for; all replicas must use "
+                "the same"
+            )
+        return lambda: found
+
+
+class _ByReplica(_ClockOp):
+    inputs = "handle: resource"
+    attrs = {"replica": int_attr(0, minimum=0)}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """No outputs."""
+        return []
+
+
+@register
+class StalenessClockAdvance(_ByReplica):
+    """Counts a step of this replica and waits until it may begin the next one."""
+
+    takes_step = True
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The kernel, see `resources.staleness.StalenessClock.advance`."""
+        replica = node.attrs["replica"]
+
+        def run(running: StepContext, handle: staleness.StalenessClock) -> None:
+            handle.advance(replica, running)
+
+        return run
+
+
+@register
+class StalenessClockJoin(_ByReplica):
+    """Has a replica take part that is new, or starts anew."""
+
+    def compute(self, xp: Any, handle: staleness.StalenessClock, *, replica: int) -> None:
+        """See `resources.staleness.StalenessClock.join`."""
+        handle.join(replica)
+
+
+@register
+class StalenessClockLeave(_ByReplica):
+    """Takes a replica out that makes no more steps."""
+
+    def compute(self, xp: Any, handle: staleness.StalenessClock, *, replica: int) -> None:
+        """See `resources.staleness.StalenessClock.leave`."""
+        handle.leave(replica)

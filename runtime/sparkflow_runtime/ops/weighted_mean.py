@@ -1,0 +1,114 @@
+"""The weighted mean of what replicas contributed, in one pass over their arrays.
+
+`sum(weight * array) / sum(weight)`, added up in the order in which the arrays are given, so that
+the same contributions give the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen import loops, native, threads
+from sparkflow_runtime.codegen.builder import KernelBuilder, Value
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ops.op import Array
+
+MOST_AT_ONCE: Final = 16
+"""Arrays that one kernel reads; more are added up in several passes."""
+_LEAST_ELEMENTS: Final = 256
+"""Smaller arrays are left to numpy: binding a kernel to a size costs more than it saves."""
+_MOST_ELEMENTS_TOGETHER: Final = 8192
+"""Arrays up to this size are copied to one array, at less than the cost of a call for each."""
+_NATIVE: Final = frozenset({dtypes.float32, dtypes.float64})
+
+
+def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
+    """The mean of arrays of one shape and dtype, in a new array.
+
+    Args:
+        arrays: At least one; those of weight 0 are not looked at.
+        weights: One per array, finite and not negative.
+
+    Returns:
+        The mean; zeros when all weights are 0.
+    """
+    counted = [(each, w) for each, w in zip(arrays, weights, strict=True) if w]
+    first = arrays[0]
+    if not counted:
+        return np.zeros(first.shape, first.dtype)
+    total = sum(weight for _, weight in counted)
+    parts = [array for array, _ in counted]
+    shares = [first.dtype.type(weight / total) for _, weight in counted]
+    out = np.empty(first.shape, first.dtype)
+    begun = 0
+    while begun < len(parts):
+        ended = min(begun + MOST_AT_ONCE, len(parts))
+        _add(parts[begun:ended], shares[begun:ended], out, is_first=begun == 0)
+        begun = ended
+    return out
+
+
+def weighted_means(
+    contributions: Sequence[Sequence[Array]], weights: Sequence[float]
+) -> list[Array]:
+    """The mean of every array; small ones are put together, for each costs Python a call.
+
+    Args:
+        contributions: Per contribution its arrays, of the same shapes and dtypes in all of them.
+        weights: One per contribution.
+    """
+    means: list[Any] = [None] * len(contributions[0])
+    together: dict[Any, list[int]] = {}
+    for index, array in enumerate(contributions[0]):
+        if array.size <= _MOST_ELEMENTS_TOGETHER:
+            together.setdefault(array.dtype, []).append(index)
+        else:
+            means[index] = weighted_mean([arrays[index] for arrays in contributions], weights)
+    for indices in together.values():
+        joined = [
+            np.concatenate([arrays[index] for index in indices], axis=None)
+            for arrays in contributions
+        ]
+        mean, start = weighted_mean(joined, weights), 0
+        for index in indices:
+            array = contributions[0][index]
+            end = start + array.size
+            means[index] = mean[start:end].reshape(array.shape)
+            start = end
+    return means
+
+
+def _add(parts: Sequence[Array], shares: Sequence[Any], out: Array, is_first: bool) -> None:
+    """Writes the scaled arrays' sum to `out`, or adds them to it one by one."""
+    if out.size >= _LEAST_ELEMENTS and native.available():
+        dtype = dtypes.as_dtype(out.dtype)
+        if dtype in _NATIVE:
+            kernel = _bound(len(parts), dtype, is_first, out.size)
+            before = () if is_first else (out,)
+            scalars = [np.asarray(share) for share in shares]
+            if kernel(*before, *map(np.ascontiguousarray, parts), *scalars, out):
+                return
+    for number, (part, share) in enumerate(zip(parts, shares, strict=True)):
+        if is_first and not number:
+            np.multiply(part, share, out=out)
+        else:
+            out += part * share
+
+
+@functools.lru_cache(maxsize=256)
+def _bound(count: int, dtype: DType, is_first: bool, size: int) -> Callable[..., bool]:
+    builder = KernelBuilder(1)
+    total: Value | None = None if is_first else builder.input(dtype, (True,))
+    arrays = [builder.input(dtype, (True,)) for _ in range(count)]
+    shares = [builder.input(dtype, (False,)) for _ in range(count)]
+    for array, share in zip(arrays, shares, strict=True):
+        scaled = array * share
+        total = scaled if total is None else total + scaled
+    assert total is not None
+    builder.output(total)
+    return loops.compile_kernel(builder.build()).bind((size,), threads.count())

@@ -1,0 +1,284 @@
+"""What travels together from one device to another.
+
+Everything that crosses from device A to device B out of one level is one bundle, with two
+exceptions. Values that were read before a change of state get a bundle of their own, sent before
+it. And where `Splitting` says so, large gradients leave before the level is through: tensors that
+the receiver only applies to its state are put, in the order in which they are made, into parts of
+`LEAST_PART_BYTES` or more, each sent after its own last producer. Small ones go with the next large
+one, the rest with the last part; there are `MAX_PARTS` parts and one for the rest at most, however
+many tensors there are.
+
+Other tensors stay together: a receiver that computes with them needs the shapes of all before it
+can make a plan (`compiler.stages`), and it waits for all of them anyway when they are there at
+once, as the values of variables are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.types import Types
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.purity import mutates
+from sparkflow_runtime.shapes import Shape
+
+MAX_COPIED_CONSTANT_BYTES: Final = 1 << 16
+"""Constants up to this size are copied into each partition that reads them instead of sent."""
+LEAST_PART_BYTES: Final = 256 << 10
+"""Over loopback TCP they take 0.21 ms, and a message more in a step loop costs 0.15 ms (2026-11-21,
+2 cores shared with 8 others)."""
+MAX_PARTS: Final = 8
+_SAME_SIZE: Final = frozenset({"Cast", "Identity"})
+"""Ops that passes put in front of a boundary, with one input of the output's shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Splitting:
+    """Which bundles are split.
+
+    Attributes:
+        types: What is known of tensors; one that is missing counts as small.
+        is_split: Told by source and destination device. Between tasks of one host, where a bundle
+            is handed over in memory, there is little to gain.
+    """
+
+    types: Types
+    is_split: Callable[[str, str], bool]
+
+    def size_bytes(self, graph: Graph, endpoint: Endpoint, consumer: Node) -> int:
+        """How large a tensor is that a node applies to its state; 0 where that is not known."""
+        producer = graph[endpoint.node]
+        dtype = value_dtype(producer, endpoint)
+        found = self.types.get(endpoint)
+        while found is None and producer.op in _SAME_SIZE:
+            found = self.types.get(producer.inputs[0])
+            producer = graph[producer.inputs[0].node]
+        if found is None or dtype not in dtypes.PLAIN:
+            return 0
+        shape = found.shape
+        state = _shape_of_state(graph, consumer)
+        if shapes.is_compatible(shape, state):
+            # What is fed has no shape, and so some gradients have none; what they go to has one.
+            shape = shapes.merge(shape, state)
+        return (shapes.num_elements(shape) or 0) * int(np.dtype(dtype.as_numpy_dtype).itemsize)
+
+
+def _shape_of_state(graph: Graph, node: Node) -> Shape:
+    """The shape of the variable or accumulator that a node changes as a whole."""
+    names = {arg.name for arg in registry.lookup(node.op).signature.inputs}
+    if not node.inputs or names & {"indices", "gradient_indices"}:
+        return None
+    shape: Shape = graph[node.inputs[0].node].attrs.get("shape")
+    return shape
+
+
+@dataclass(slots=True)
+class Bundle:
+    """What travels from one device to another in one message.
+
+    Attributes:
+        key: Its name on both sides, which begins with the number of the source.
+        source, destination: Devices.
+        endpoints: The tensors.
+        controls: Nodes whose end it tells.
+        last_producer: The place in the global order after which it is sent.
+        first_consumer: The place before which it is received.
+    """
+
+    key: str
+    source: str
+    destination: str
+    endpoints: list[Endpoint]
+    controls: list[str]
+    last_producer: int
+    first_consumer: int
+
+    @property
+    def send_name(self) -> str:
+        """The name of the node that sends it."""
+        return f"_send/{self.key}"
+
+    @property
+    def recv_name(self) -> str:
+        """The name of the node that receives it."""
+        return f"_recv/{self.key}"
+
+
+@dataclass(slots=True)
+class Bundles:
+    """All that crosses between the devices of a graph.
+
+    Attributes:
+        all: The bundles.
+        by_edge: The bundle of each (producer node, consuming device).
+        early: By consuming node that something reaches in a part, the last place in the order at
+            which one of its parts is sent.
+    """
+
+    all: list[Bundle] = field(default_factory=list)
+    by_edge: dict[tuple[str, str], Bundle] = field(default_factory=dict)
+    early: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Item:
+    """What one node gives to another device."""
+
+    producer: str
+    position: int
+    first_consumer: int
+    endpoints: dict[Endpoint, None] = field(default_factory=dict)
+    is_control: bool = False
+    is_applied: bool = True
+    consumers: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def first(self) -> str:
+        """The first of the consumers."""
+        return next(iter(self.consumers))
+
+
+_Group = tuple[str, str, int, int]
+"""Source, destination, level of the source, and whether after a change of state there."""
+
+
+def find_bundles(
+    graph: Graph, order: Sequence[Node], levels: Mapping[str, int], splitting: Splitting | None
+) -> Bundles:
+    """The bundles of a graph.
+
+    Args:
+        graph: The nodes.
+        order: The same in the global order.
+        levels: By node, the number of device boundaries before it.
+        splitting: Which bundles are split; None for none.
+
+    Raises:
+        InvalidArgumentError: A resource handle would have to cross devices.
+    """
+    groups = _groups(graph, order, levels)
+    numbers = {device: i for i, device in enumerate(dict.fromkeys(n.device for n in order))}
+    found = Bundles()
+    for group, items in groups.items():
+        source, destination, level, phase = group
+        key = f"{numbers[source]}-{numbers[destination]}-{level}-{phase}"
+        parts = [items]
+        if splitting is not None and splitting.is_split(source, destination):
+            parts = _split(graph, items, splitting)
+        for number, part in enumerate(parts):
+            bundle = Bundle(
+                f"{key}-{number}" if number else key,
+                source,
+                destination,
+                [endpoint for item in part for endpoint in item.endpoints],
+                [item.producer for item in part if item.is_control],
+                max(item.position for item in part),
+                min(item.first_consumer for item in part),
+            )
+            found.all.append(bundle)
+            for item in part:
+                found.by_edge[item.producer, destination] = bundle
+                if len(parts) > 1:
+                    for name in item.consumers:
+                        last = max(found.early.get(name, 0), bundle.last_producer)
+                        found.early[name] = last
+    return found
+
+
+def _groups(
+    graph: Graph, order: Sequence[Node], levels: Mapping[str, int]
+) -> dict[_Group, list[_Item]]:
+    changed: set[tuple[str, int]] = set()
+    after_change: dict[str, bool] = {}
+    applies: dict[str, bool] = {}
+    for node in order:
+        place = (node.device, levels[node.name])
+        applies[node.name] = mutates(node)
+        if applies[node.name]:
+            changed.add(place)
+        after_change[node.name] = place in changed
+    position = {node.name: index for index, node in enumerate(order)}
+    groups: dict[_Group, list[_Item]] = {}
+    items: dict[tuple[str, str], _Item] = {}
+    nodes = graph.nodes
+    for index, node in enumerate(order):
+        needs = node.inputs
+        if node.control_inputs:
+            needs += tuple(Endpoint(name, -1) for name in node.control_inputs)
+        for endpoint in needs:
+            producer = nodes[endpoint.node]
+            if producer.device == node.device or copied(producer):
+                continue
+            item = items.get((producer.name, node.device))
+            if item is None:
+                item = _Item(producer.name, position[producer.name], index)
+                items[producer.name, node.device] = item
+                # A value read before a change of state is sent before it.
+                phase = int(after_change[producer.name])
+                group = (producer.device, node.device, levels[producer.name], phase)
+                groups.setdefault(group, []).append(item)
+            if endpoint.slot < 0:
+                item.is_control = True
+            elif endpoint not in item.endpoints:
+                _require_movable(producer, endpoint, node)
+                item.endpoints[endpoint] = None
+            item.is_applied &= applies[node.name]
+            item.consumers[node.name] = None
+    return groups
+
+
+def _split(graph: Graph, items: list[_Item], splitting: Splitting) -> list[list[_Item]]:
+    """The parts of a bundle, in the order in which they are made."""
+    applied = sorted((item for item in items if item.is_applied), key=lambda item: item.position)
+    sizes = [
+        sum(splitting.size_bytes(graph, each, graph[item.first]) for each in item.endpoints)
+        for item in applied
+    ]
+    least = max(LEAST_PART_BYTES, -(-sum(sizes) // MAX_PARTS))
+    parts: list[list[_Item]] = []
+    part: list[_Item] = []
+    filled = 0
+    for item, size in zip(applied, sizes, strict=True):
+        part.append(item)
+        filled += size
+        if filled >= least:
+            parts.append(part)
+            part, filled = [], 0
+    others = [item for item in items if not item.is_applied]
+    if others or not parts:
+        parts.append(others + part)
+    else:
+        parts[-1] += part
+    return parts if len(parts) > 1 else [items]
+
+
+def copied(node: Node) -> bool:
+    """Whether the node is repeated in every partition that reads it."""
+    return (
+        node.op == "Const"
+        and not node.control_inputs
+        and node.attrs["value"].nbytes <= MAX_COPIED_CONSTANT_BYTES
+    )
+
+
+def value_dtype(producer: Node, endpoint: Endpoint) -> DType:
+    """The dtype of a tensor's value, whether it is given by reference or not."""
+    outputs = registry.lookup(producer.op).signature.output_dtypes(producer.attrs)
+    return outputs[endpoint.slot].base
+
+
+def _require_movable(producer: Node, endpoint: Endpoint, consumer: Node) -> None:
+    if value_dtype(producer, endpoint) is dtypes.resource:
+        raise InvalidArgumentError(
+            message=f"{endpoint} is a resource handle on {producer.device}; it cannot be used on "
+            f"{consumer.device}"
+        ).at(consumer.describe())

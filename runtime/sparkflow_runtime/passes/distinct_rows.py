@@ -1,0 +1,274 @@
+"""Rows of a table on another task are asked for once per distinct id, and pushed once.
+
+A lookup on a parameter server takes ids from a worker and gives it rows; the gradient gives the
+server a row for each id. Ids that come several times in a batch would travel, with their rows, as
+often as they come. Here the worker tells them apart first (`ops.row_travel`):
+
+    distinct, positions = _DistinctRows(ids)            on the worker
+    rows = gather(table, distinct)                      on the server, as before
+    found = _ExpandRows(rows, positions, ids)           on the worker
+    ...
+    sums = _SumRows(values, positions, distinct)        on the worker
+    sparse_apply_adagrad(var, accum, lr, sums, distinct)
+
+That happens where ids, and what reads the rows, are on one CPU of another task than the table, and
+rows have `LEAST_ROW_BYTES`. Who takes a gradient (`_TAKERS`, and `Unique` with
+`UnsortedSegmentSum`) adds rows of equal ids up itself too, so that nothing is wrong where the
+worker leaves them apart because few are equal.
+
+The rows of one worker are added up in the order in which they come, as the server does it; the
+values are the same to the last bit. Only for what does not add them up before it uses them
+(`ScatterAdd` and `ScatterSub`, of rows times a scalar too; accumulators, which weigh each row) are
+sums rounded in another order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sparkflow_runtime.device.names import DeviceSpec
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.types import Types
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.purity import is_reference, without_dead
+from sparkflow_runtime.passes.sparse_updates import row_update
+
+LEAST_ROW_BYTES: Final = 64
+"""Shorter rows cost less to send than to tell apart."""
+
+_GATHERS: Final[Mapping[str, int]] = {"Gather": 2, "GatherV2": 3, "ResourceGather": 2}
+"""Ops that look rows up, with how many inputs they have; ids are the second."""
+_TAKERS: Final[Mapping[str, tuple[int, int]]] = {
+    "ScatterAdd": (2, 1),
+    "ScatterSub": (2, 1),
+    "ResourceScatterAdd": (2, 1),
+    "ResourceScatterSub": (2, 1),
+    "SparseAccumulatorApplyGradient": (3, 2),
+    "ResourceSparseAccumulatorApplyGradient": (3, 2),
+}
+"""Ops besides `RowUpdate` that take rows for ids, and where: rows, ids."""
+_MEETING_AT: Final = 4
+"""The first gradient among the inputs of `GradientRoundsMeet`."""
+
+
+def distinct_rows(graph: Graph, types: Types) -> Graph:
+    """The graph with equal ids told apart before they travel; the same object where none do.
+
+    Args:
+        graph: Placed.
+        types: What is known of its tensors, from before any pass.
+    """
+    if len({node.device for node in graph}) == 1:
+        return graph
+    work = _Work(graph, types)
+    for node in graph:
+        if node.op in _GATHERS:
+            work.pull(node)
+    for node in graph:
+        op = row_update(node)
+        if op is not None and op.indices_at is not None:
+            work.push(node, op.grad_at, op.indices_at)
+        elif node.op in _TAKERS:
+            work.push(node, *_TAKERS[node.op])
+        elif node.op == "GradientRoundsMeet":
+            count, first = len(node.attrs["index_types"]), len(node.attrs["dense_types"])
+            for place in range(_MEETING_AT + first, _MEETING_AT + first + count):
+                work.push(node, place + count, place)
+        elif node.op == "Unique":
+            work.push_sums(node)
+    return work.result()
+
+
+@dataclass(slots=True)
+class _Work:
+    """The pass at work.
+
+    Attributes:
+        graph, types: As given.
+        consumers: Of the graph's nodes.
+        added: New nodes by name.
+        inputs: What nodes get instead of an input, by node and number of the input.
+        told_apart: Where the distinct ids of some ids are, by the ids.
+    """
+
+    graph: Graph
+    types: Types
+    consumers: dict[str, list[Node]] = field(init=False)
+    added: dict[str, Node] = field(default_factory=dict)
+    inputs: dict[tuple[str, int], Endpoint] = field(default_factory=dict)
+    told_apart: dict[Endpoint, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.consumers = self.graph.consumers()
+
+    def pull(self, node: Node) -> None:
+        """Has a lookup asked for distinct ids."""
+        ids, rows = node.inputs[1], Endpoint(node.name, 0)
+        if not self._takes_rows(node) or not self._travels(ids, node):
+            return
+        home = self.graph[ids.node].device
+        readers = [each for each in self.consumers[node.name] if rows in each.inputs]
+        if not readers or any(each.device != home for each in readers):
+            return
+        if not self._is_long(rows, self._rank(ids)):
+            return
+        distinct = self._distinct(ids)
+        attrs = {
+            "T": self._dtype(node, rows),
+            "Tindices": self.added[distinct].attrs["Tindices"],
+        }
+        places = (rows, Endpoint(distinct, 1), ids)
+        expanded = self._add(f"_expanded/{node.name}", "_ExpandRows", places, home, attrs)
+        self.inputs[node.name, 1] = Endpoint(distinct, 0)
+        for each in readers:
+            for number, endpoint in enumerate(each.inputs):
+                if endpoint == rows:
+                    self.inputs[each.name, number] = expanded
+
+    def push(self, node: Node, values_at: int, ids_at: int) -> None:
+        """Has a node given the sums of rows with equal ids."""
+        ids, (taker, number) = node.inputs[ids_at], self._before_scaling(node, values_at)
+        values = taker.inputs[number]
+        if self._worth_pushing(taker, values, ids):
+            distinct = self._distinct(ids)
+            self.inputs[taker.name, number] = self._sums(values, distinct)
+            self.inputs[node.name, ids_at] = Endpoint(distinct, 0)
+
+    def push_sums(self, unique: Node) -> None:
+        """Likewise the sums that a server makes for whoever needs each id once."""
+        ids, places = unique.inputs[0], Endpoint(unique.name, 1)
+        sums = [each for each in self.consumers[unique.name] if places in each.inputs]
+        if not sums or not all(
+            each.op == "UnsortedSegmentSum"
+            and each.inputs[1] == places
+            and places not in (each.inputs[0], each.inputs[2])
+            and self._worth_pushing(each, each.inputs[0], ids)
+            for each in sums
+        ):
+            return
+        distinct = self._distinct(ids)
+        self.inputs[unique.name, 0] = Endpoint(distinct, 0)
+        for each in sums:
+            self.inputs[each.name, 0] = self._sums(each.inputs[0], distinct)
+
+    def result(self) -> Graph:
+        """The graph as it is to be."""
+        if not self.added:
+            return self.graph
+        nodes = [*self.graph, *self.added.values()]
+        once_read = {endpoint.node for node in self.graph for endpoint in node.inputs}
+        changed = Graph(self._changed(node) for node in nodes).sorted()
+        return Graph(without_dead(changed, once_read, ()))
+
+    def _changed(self, node: Node) -> Node:
+        inputs = tuple(
+            self.inputs.get((node.name, number), endpoint)
+            for number, endpoint in enumerate(node.inputs)
+        )
+        if inputs == node.inputs:
+            return node
+        return Node(node.name, node.op, inputs, node.control_inputs, node.device, node.attrs)
+
+    # ------------------------------------------------------------------ what is there
+
+    def _takes_rows(self, node: Node) -> bool:
+        """Whether a lookup is one of whole rows."""
+        if node.attrs.get("batch_dims", 0) or len(node.inputs) != _GATHERS[node.op]:
+            return False
+        if node.op != "GatherV2":
+            return True
+        axis = self.graph[node.inputs[2].node]
+        return axis.op == "Const" and not axis.attrs["value"].any()
+
+    def _travels(self, ids: Endpoint, taker: Node) -> bool:
+        """Whether ids come from a CPU of another task, and may be equal."""
+        producer = self.graph[ids.node]
+        if producer.device == taker.device or (producer.op == "Unique" and not ids.slot):
+            return False
+        source, target = map(DeviceSpec.from_string, (producer.device, taker.device))
+        return source.device_type == "CPU" and source.task_name != target.task_name
+
+    def _worth_pushing(self, taker: Node, values: Endpoint, ids: Endpoint) -> bool:
+        home = self.graph[ids.node].device
+        return (
+            self._travels(ids, taker)
+            and self.graph[values.node].device == home
+            and self._is_long(values, 1)
+        )
+
+    def _before_scaling(self, node: Node, number: int) -> tuple[Node, int]:
+        """Who takes the rows first, and as which input: the node, or what scales them for it."""
+        values = node.inputs[number]
+        scaled = self.graph[values.node]
+        if scaled.op != "Mul" or scaled.device != node.device:
+            return node, number
+        if self.consumers[scaled.name] != [node]:
+            return node, number
+        numbers = [place for place, each in enumerate(scaled.inputs) if not self._is_scalar(each)]
+        return (scaled, numbers[0]) if len(numbers) == 1 else (node, number)
+
+    def _is_scalar(self, endpoint: Endpoint) -> bool:
+        known = self.types.get(endpoint)
+        return known is not None and known.shape == ()
+
+    def _is_long(self, rows: Endpoint, rank: int | None) -> bool:
+        """Whether rows, of a tensor with `rank` dimensions before them, are worth it."""
+        known = self.types.get(rows)
+        if known is None or known.shape is None or rank is None:
+            return True
+        row = known.shape[rank:]
+        if None in row:
+            return True
+        return math.prod(size or 0 for size in row) * known.dtype.size >= LEAST_ROW_BYTES
+
+    def _rank(self, ids: Endpoint) -> int | None:
+        known = self.types.get(ids)
+        return None if known is None or known.shape is None else len(known.shape)
+
+    @staticmethod
+    def _dtype(node: Node, endpoint: Endpoint) -> object:
+        outputs = registry.lookup(node.op).signature.output_dtypes(node.attrs)
+        return outputs[endpoint.slot].base
+
+    # ------------------------------------------------------------------ what is made
+
+    def _distinct(self, ids: Endpoint) -> str:
+        """The node that tells these ids apart, in whatever shape they are."""
+        source = self.graph[ids.node]
+        while source.op in ("Reshape", "Identity") and not source.control_inputs:
+            before = self.graph[source.inputs[0].node]
+            if before.device != source.device or is_reference(self.graph.nodes, source.inputs[0]):
+                break
+            ids, source = source.inputs[0], before
+        if ids not in self.told_apart:
+            attrs = {"Tindices": self._dtype(source, ids)}
+            name = f"_distinct/{ids.node}/{ids.slot}"
+            made = self._add(name, "_DistinctRows", (ids,), source.device, attrs)
+            self.told_apart[ids] = made.node
+        return self.told_apart[ids]
+
+    def _sums(self, values: Endpoint, distinct: str) -> Endpoint:
+        producer = self.graph[values.node]
+        attrs = {
+            "T": self._dtype(producer, values),
+            "Tindices": self.added[distinct].attrs["Tindices"],
+        }
+        places = (values, Endpoint(distinct, 1), Endpoint(distinct, 0))
+        name = f"_sums/{values.node}/{values.slot}/{distinct}"
+        return self._add(name, "_SumRows", places, producer.device, attrs)
+
+    def _add(
+        self,
+        name: str,
+        op: str,
+        inputs: tuple[Endpoint, ...],
+        device: str,
+        attrs: Mapping[str, object],
+    ) -> Endpoint:
+        if name not in self.added:
+            self.added[name] = Node(name, op, inputs, (), device, attrs)
+        return Endpoint(name, 0)

@@ -1,0 +1,240 @@
+"""Values of some variables, and their gradients, travel between tasks in fewer bits.
+
+A variable with the attribute `WIRE_ATTR` says in what. Then
+
+- what is read of it (`_READS`: the value, rows, slices) is cast before it goes to another task,
+  and cast back there; not for those who save it;
+- likewise what comes from another task to be applied to it: the inputs of its updates, and of what
+  its own task makes them of (`_SUMS`), back to the accumulators where replicas' gradients meet.
+
+Inside of a task nothing is cast. Every transport moves what the partitions then send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.device.names import DeviceSpec
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.types import Types
+from sparkflow_runtime.ops import registry
+
+WIRE_ATTR: Final = "_wire_dtype"
+"""On the node of a variable: the dtype in which it travels."""
+WIRE_DTYPES: Final = frozenset({dtypes.bfloat16, dtypes.float16})
+"""The dtypes in which variables may travel."""
+GRADIENTS_OF: Final = "_gradients_of"
+"""On a `GradientRoundsMeet`: the names of the variables, those of dense gradients first."""
+NARROWED: Final = frozenset({dtypes.float32, dtypes.float64})
+"""The dtypes of variables that may travel in others."""
+
+_READS: Final = frozenset(
+    {
+        *("Gather", "GatherV2", "Identity", "ReadVariableOp", "ResourceGather", "Reshape"),
+        *("EmbeddingLookup", "ExpandDims", "Slice", "Squeeze", "StridedSlice"),
+    }
+)
+"""Ops that only move values, which come first."""
+_SAVES: Final = frozenset({"Save", "SaveSlices", "SaveV2"})
+_UPDATES: Final = ("Apply", "SparseApply", "ScatterAdd", "ScatterSub", "AssignAdd", "AssignSub")
+_SUMS: Final = frozenset(
+    {
+        *("Add", "AddN", "AddV2", "Assign", "AssignAdd", "AssignSub", "ConcatV2", "Div"),
+        *("Identity", "Maximum", "Minimum", "Mul", "Neg", "RealDiv", "Reshape", "ScatterAdd"),
+        *("ScatterSub", "Select", "Sqrt", "Square", "Sub", "UnsortedSegmentSum"),
+    }
+)
+"""What a parameter server may do with gradients before it applies them."""
+_ACCUMULATOR_APPLIES: Final = (
+    *("AccumulatorApplyGradient", "ResourceAccumulatorApplyGradient"),
+    "SparseAccumulatorApplyGradient",
+)
+_ACCUMULATOR_TAKES: Final = frozenset(
+    {
+        *("AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient"),
+        "SparseAccumulatorTakeGradient",
+    }
+)
+_MEETING_AT: Final = 4
+"""The first gradient among the inputs of `GradientRoundsMeet`."""
+
+
+def wire_dtypes(graph: Graph, types: Types, whole: Graph) -> Graph:
+    """The graph with casts where such values cross tasks; the same object where none do.
+
+    Args:
+        graph: Placed.
+        types: What is known of its tensors, from before any pass.
+        whole: The session's graph: it tells which accumulators' means are applied to a variable
+            in steps of others, such as those of a chief.
+    """
+    variables = {node.name: node.attrs[WIRE_ATTR] for node in whole if WIRE_ATTR in node.attrs}
+    if not variables or len({node.device for node in graph}) == 1:
+        return graph
+    travelling: dict[Endpoint, DType] = {}
+    accumulators: dict[str, DType] = {}
+    for name, dtype in variables.items():
+        owners = frozenset({name})
+        if name in graph:
+            travelling.update(dict.fromkeys(_read(graph, name), dtype))
+        arriving = [*_updated(graph, owners, types), *_met(graph, name)]
+        for endpoint in _applied(graph, arriving, types, crossing=True):
+            travelling[endpoint] = dtype
+        for endpoint in _applied(whole, _updated(whole, owners, types), types, crossing=False):
+            taken = whole[endpoint.node]
+            if taken.op in _ACCUMULATOR_TAKES:
+                accumulators[taken.inputs[0].node] = dtype
+    for name, dtype in accumulators.items():
+        pushes = [
+            each
+            for node in graph
+            if node.op in _ACCUMULATOR_APPLIES and node.inputs[0].node == name
+            for each in _values(graph, node, types)
+        ]
+        for endpoint in _applied(graph, pushes, types, crossing=True):
+            travelling[endpoint] = dtype
+    return _cast(graph, travelling)
+
+
+Edge = tuple[Endpoint, Node]
+"""A tensor and who reads it."""
+
+
+def _task(node: Node) -> str:
+    return DeviceSpec.from_string(node.device).task_name
+
+
+def _dtype(graph: Graph, endpoint: Endpoint) -> DType:
+    producer = graph[endpoint.node]
+    return registry.lookup(producer.op).signature.output_dtypes(producer.attrs)[endpoint.slot]
+
+
+def _read(graph: Graph, variable: str) -> Iterator[Endpoint]:
+    """The tensors on the variable's device that are its values, or parts of them."""
+    consumers = graph.consumers()
+    device = graph[variable].device
+    stack = [Endpoint(variable, 0)]
+    seen = set(stack)
+    while stack:
+        endpoint = stack.pop()
+        yield endpoint
+        for node in consumers[endpoint.node]:
+            found = Endpoint(node.name, 0)
+            moves = node.op in _READS and endpoint in node.inputs and node.device == device
+            if moves and found not in seen:
+                seen.add(found)
+                stack.append(found)
+
+
+def _updated(graph: Graph, variables: frozenset[str], types: Types) -> list[Edge]:
+    """What is applied to these variables."""
+    return [
+        edge
+        for node in graph
+        if node.op.removeprefix("Resource").startswith(_UPDATES)
+        and node.inputs
+        and node.inputs[0].node in variables
+        for edge in _values(graph, node, types)
+    ]
+
+
+def _met(graph: Graph, variable: str) -> Iterator[Edge]:
+    """The gradients of a variable where those of replicas meet."""
+    for node in graph:
+        if node.op != "GradientRoundsMeet":
+            continue
+        dense, sparse = len(node.attrs["dense_types"]), len(node.attrs["index_types"])
+        for place, name in enumerate(node.attrs.get(GRADIENTS_OF, ())):
+            if name == variable:
+                after = place if place < dense else place + sparse  # past the ids of all
+                yield node.inputs[_MEETING_AT + after], node
+
+
+def _values(graph: Graph, node: Node, types: Types) -> Iterator[Edge]:
+    """The inputs of a node that are numbers of more than one element, or may be."""
+    for endpoint in node.inputs:
+        if _dtype(graph, endpoint) not in NARROWED:
+            continue
+        known = types.get(endpoint)
+        if known is None or known.shape != ():
+            yield endpoint, node
+
+
+def _applied(
+    graph: Graph, edges: Iterable[Edge], types: Types, crossing: bool
+) -> Iterator[Endpoint]:
+    """These tensors, and those of which a task makes them.
+
+    Args:
+        graph: The nodes.
+        edges: The tensors, with who reads them.
+        types: What is known of them.
+        crossing: Whether to look on one task only, and at what comes there from others.
+    """
+    stack = list(edges)
+    seen: set[str] = set()
+    while stack:
+        endpoint, reader = stack.pop()
+        producer = graph[endpoint.node]
+        away = crossing and _task(producer) != _task(reader)
+        if away or not crossing:
+            yield endpoint
+        if away or producer.op not in _SUMS or producer.name in seen:
+            continue
+        seen.add(producer.name)
+        signature = registry.lookup(producer.op).signature
+        held = signature.input_dtypes(producer.attrs)
+        for edge in _values(graph, producer, types):
+            at = producer.inputs.index(edge[0])
+            if not held[at].is_ref:
+                stack.append(edge)
+        stack.extend(  # what is added to a slot comes through its reference
+            (each, producer)
+            for each in producer.inputs
+            if _dtype(graph, each).is_ref and graph[each.node].op in _SUMS
+        )
+
+
+def _cast(graph: Graph, travelling: Mapping[Endpoint, DType]) -> Graph:
+    added: dict[str, Node] = {}
+    changed: list[Node] = []
+    for node in graph:
+        inputs = list(node.inputs)
+        expected = registry.lookup(node.op).signature.input_dtypes(node.attrs)
+        for place, endpoint in enumerate(node.inputs):
+            wire = travelling.get(endpoint)
+            if wire is None or node.op in _SAVES or expected[place].is_ref:
+                continue
+            producer = graph[endpoint.node]
+            if producer.device == node.device or _task(producer) == _task(node):
+                continue
+            inputs[place] = _through(graph, added, endpoint, node, wire)
+        if tuple(inputs) != node.inputs:
+            node = Node(
+                node.name, node.op, tuple(inputs), node.control_inputs, node.device, node.attrs
+            )
+        changed.append(node)
+    return Graph(Graph([*changed, *added.values()]).sorted()) if added else graph
+
+
+def _through(
+    graph: Graph, added: dict[str, Node], endpoint: Endpoint, reader: Node, wire: DType
+) -> Endpoint:
+    """The tensor as it arrives on the reader's device."""
+    producer = graph[endpoint.node]
+    kind = _dtype(graph, endpoint)
+    # A variable that is read away from home is read when its reader runs.
+    after = reader.control_inputs if kind.is_ref else ()
+    number = f"/{reader.name}" if after else ""
+    sent = f"_wire/{endpoint.node}/{endpoint.slot}{number}"
+    attrs = {"SrcT": kind.base, "DstT": wire, "Truncate": False}
+    added.setdefault(sent, Node(sent, "Cast", (endpoint,), after, producer.device, attrs))
+    arrived = sent + reader.device.replace(":", "_")
+    back = {"SrcT": wire, "DstT": kind.base, "Truncate": False}
+    made = Node(arrived, "Cast", (Endpoint(sent, 0),), (), reader.device, back)
+    added.setdefault(arrived, made)
+    return Endpoint(arrived, 0)

@@ -1,0 +1,184 @@
+"""Where the ranks of a collective group find each other, although their sessions do not know.
+
+The task of rank 0 keeps the table. When all ranks of a group have come, each is given the same
+number, under which they exchange tensors from then on as the partitions of one step do. A rank that
+comes again, because its session or its task began anew, ends what the others still run under the
+old number, and all of them must come again.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from sparkflow_runtime.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    OpError,
+    from_status,
+    to_status,
+)
+
+MAX_RANKS: Final = 1 << 16
+MAX_GROUPS: Final = 1 << 12
+_NUMBER_BITS: Final = 62
+
+
+@dataclass(frozen=True, slots=True)
+class Applicant:
+    """A rank that wants to join its group.
+
+    Attributes:
+        group: The group's name, the same for all its ranks.
+        size: How many ranks it has.
+        rank: Which of them this is.
+        member: A text that nobody else has: tells a rank that came again from one that asks twice.
+    """
+
+    group: str
+    size: int
+    rank: int
+    member: str
+
+
+@dataclass(slots=True)
+class _Round:
+    """Ranks on their way to one number.
+
+    Attributes:
+        size: How many there must be.
+        members: Who has come, by rank.
+        number: What they were given, None before all have come.
+    """
+
+    size: int
+    members: dict[int, str] = field(default_factory=dict)
+    number: int | None = None
+
+
+class GroupTable:
+    """The groups whose rank 0 is on this task. Safe to use from several threads.
+
+    `_changed` guards all fields.
+
+    Args:
+        supersede: Is called with a group's old number and the reason when that is to end.
+    """
+
+    def __init__(self, supersede: Callable[[int, OpError], None]) -> None:
+        self._supersede = supersede
+        self._changed = threading.Condition()
+        self._rounds: dict[str, _Round] = {}
+        self._closed: tuple[int, str] | None = None
+        self._draw = random.SystemRandom()
+
+    def join(
+        self,
+        applicant: Applicant,
+        timeout_s: float,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> int:
+        """Waits until all ranks of the group have come; the number that each of them is given.
+
+        Args:
+            applicant: Who comes.
+            timeout_s: How long to wait for the others.
+            wanted: Whether the applicant still waits; asked again after `wake`.
+
+        Raises:
+            InvalidArgumentError: The ranks do not agree on the size, or there is no such rank.
+            DeadlineExceededError: Some did not come; the text names them.
+            AbortedError: The same rank came again meanwhile.
+            CancelledError: It is not wanted any more.
+            OpError: What the table was closed with.
+        """
+        _check(applicant)
+        ended: tuple[int, OpError] | None = None
+        with self._changed:
+            self._raise_if_closed()
+            current = self._rounds.get(applicant.group)
+            if current is not None and current.size != applicant.size:
+                raise InvalidArgumentError(
+                    message=f"Rank {applicant.rank} says that collective group {applicant.group} "
+                    f"has {applicant.size} ranks; others said {current.size}. All replicas must "
+                    "run the same graph"
+                )
+            if current is None and len(self._rounds) >= MAX_GROUPS:
+                raise InvalidArgumentError(message=f"A task leads at most {MAX_GROUPS} groups")
+            if current is None or current.number is not None:
+                if current is not None and current.number is not None:
+                    ended = current.number, AbortedError(message=_came_again(applicant))
+                current = self._rounds[applicant.group] = _Round(applicant.size)
+            current.members[applicant.rank] = applicant.member
+            if len(current.members) == current.size:
+                current.number = (1 << _NUMBER_BITS) | self._draw.getrandbits(_NUMBER_BITS)
+            self._changed.notify_all()
+        if ended is not None:
+            self._supersede(*ended)
+        return self._wait(applicant, current, timeout_s, wanted)
+
+    def wake(self) -> None:
+        """Has every `join` look again whether it is wanted."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self, error: OpError) -> None:
+        """Ends every present and future `join` with `error`."""
+        with self._changed:
+            self._closed = to_status(error)
+            self._changed.notify_all()
+
+    def _wait(
+        self, applicant: Applicant, joined: _Round, timeout_s: float, wanted: Callable[[], bool]
+    ) -> int:
+        rank, member = applicant.rank, applicant.member
+
+        def settled() -> bool:
+            return (
+                joined.number is not None
+                or self._closed is not None
+                or joined.members.get(rank) != member
+                or not wanted()
+            )
+
+        with self._changed:
+            in_time = self._changed.wait_for(settled, timeout_s)
+            self._raise_if_closed()
+            if joined.members.get(rank) != member:
+                raise AbortedError(message=_came_again(applicant))
+            if joined.number is not None:
+                return joined.number
+            del joined.members[rank]
+            if in_time:
+                raise CancelledError(message=f"Rank {rank} does not wait for its group any more")
+            missing = [each for each in range(joined.size) if each not in joined.members]
+            missing.remove(rank)
+            raise DeadlineExceededError(
+                message=f"Rank {rank} waited {timeout_s:g} s for collective group "
+                f"{applicant.group}: of {joined.size} ranks these have not come: "
+                f"{', '.join(map(str, missing[:20]))}. Do they run, and the same graph?"
+            )
+
+    def _raise_if_closed(self) -> None:
+        if self._closed is not None:
+            raise from_status(*self._closed)
+
+
+def _check(applicant: Applicant) -> None:
+    if not 0 <= applicant.rank < applicant.size <= MAX_RANKS:
+        raise InvalidArgumentError(
+            message=f"Collective group {applicant.group} has no rank {applicant.rank} of "
+            f"{applicant.size}; there may be up to {MAX_RANKS}"
+        )
+
+
+def _came_again(applicant: Applicant) -> str:
+    return (
+        f"Rank {applicant.rank} of collective group {applicant.group} joined anew: its session or "
+        "its task was restarted. All ranks must begin again"
+    )

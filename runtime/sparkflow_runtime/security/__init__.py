@@ -1,0 +1,27 @@
+"""Who may talk to a server and who can listen: tokens, the loopback rule, TLS, certificates."""
+
+from sparkflow_runtime.security.credentials import Credentials
+from sparkflow_runtime.security.tls import Tls
+from sparkflow_runtime.security.tokens import (
+    TOKEN_BYTES,
+    TOKEN_KEY,
+    TokenInterceptor,
+    is_loopback,
+    metadata,
+    new_token,
+    redact,
+    require_credentials,
+)
+
+__all__ = [
+    "TOKEN_BYTES",
+    "TOKEN_KEY",
+    "Credentials",
+    "Tls",
+    "TokenInterceptor",
+    "is_loopback",
+    "metadata",
+    "new_token",
+    "redact",
+    "require_credentials",
+]

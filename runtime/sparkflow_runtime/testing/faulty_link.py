@@ -1,0 +1,165 @@
+"""A TCP connection between tasks that misbehaves when told to.
+
+A `FaultyLink` listens where a task is said to be and passes on what comes to where it is. It passes
+things on late or not at all (as when a cable is pulled: nothing is closed), cuts connections now or
+after so many bytes, and refuses new ones. What TCP itself prevents (bytes lost, doubled or in
+another order) does not happen here either.
+
+`LocalCluster(..., faulty=True)` puts one before each task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from typing import Final
+
+_CHUNK_BYTES: Final = 1 << 16
+
+
+class FaultyLink:
+    """Passes connections on to `target`. Safe to use from several threads; `close` ends it.
+
+    `_changed` guards all fields.
+
+    Args:
+        target: `host:port` of the task.
+
+    Attributes:
+        address: Where it listens, `host:port`.
+    """
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = (host.strip("[]"), int(port))
+        self._changed = threading.Condition()
+        self._sockets: set[socket.socket] = set()
+        self._delay_s = 0.0
+        self._held = False
+        self._refused = False
+        self._closed = False
+        self._passed_bytes = 0
+        self._cut_at_bytes: int | None = None
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, name="faulty-link", daemon=True).start()
+
+    @property
+    def passed_bytes(self) -> int:
+        """What went to the task so far."""
+        with self._changed:
+            return self._passed_bytes
+
+    def delay(self, seconds: float) -> None:
+        """Passes each piece on so much later, both ways."""
+        with self._changed:
+            self._delay_s = seconds
+
+    def hold(self) -> None:
+        """Passes nothing on any more and closes nothing: both ends wait."""
+        with self._changed:
+            self._held = True
+
+    def cut(self) -> None:
+        """Closes all connections; new ones are let through."""
+        with self._changed:
+            doomed = list(self._sockets)
+        for each in doomed:
+            _shut(each)
+
+    def cut_after(self, num_bytes: int) -> None:
+        """Closes all connections when so many more bytes have come for the task, and not before."""
+        with self._changed:
+            self._cut_at_bytes = self._passed_bytes + num_bytes
+
+    def refuse(self) -> None:
+        """Closes all connections, and new ones as soon as they come."""
+        with self._changed:
+            self._refused = True
+        self.cut()
+
+    def restore(self) -> None:
+        """Behaves well again; what was held is passed on."""
+        with self._changed:
+            self._delay_s = 0.0
+            self._held = self._refused = False
+            self._cut_at_bytes = None
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Stops listening and closes all connections; may be called again."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        _shut(self._listener)  # wakes `accept`
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return  # It was closed.
+            try:
+                server = socket.create_connection(self._target, timeout=5)
+                server.settimeout(None)
+            except OSError:
+                client.close()
+                continue
+            with self._changed:
+                wanted = not (self._refused or self._closed)
+                if wanted:
+                    self._sockets |= {client, server}
+            if not wanted:
+                client.close()
+                server.close()
+                continue
+            left = [2]
+            for source, sink, counts in ((client, server, True), (server, client, False)):
+                threading.Thread(
+                    target=self._pass_on,
+                    args=(source, sink, counts, left),
+                    name="faulty-link",
+                    daemon=True,
+                ).start()
+
+    def _pass_on(
+        self, source: socket.socket, sink: socket.socket, counts: bool, left: list[int]
+    ) -> None:
+        """One direction; the second of a connection to end closes both sockets."""
+        with contextlib.suppress(OSError):
+            while data := source.recv(_CHUNK_BYTES):
+                with self._changed:
+                    if self._delay_s:
+                        self._changed.wait_for(lambda: self._closed, self._delay_s)
+                    self._changed.wait_for(lambda: not self._held or self._closed)
+                    if counts:
+                        data = data[: self._allowed(len(data))]
+                        self._passed_bytes += len(data)
+                    over = counts and self._passed_bytes == self._cut_at_bytes
+                sink.sendall(data)
+                if over:
+                    self.cut()
+                    break
+        for each in (source, sink):
+            _shut(each)
+        with self._changed:
+            left[0] -= 1
+            if left[0]:
+                return
+            self._sockets -= {source, sink}
+        source.close()
+        sink.close()
+
+    def _allowed(self, size: int) -> int:
+        if self._cut_at_bytes is None or self._passed_bytes > self._cut_at_bytes:
+            return size
+        return min(size, self._cut_at_bytes - self._passed_bytes)
+
+
+def _shut(each: socket.socket) -> None:
+    """Ends both directions, which wakes whoever waits; the descriptor stays."""
+    with contextlib.suppress(OSError):
+        each.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,48 @@
+"""Ends a task's process when training has come to a chosen step."""
+
+from __future__ import annotations
+
+import threading
+
+from sparkflow_runtime.testing.local_cluster import LocalCluster
+
+
+class KillAt:
+    """Kills one process of a cluster once. Thread-safe; whoever counts steps tells them.
+
+    kill = KillAt(cluster, "ps", 0, step=20, restart=True)
+    while step < 100:
+        _, step = sess.run([train_op, global_step])
+        kill.reached(step)
+
+    Args:
+        cluster: A cluster of processes.
+        job: The job of the task that dies.
+        index: Its index.
+        step: It dies when this step or a later one is reached.
+        restart: Whether it is started anew at once, at its old port.
+
+    Attributes:
+        done: Whether it has died.
+    """
+
+    def __init__(
+        self, cluster: LocalCluster, job: str, index: int, *, step: int, restart: bool = False
+    ) -> None:
+        self._cluster = cluster
+        self._task = (job, index)
+        self._step = step
+        self._restart = restart
+        self._lock = threading.Lock()
+        self.done = False
+
+    def reached(self, step: int) -> None:
+        """Says how far training has come; returns when the task is dead, or serves again."""
+        with self._lock:
+            if self.done or step < self._step:
+                return
+            self.done = True
+        if self._restart:
+            self._cluster.restart(*self._task)
+        else:
+            self._cluster.kill(*self._task)

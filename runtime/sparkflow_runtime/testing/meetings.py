@@ -1,0 +1,140 @@
+"""Ranks of a collective in one process, without sessions: their meetings and their failures."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from sparkflow_runtime.errors import DeadlineExceededError, OpError, from_status, to_status
+from sparkflow_runtime.resources.collective_exchange import Exchange, Group
+
+T = TypeVar("T")
+
+DEADLINE_S: Final = 60.0
+
+
+class MeetingPlace:
+    """What ranks leave for each other. Safe to use from several threads.
+
+    `_changed` guards all fields.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._values: dict[tuple[str, str, int], tuple[Any, ...]] = {}
+        self._ended: dict[str, tuple[int, str]] = {}
+
+    def put(self, source: str, key: str, turn: int, values: tuple[Any, ...]) -> None:
+        """Keeps the values."""
+        place = (source, key, turn)
+        with self._changed:
+            assert place not in self._values, f"{key} was sent twice"
+            self._values[place] = values
+            self._changed.notify_all()
+
+    def take(self, source: str, key: str, turn: int, taker: str) -> tuple[Any, ...]:
+        """Waits for the values.
+
+        Raises:
+            OpError: What the source ended with, or the taker itself.
+            DeadlineExceededError: Nothing came.
+        """
+        place = (source, key, turn)
+        with self._changed:
+            self._changed.wait_for(
+                lambda: place in self._values or not self._ended.keys().isdisjoint((source, taker)),
+                DEADLINE_S,
+            )
+            if place in self._values:
+                return self._values.pop(place)
+            for device in (source, taker):
+                if device in self._ended:
+                    raise from_status(*self._ended[device])
+        raise DeadlineExceededError(message=f"Nothing came under {key}")
+
+    def end(self, device: str, error: OpError, drops: bool = True) -> None:
+        """Lets everybody who waits for this device fail; `drops` what it sent, too."""
+        with self._changed:
+            self._ended.setdefault(device, to_status(error))
+            if drops:
+                self._values = {k: v for k, v in self._values.items() if k[0] != device}
+            self._changed.notify_all()
+
+    @property
+    def left(self) -> int:
+        """How many messages nobody took."""
+        with self._changed:
+            return len(self._values)
+
+
+class FakeMeeting:
+    """The `Meeting` of one rank.
+
+    Args:
+        place: Where the ranks meet.
+        device: Where this rank is.
+        threads: For what is submitted.
+    """
+
+    def __init__(self, place: MeetingPlace, device: str, threads: ThreadPoolExecutor) -> None:
+        self._place = place
+        self._device = device
+        self._threads = threads
+
+    def send(
+        self, key: str, turn: int, destination: str, values: tuple[Any, ...], lent: bool = False
+    ) -> None:
+        """See `Meeting`; lent values are not copied."""
+        self._place.put(self._device, key, turn, values if lent else _copied(values))
+
+    def receive(self, key: str, turn: int, source: str) -> tuple[Any, ...]:
+        """See `Meeting`; fails, too, where this rank itself has ended."""
+        return self._place.take(source, key, turn, self._device)
+
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+        """See `Meeting`."""
+        return self._threads.submit(call)
+
+    def end(self, error: OpError) -> None:
+        """See `Meeting`."""
+        self._place.end(self._device, error)
+
+    def leave(self, error: OpError) -> None:
+        """See `Meeting`; what was sent is still there for the others."""
+        self._place.end(self._device, error, drops=False)
+
+
+def _copied(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([np.array(value) for value in values])
+
+
+def device_names(size: int) -> tuple[str, ...]:
+    """Devices of that many ranks."""
+    return tuple(f"/job:w/replica:0/task:{rank}/device:CPU:0" for rank in range(size))
+
+
+def run_ranks(
+    size: int, call: Callable[[Exchange], T], place: MeetingPlace | None = None, turn: int = 0
+) -> Sequence[T | OpError]:
+    """What the call gives, or the error it raises, on each of so many ranks side by side.
+
+    A rank that fails ends its meeting.
+    """
+    where = MeetingPlace() if place is None else place
+    names = device_names(size)
+    with ThreadPoolExecutor(4 * size + 1) as threads:
+
+        def run(rank: int) -> T | OpError:
+            meeting = FakeMeeting(where, names[rank], threads)
+            exchange = Exchange(meeting, Group(1, rank, names), 7, turn)
+            try:
+                return call(exchange)
+            except OpError as error:
+                meeting.end(error)
+                return error
+
+        return list(threads.map(run, range(size)))

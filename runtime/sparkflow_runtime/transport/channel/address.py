@@ -1,0 +1,90 @@
+"""Where a task accepts tensor channels: a TCP port, and on Linux an abstract unix socket too."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sparkflow_runtime.protos import worker_pb2
+
+MAX_UNIX_NAME: Final = 100
+"""The kernel takes 107 bytes after the zero byte that makes a name abstract."""
+_WILDCARDS: Final = ("0.0.0.0", "::")  # noqa: S104  (nothing is bound here)
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelAddress:
+    """How others reach a task's listener.
+
+    Attributes:
+        host: Name or address, an IPv6 one without brackets.
+        port: TCP port.
+        unix_name: Name of the abstract unix socket, without its leading zero byte; "" without one.
+        host_id: Equal only for tasks of one host; "" where that cannot be told.
+    """
+
+    host: str
+    port: int
+    unix_name: str = ""
+    host_id: str = ""
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the task is on the host of the caller, so that its unix socket may be tried."""
+        return bool(self.unix_name) and bool(self.host_id) and self.host_id == own_host_id()
+
+    @property
+    def unix_address(self) -> str:
+        """The name as `socket.connect` and `socket.bind` take it."""
+        return "\0" + self.unix_name
+
+    def export(self) -> worker_pb2.ChannelAddress:
+        """The address as a message."""
+        return worker_pb2.ChannelAddress(
+            host=self.host, port=self.port, unix_name=self.unix_name, host_id=self.host_id
+        )
+
+    @classmethod
+    def from_proto(
+        cls, message: worker_pb2.ChannelAddress, asked_at: str = ""
+    ) -> ChannelAddress | None:
+        """The address in a message; None where the message names nothing that can be dialled.
+
+        Args:
+            message: What a task says of itself.
+            asked_at: The `host:port` where it was asked: its host, if the task listens on all
+                addresses and was not told by which one others know it.
+        """
+        host = message.host
+        if host in _WILDCARDS:
+            host = asked_at.rpartition(":")[0].strip("[]") or host
+        if not host or not 0 < message.port < 1 << 16:
+            return None
+        unix_name = message.unix_name
+        if len(unix_name.encode()) > MAX_UNIX_NAME or "\0" in unix_name:
+            unix_name = ""
+        return cls(host, message.port, unix_name, message.host_id)
+
+
+def own_host_id() -> str:
+    """What tells this host from others: the kernel's boot id; "" where there is none.
+
+    Containers of one host have the same. Their abstract sockets may be apart (they belong to the
+    network namespace), which dialling finds out.
+    """
+    with contextlib.suppress(OSError):
+        return _BOOT_ID.read_text().strip()
+    return ""
+
+
+def new_unix_name() -> str:
+    """A name for an abstract unix socket that nobody else has; "" where there are none."""
+    return f"sparkflow-{secrets.token_hex(16)}" if sys.platform == "linux" else ""

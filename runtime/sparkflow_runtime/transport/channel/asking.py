@@ -1,0 +1,420 @@
+"""The asking end of a channel: tensors and calls that another task answers.
+
+A thread that waits for an answer reads the socket itself, so that none has to wake another: with a
+thread of its own for reading, the round trip of four bytes takes twice as long. Of several waiting
+threads one reads for all. Where nobody waits although answers are to come, `Reactor` reads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+
+from sparkflow_runtime.device.shared_memory import SharedArena
+from sparkflow_runtime.errors import (
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+    from_status,
+    to_status,
+)
+from sparkflow_runtime.transport.channel import frames
+from sparkflow_runtime.transport.channel.buffers import BufferPool
+from sparkflow_runtime.transport.channel.frames import SAME_LAYOUT, Header, Kind
+from sparkflow_runtime.transport.channel.handshake import Opened
+from sparkflow_runtime.transport.channel.layout import Describer, Layout, parse
+from sparkflow_runtime.transport.channel.memory import LentMemory, ReadMemory
+from sparkflow_runtime.transport.channel.reactor import Reactor
+from sparkflow_runtime.transport.channel.wire import Wire
+
+T = TypeVar("T")
+
+AHEAD: Final = 4
+"""So many bundles of a loop may be sent before the first of them is taken. What a task does for
+bundles that nobody takes is done in vain when the loop ends."""
+_SECOND_LOOK_S: Final = 0.02
+"""How often a thread for which another one reads looks whether it should read itself."""
+
+
+class Waker(Protocol):
+    """Who waits: can be woken, and says whether to go on."""
+
+    def fileno(self) -> int:
+        """Readable once it is to look again."""
+
+    def check(self) -> None:
+        """Raises what ended the step that waits."""
+
+
+class Stream:
+    """The bundles of one key of a step, in the order of iterations. See `Asker`."""
+
+    __slots__ = (
+        "_asker",
+        "_credit",
+        "_ended",
+        "_error",
+        "_layout",
+        "_number",
+        "_pool",
+        "_values",
+    )
+
+    def __init__(self, asker: Asker, number: int, pool: BufferPool) -> None:
+        self._asker = asker
+        self._number = number
+        self._pool = pool
+        self._values: dict[int, list[Any]] = {}
+        self._layout: Layout | None = None
+        self._ended = 1 << 62
+        self._error: OpError | None = None
+        self._credit = 0
+
+    def take(self, iteration: int, waker: Waker, more: bool) -> list[Any] | None:
+        """Waits for the bundle of an iteration; None when the sender's loop ended before it.
+
+        Args:
+            iteration: Each is taken once, in ascending order.
+            waker: Ends the waiting.
+            more: Whether a next one will be wanted.
+
+        Raises:
+            OpError: The sender failed or is gone, or what `waker` raises.
+        """
+        values: list[Any] = self._asker.wait_for(lambda: self._find(iteration), waker)
+        if values is _ENDED:
+            return None
+        if more and self._credit - iteration <= AHEAD // 2:
+            self._credit = iteration + 1 + AHEAD
+            self._asker.post(frames.pack(Kind.CREDIT, self._number, self._credit))
+        return values
+
+    def _find(self, iteration: int) -> Any:
+        values = self._values.pop(iteration, None)
+        if values is not None:
+            return values
+        if self._error is not None:
+            raise from_status(*to_status(self._error))
+        if iteration >= self._ended:
+            return _ENDED
+        return None
+
+    @property
+    def transport(self) -> str:
+        """How its bundles come: "tcp", "unix" or "shm"."""
+        return self._asker.transport
+
+    def cancel(self, ended_well: bool = False) -> None:
+        """Nothing more is wanted; the sender need not be told of a step that ended well."""
+        self._asker.forget_stream(self._number, ended_well)
+
+
+_ENDED: Final[list[Any]] = []
+
+
+@dataclass(slots=True)
+class PendingCall:
+    """A call whose answer may not be there yet; `done` and what follows are set together.
+
+    Attributes:
+        on_done: Called once, in a thread of the channel, when the answer is there.
+        is_attended: Whether a thread waits, or will wait, for the answer.
+        done: Whether it is.
+        results: The answer.
+        error: Or why there is none.
+    """
+
+    on_done: Callable[[PendingCall], None] | None = None
+    is_attended: bool = True
+    done: bool = False
+    results: list[Any] = field(default_factory=list)
+    error: OpError | None = None
+
+
+class Asker:
+    """The asking end of a channel. Safe to use from several threads.
+
+    `_arrived` guards streams, calls and what has arrived.
+
+    Args:
+        opened: The socket after its handshake.
+        reactor: Reads where nobody else does.
+        arena: Memory of this task that the other may read; None to share none.
+
+    Attributes:
+        wire: The socket.
+    """
+
+    def __init__(self, opened: Opened, reactor: Reactor, arena: SharedArena | None = None) -> None:
+        self.wire = Wire(opened, on_blocked=reactor.read_all)
+        self._read_memory = ReadMemory()
+        self._lent = LentMemory(self.wire, arena)
+        self._reactor = reactor
+        self._arrived = threading.Condition(threading.Lock())
+        self._streams: dict[int, Stream] = {}
+        self._calls: dict[int, PendingCall] = {}
+        self._unattended = 0  # calls at whose answers no thread waits
+        self._numbers = itertools.count(1)
+        self._pools: dict[str, BufferPool] = {}
+        self._describer = Describer()
+        self._describing = threading.Lock()
+        reactor.add_asker(self)
+
+    @property
+    def transport(self) -> str:
+        """How tensors come: "tcp", "unix" or "shm"."""
+        return "shm" if self._read_memory.is_used else self.wire.peer.transport
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything can be asked."""
+        return self.wire.closed is None
+
+    @property
+    def is_left_alone(self) -> bool:
+        """See `Asking`."""
+        return bool(self._streams or self._calls) and not self.wire.reading.locked()
+
+    # ------------------------------------------------------------------------------- asking
+
+    def ask(self, step_id: int, keys: Sequence[str], loops: bool, first: int = 0) -> list[Stream]:
+        """Asks for the bundles of some keys of a step.
+
+        Args:
+            step_id: The step.
+            keys: The bundles' keys.
+            loops: Whether more than one iteration may come.
+            first: The first iteration wanted.
+
+        Raises:
+            ChannelClosed: The other end is gone.
+        """
+        credit = first + (AHEAD if loops else 1)
+        streams: list[Stream] = []
+        heads: list[bytes] = []
+        with self._arrived:
+            for key in keys:
+                number = next(self._numbers)
+                pool = self._pools.setdefault(key, BufferPool())
+                stream = self._streams[number] = Stream(self, number, pool)
+                stream._credit = credit
+                streams.append(stream)
+                text = frames.pack_request(step_id, credit, key)
+                heads.append(frames.pack(Kind.REQUEST, number, first, text=text))
+        try:
+            self.wire.send(b"".join(heads))
+        except OpError:
+            self.close()
+            raise
+        return streams
+
+    def call(
+        self,
+        step_id: int,
+        text: bytes,
+        args: Sequence[Any],
+        on_done: Callable[[PendingCall], None] | None = None,
+        is_attended: bool = False,
+    ) -> PendingCall:
+        """Starts a call.
+
+        Args:
+            step_id: The step it belongs to.
+            text: What is called, see `serving`.
+            args: Arrays; they may change once this returns.
+            on_done: See `PendingCall`.
+            is_attended: Whether a thread will wait for the answer nevertheless.
+
+        Raises:
+            ChannelClosed: The other end is gone.
+        """
+        pending = PendingCall(on_done, on_done is None or is_attended)
+        with self._arrived:
+            number = next(self._numbers)
+            self._calls[number] = pending
+            self._unattended += not pending.is_attended
+        with self._describing:
+            message = self._describer.describe(args)
+        try:
+            self._lent.send(Kind.CALL, number, step_id, text, message)
+        except OpError:
+            with self._arrived:
+                if self._calls.pop(number, None) is not None:
+                    self._unattended -= not pending.is_attended
+            self.close()
+            raise
+        if not pending.is_attended:
+            self._reactor.watch(self)
+        return pending
+
+    def result(self, call: PendingCall, waker: Waker) -> list[Any]:
+        """Waits for the answer of a call.
+
+        Raises:
+            OpError: The call failed, the other end is gone, or what `waker` raises.
+        """
+
+        def find() -> PendingCall | None:
+            return call if call.done else None
+
+        self.wait_for(find, waker)
+        if call.error is not None:
+            raise call.error
+        return call.results
+
+    def post(self, head: bytes) -> None:
+        """Sends a frame without a body; nothing where the channel is closed."""
+        try:
+            self.wire.send(head)
+        except OpError:
+            return  # Whoever waits for an answer learns it.
+
+    def forget_stream(self, number: int, ended_well: bool) -> None:
+        """What still comes for this stream is dropped; see `Stream.cancel`."""
+        with self._arrived:
+            found = self._streams.pop(number, None)
+        if found is not None and not ended_well and self.is_open:
+            self.post(frames.pack(Kind.CANCEL, number))
+
+    # ------------------------------------------------------------------------------ waiting
+
+    def wait_for(self, find: Callable[[], T | None], waker: Waker) -> T:
+        """The first result of `find` that is not None; it is called with `_arrived` held.
+
+        Raises:
+            OpError: What `find` or `waker` raises, or the channel was closed.
+        """
+        while True:
+            with self._arrived:
+                found = find()
+                if found is not None:
+                    return found
+                if self.wire.closed is not None:
+                    raise from_status(*to_status(self.wire.closed))
+            waker.check()
+            if self.wire.reading.acquire(blocking=False):
+                try:
+                    with self._arrived:
+                        found = find()
+                    if found is not None:
+                        return found
+                    self._reactor.unwatch(self)
+                    self.wire.wait(None, waker.fileno())
+                    self._read()
+                finally:
+                    self.wire.stop_reading()
+                    if self._unattended:
+                        self._reactor.watch(self)
+            else:
+                with self._arrived:
+                    found = find()
+                    if found is not None:
+                        return found
+                    self._arrived.wait(_SECOND_LOOK_S)
+
+    def read_for_others(self) -> None:
+        """Reads what is there, unless a thread is doing that."""
+        if self.wire.reading.acquire(blocking=False):
+            try:
+                self._read()
+            finally:
+                self.wire.stop_reading()
+
+    def _read(self) -> None:
+        try:
+            self.wire.read(self)
+        except OpError as error:
+            self.close(error)
+        except Exception as error:
+            self.close(InternalError(message=f"A channel failed: {error!r}"))
+
+    # ----------------------------------------------------------------------------- arriving
+
+    def buffer(self, header: Header, head: bytes) -> np.ndarray[Any, Any]:
+        """See `Handler`."""
+        with self._arrived:
+            stream = self._streams.get(header.number)
+        return (stream._pool if stream is not None else BufferPool()).take(header.body_bytes)
+
+    def handle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
+        """See `Handler`."""
+        kind = header.kind
+        if kind is Kind.BUNDLE:
+            self._bundle(header, head, body)
+        elif kind is Kind.REPLY:
+            self._reply(header, head, body)
+        elif kind is Kind.REFUSAL:
+            self._finish_call(header.number, [], frames.unpack_status(head))
+        elif kind is Kind.END or kind is Kind.FAIL:
+            with self._arrived:
+                stream = self._streams.get(header.number)
+                if stream is None:
+                    return
+                if kind is Kind.END:
+                    stream._ended = min(stream._ended, header.place)
+                else:
+                    stream._error = frames.unpack_status(head)
+                self._arrived.notify_all()
+        elif kind is Kind.SEGMENT:
+            self._read_memory.attach(header, self.wire.take_descriptor)
+        else:
+            raise InvalidArgumentError(message=f"A {kind.name} frame came from a serving task")
+
+    def _bundle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
+        with self._arrived:
+            stream = self._streams.get(header.number)
+        if stream is None:
+            self._read_memory.skip(header, head)
+            return  # Nobody wants it any more.
+        if header.flags & SAME_LAYOUT:
+            layout = stream._layout
+            if layout is None:
+                raise InvalidArgumentError(message="A bundle refers to a layout that never came")
+        else:
+            layout = parse(head[header.text_bytes :], header.tensors)
+            stream._layout = layout
+        values = self._read_memory.read(layout, header, head, body)
+        with self._arrived:
+            stream._values[header.place] = values
+            self._arrived.notify_all()
+
+    def _reply(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
+        layout = parse(head[header.text_bytes :], header.tensors)
+        self._finish_call(header.number, self._read_memory.read(layout, header, head, body), None)
+
+    def _finish_call(self, number: int, results: list[Any], error: OpError | None) -> None:
+        with self._arrived:
+            call = self._calls.pop(number, None)
+            if call is None:
+                return
+            self._unattended -= not call.is_attended
+            call.results, call.error, call.done = results, error, True
+            self._arrived.notify_all()
+        if call.on_done is not None:
+            call.on_done(call)
+
+    # ------------------------------------------------------------------------------ the end
+
+    def close(self, error: OpError | None = None) -> None:
+        """Ends every call and stream with an error; may be called again."""
+        self.wire.close(error)
+        reason = self.wire.closed
+        assert reason is not None
+        with self._arrived:
+            calls = list(self._calls.items())
+            for stream in self._streams.values():
+                if stream._error is None:
+                    stream._error = reason
+            self._streams.clear()  # They refer to this: without a circle it goes at once.
+            self._arrived.notify_all()
+        for number, _ in calls:
+            self._finish_call(number, [], from_status(*to_status(reason)))
+        self._lent.close()
+        self._read_memory.close()
+        self._reactor.remove_asker(self)
+        self.wire.release()

@@ -1,0 +1,242 @@
+"""Opens a tensor channel to another task: finds a way, and says the dialler's words."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import struct
+import sys
+import time
+from typing import Final, Literal
+
+from sparkflow_runtime.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OpError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnavailableError,
+)
+from sparkflow_runtime.security import Tls
+from sparkflow_runtime.transport.channel import handshake, sockets
+from sparkflow_runtime.transport.channel.address import ChannelAddress
+from sparkflow_runtime.transport.channel.handshake import Dialogue, Opened, Peer, Self
+
+Transport = Literal["auto", "tcp", "unix"]
+_TIME: Final = struct.Struct("@ll")
+
+
+def dial(
+    address: ChannelAddress,
+    *,
+    task: str,
+    incarnation: int,
+    expected_task: str,
+    expected_incarnation: int | None = None,
+    token: str | None,
+    tls: Tls | None = None,
+    transport: Transport = "auto",
+    timeout_s: float,
+) -> Opened:
+    """Opens a channel. Blocks for `timeout_s` at most, but for the time that a name server takes.
+
+    Args:
+        address: Where the other task listens.
+        task: Who dials; "" for a master without a task.
+        incarnation: A number that differs each time the dialling task starts.
+        expected_task: The task that must answer.
+        expected_incarnation: Its incarnation; None for any.
+        token: The job's token; None without one.
+        tls: For TLS over TCP; a unix socket needs none, as nobody can listen to it.
+        transport: "tcp", "unix", or "auto" for the unix socket where there is one that can be
+            reached, and TCP elsewhere.
+        timeout_s: Deadline for everything together.
+
+    Raises:
+        UnavailableError: Nobody answers there, or not in time.
+        FailedPreconditionError: Another task answers, another version, something that does not
+            speak the protocol, one side uses TLS and the other does not, or "unix" was asked for
+            and there is no unix socket.
+        AbortedError: The task answers in another incarnation: it was restarted.
+        UnauthenticatedError: The two do not have the same token, or the certificate is not good.
+        PermissionDeniedError: The unix socket belongs to another user.
+        OpError: Whatever else the other side refuses with.
+    """
+    if transport not in ("auto", "tcp", "unix"):
+        raise InvalidArgumentError(
+            message=f"The transport {transport!r} is none of 'auto', 'tcp' and 'unix'"
+        )
+    me = Self(task, incarnation, token)
+    deadline = time.monotonic() + timeout_s
+    if transport == "unix" or (transport == "auto" and address.is_here):
+        peer = f"Task {expected_task} at the unix socket {address.unix_name!r}"
+        link = _connect_unix(address, peer, deadline, needed=transport == "unix")
+        if link is not None:
+            words = handshake.dialler(me, expected_task, expected_incarnation, peer)
+            answered = _converse(link, words, peer, deadline)
+            link.settimeout(None)
+            return Opened(link, Peer(*answered, "unix", encrypted=False))
+    peer = f"Task {expected_task} at {address}"
+    words = handshake.dialler(me, expected_task, expected_incarnation, peer)
+    link = _connect_tcp(address, peer, deadline)
+    if tls is None:
+        answered = _converse(link, words, peer, deadline)
+        link.settimeout(None)
+        return Opened(link, Peer(*answered, "tcp", encrypted=False))
+    secure = _encrypt(link, tls, address.host, peer, deadline)
+    answered = _converse(secure, words, peer, deadline)
+    secure.settimeout(None)
+    return Opened(secure, Peer(*answered, "tcp", encrypted=True))
+
+
+def _connect_unix(
+    address: ChannelAddress, peer: str, deadline: float, *, needed: bool
+) -> socket.socket | None:
+    """The connected unix socket; None where there is none to reach and it is not needed.
+
+    Raises:
+        FailedPreconditionError: It is needed and there is none.
+        PermissionDeniedError: It is needed and not this user's.
+        UnavailableError: It is needed and nobody is there, or too many are being let in.
+    """
+    if sys.platform != "linux" or not address.unix_name:
+        if needed:
+            raise FailedPreconditionError(
+                message=f"{peer} cannot be reached: it has no unix socket, or this system has none"
+            )
+        return None
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # Where a queue of callers is full, a connect with a deadline of Python's fails at once.
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _time(_left(deadline)))
+        link.connect(address.unix_address)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _time(0))
+        if sockets.is_same_user(link):
+            sockets.prepare(link)
+            return link
+        error: OSError | None = None
+    except OSError as caught:
+        error = caught
+    except BaseException:
+        link.close()
+        raise
+    link.close()
+    if not needed:
+        return None  # Another container, another user: TCP goes there, too.
+    if error is None:
+        raise PermissionDeniedError(message=f"{peer} runs as another user: use TCP")
+    raise UnavailableError(message=f"{peer} cannot be reached: {error}") from error
+
+
+def _time(seconds: float) -> bytes:
+    """A `struct timeval`; 0 is no deadline."""
+    return _TIME.pack(int(seconds), int(seconds % 1 * 1e6))
+
+
+def _connect_tcp(address: ChannelAddress, peer: str, deadline: float) -> socket.socket:
+    """A connected socket to the first of the host's addresses that answers."""
+    try:
+        places = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:  # ValueError: what is no host's name
+        raise UnavailableError(message=f"{peer} cannot be reached: {error}") from error
+    failure: OSError | None = None
+    for number, (family, kind, protocol, _, place) in enumerate(places):
+        link = socket.socket(family, kind, protocol)
+        try:
+            sockets.prepare(link)
+            # One address that swallows everything leaves time for the others.
+            link.settimeout(_left(deadline) / (len(places) - number))
+            link.connect(place)
+        except OSError as error:
+            link.close()
+            failure = error
+        except BaseException:
+            link.close()
+            raise
+        else:
+            return link
+    raise UnavailableError(message=f"{peer} cannot be reached: {failure}") from failure
+
+
+def _encrypt(link: socket.socket, tls: Tls, host: str, peer: str, deadline: float) -> ssl.SSLSocket:
+    """The connection within TLS; closed when there is none to be had."""
+    try:
+        wrapped = tls.client_context().wrap_socket(
+            link, server_hostname=tls.server_name or host, do_handshake_on_connect=False
+        )
+    except BaseException:
+        link.close()
+        raise
+    try:
+        wrapped.settimeout(_left(deadline))
+        wrapped.do_handshake()
+    except BaseException as error:
+        wrapped.close()
+        if isinstance(error, OSError):
+            raise _explained(error, peer) from error
+        raise
+    return wrapped
+
+
+def _converse(
+    link: socket.socket | ssl.SSLSocket, words: Dialogue, peer: str, deadline: float
+) -> tuple[str, int]:
+    """Says the dialler's words and closes the socket when they come to no good end."""
+    try:
+        wish: bytes | int = next(words)
+        while True:
+            heard = b""
+            if isinstance(wish, bytes):
+                link.settimeout(_left(deadline))
+                # Who closes without listening may have said why: that is read next.
+                with contextlib.suppress(BrokenPipeError):
+                    link.sendall(wish)
+            else:
+                heard = _receive(link, wish, deadline)
+            wish = words.send(heard)
+    except StopIteration as end:
+        task, incarnation = end.value
+        return task, incarnation
+    except BaseException as error:
+        link.close()
+        if isinstance(error, OSError):
+            raise _explained(error, peer) from error
+        raise
+
+
+def _receive(link: socket.socket | ssl.SSLSocket, size: int, deadline: float) -> bytes:
+    heard = b""
+    while len(heard) < size:
+        link.settimeout(_left(deadline))
+        piece = link.recv(size - len(heard))
+        if not piece:
+            raise ConnectionResetError("it closed the connection while the channel was opened")
+        heard += piece
+    return heard
+
+
+def _left(deadline: float) -> float:
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
+
+
+def _explained(error: OSError, peer: str) -> OpError:
+    """What a failure of the socket means."""
+    if isinstance(error, TimeoutError):
+        return UnavailableError(message=f"{peer} did not answer in time")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return UnauthenticatedError(
+            message=f"{peer} has a certificate that is not good: {error.verify_message}"
+        )
+    if isinstance(error, ssl.SSLError) and "_ALERT_" in (error.reason or ""):
+        return UnauthenticatedError(
+            message=f"{peer} refuses our certificate or our TLS: {error.reason}"
+        )
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        return FailedPreconditionError(
+            message=f"{peer} does not speak TLS with us: {error.reason}. Do all tasks have tls=...?"
+        )
+    return UnavailableError(message=f"{peer} cannot be reached: {error}")

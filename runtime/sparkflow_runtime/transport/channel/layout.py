@@ -1,0 +1,324 @@
+"""How the tensors of a message lie in it: dtypes, shapes and places as bytes, checked when read.
+
+    dtype: u8 | where: u8 | rank: u16 | sizes: u64 * rank | for ENCODED: size: u64
+                                                          | for SHARED: segment, offset: u64
+
+A tensor is INLINE in the body, at the next multiple of `ALIGNMENT`; ENCODED there as TensorProto
+(texts); or SHARED: it stays where it is, in memory of the sender that the receiver can read.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.protos.tensor_pb2 import TensorProto
+from sparkflow_runtime.tensor_proto import (
+    MAX_RANK,
+    MAX_TENSOR_BYTES,
+    dtype_of,
+    export_tensor,
+    import_tensor,
+)
+from sparkflow_runtime.transport.codec import MAX_BUNDLE
+
+INLINE: Final = 0
+ENCODED: Final = 1
+SHARED: Final = 2
+ALIGNMENT: Final = 16
+
+_TENSOR = struct.Struct("<BBH")
+_SIZE = struct.Struct("<Q")
+_PLACE = struct.Struct("<QQ")
+_PADDING = bytes(ALIGNMENT)
+MAX_LAYOUT_BYTES: Final = MAX_BUNDLE * 64
+"""Far above what a bundle of real tensors needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor of a message.
+
+    Attributes:
+        dtype: Its numpy type.
+        shape: Its shape.
+        where: INLINE, ENCODED or SHARED.
+        start: Where it begins in the body; the offset in the segment if SHARED.
+        size: Its bytes there.
+        segment: The segment if SHARED.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    where: int
+    start: int
+    size: int
+    segment: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The tensors of a message and the size of its body."""
+
+    tensors: tuple[Tensor, ...]
+    body_bytes: int
+    is_plain: bool
+    """Whether every tensor is INLINE."""
+
+    def read(
+        self, body: np.ndarray[Any, Any], shared: Callable[[Tensor], Any] | None = None
+    ) -> list[Any]:
+        """The tensors, as views of the body where they are in it.
+
+        Args:
+            body: [body_bytes] uint8.
+            shared: Gives a view of one that stayed with its sender.
+
+        Raises:
+            InvalidArgumentError: A text cannot be read, or a tensor is shared with nobody.
+        """
+        if self.is_plain:
+            return [np.ndarray(e.shape, e.dtype, body, e.start) for e in self.tensors]
+        return [self._read(each, body, shared) for each in self.tensors]
+
+    def _read(
+        self, tensor: Tensor, body: np.ndarray[Any, Any], shared: Callable[[Tensor], Any] | None
+    ) -> Any:
+        if tensor.where == SHARED:
+            if shared is None:
+                raise InvalidArgumentError(message="This channel shares no memory")
+            return shared(tensor)
+        if tensor.where == INLINE:
+            return np.ndarray(tensor.shape, tensor.dtype, body, tensor.start)
+        piece = body[tensor.start : tensor.start + tensor.size]
+        try:
+            return import_tensor(TensorProto.FromString(piece.tobytes()))
+        except DecodeError as error:
+            raise InvalidArgumentError(message=f"A malformed tensor: {error}") from error
+
+
+@dataclass(slots=True)
+class Message:
+    """Tensors ready to be sent.
+
+    Attributes:
+        layout: The bytes that describe them.
+        buffers: What the body consists of.
+        body_bytes: Its size.
+        count: How many tensors there are.
+    """
+
+    layout: bytes
+    buffers: list[Any]
+    body_bytes: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What was found out of tensors that may come again.
+
+    Attributes:
+        layout: The bytes that describe them.
+        sent: The numbers of those in the body, with the padding before each.
+        body_bytes: The size of the body.
+    """
+
+    layout: bytes
+    sent: tuple[tuple[int, int], ...]
+    body_bytes: int
+
+
+class Describer:
+    """Makes messages of tensors; remembers those of the last one, whose like often comes next.
+
+    Used by one thread at a time.
+
+    Args:
+        locate: Where a contiguous array lies in memory the receiver can read, as (segment, offset);
+            None where it does not, or for everything.
+    """
+
+    def __init__(self, locate: Callable[[Any], tuple[int, int] | None] | None = None) -> None:
+        self._locate = locate
+        self._signature: list[Any] = []
+        self._places: dict[int, tuple[int, int]] = {}
+        self._last: _Described | None = None
+
+    def describe(self, values: Sequence[Any], lent: Sequence[int] = ()) -> Message:
+        """The message of these tensors.
+
+        Args:
+            values: Arrays or numpy scalars; they must not change until the message is sent.
+            lent: The numbers of those that may stay where they are.
+
+        Raises:
+            InvalidArgumentError: A value is no tensor.
+        """
+        arrays = [_contiguous(value) for value in values]
+        signature: list[Any] = [(array.dtype.num, array.shape) for array in arrays]
+        places = {} if self._locate is None else self._places_of(arrays, lent)
+        if self._last is None or places != self._places or signature != self._signature:
+            if not all(map(_is_plain, arrays)):
+                return _encode(arrays, places)
+            self._signature, self._places = signature, places
+            self._last = _describe(arrays, places)
+        last = self._last
+        buffers: list[Any] = []
+        for number, padding in last.sent:
+            if padding:
+                buffers.append(_PADDING[:padding])
+            buffers.append(_bytes_of(arrays[number]))
+        return Message(last.layout, buffers, last.body_bytes, len(arrays))
+
+    def _places_of(
+        self, arrays: Sequence[np.ndarray[Any, Any]], lent: Sequence[int]
+    ) -> dict[int, tuple[int, int]]:
+        """Where the lent ones lie that the receiver can read there."""
+        found: dict[int, tuple[int, int]] = {}
+        assert self._locate is not None
+        for number in lent:
+            array = arrays[number]
+            if array.base is not None:  # memory of its own is not shared
+                place = self._locate(array)
+                if place is not None:
+                    found[number] = place
+        return found
+
+
+def parse(layout: bytes, count: int) -> Layout:
+    """The layout of `count` tensors.
+
+    Raises:
+        InvalidArgumentError: The bytes are no such layout, or claim too much.
+    """
+    try:
+        return _parse(layout, count)
+    except struct.error:
+        raise InvalidArgumentError(message="A truncated description of tensors") from None
+
+
+@lru_cache(maxsize=1024)
+def _parse(layout: bytes, count: int) -> Layout:
+    tensors: list[Tensor] = []
+    position = end = 0
+    for _ in range(count):
+        number, where, rank = _TENSOR.unpack_from(layout, position)
+        position += _TENSOR.size
+        if rank > MAX_RANK or where > SHARED:
+            raise InvalidArgumentError(
+                message=f"A tensor of rank {rank} (at most {MAX_RANK}) in place {where}"
+            )
+        shape = struct.unpack_from(f"<{rank}Q", layout, position)
+        position += 8 * rank
+        dtype = _numpy_dtype(number, where)
+        size = math.prod(shape) * dtype.itemsize
+        if size > MAX_TENSOR_BYTES or any(each > 1 << 62 for each in shape):
+            raise InvalidArgumentError(
+                message=f"A tensor of {dtype} {shape} is larger than {MAX_TENSOR_BYTES} bytes"
+            )
+        if where == SHARED:
+            segment, start = _PLACE.unpack_from(layout, position)
+            position += _PLACE.size
+            tensors.append(Tensor(dtype, shape, where, start, size, segment))
+            continue
+        if where == ENCODED:
+            (size,) = _SIZE.unpack_from(layout, position)
+            position += _SIZE.size
+            if size > MAX_TENSOR_BYTES:
+                raise InvalidArgumentError(message=f"A tensor of {size} encoded bytes")
+        start = end + -end % ALIGNMENT if size else 0
+        tensors.append(Tensor(dtype, shape, where, start, size))
+        end = start + size if size else end
+    if position != len(layout):
+        raise InvalidArgumentError(
+            message=f"{len(layout) - position} bytes too many describe {count} tensors"
+        )
+    return Layout(tuple(tensors), end, all(each.where == INLINE for each in tensors))
+
+
+def _numpy_dtype(number: int, where: int) -> np.dtype[Any]:
+    try:
+        dtype = dtypes.as_dtype(number)
+    except TypeError as error:
+        raise InvalidArgumentError(message=f"A tensor of unknown dtype {number}") from error
+    if where != ENCODED and dtype not in dtypes.PLAIN:
+        raise InvalidArgumentError(message=f"A tensor of dtype {dtype.name} has no raw bytes")
+    found: np.dtype[Any] = np.dtype(dtype.as_numpy_dtype)
+    return found
+
+
+def _contiguous(value: Any) -> np.ndarray[Any, Any]:
+    if type(value) is np.ndarray and value.flags.c_contiguous:
+        return value
+    array = np.asarray(value)
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _is_plain(array: np.ndarray[Any, Any]) -> bool:
+    return not array.dtype.hasobject and array.dtype.kind not in "SU"
+
+
+def _describe(
+    arrays: Sequence[np.ndarray[Any, Any]], places: Mapping[int, tuple[int, int]]
+) -> _Described:
+    """Of arrays with raw bytes."""
+    pieces: list[bytes] = []
+    sent: list[tuple[int, int]] = []
+    end = 0
+    for index, array in enumerate(arrays):
+        place = places.get(index)
+        pieces.append(_head(array, dtype_of(array).number, INLINE if place is None else SHARED))
+        if place is not None:
+            pieces.append(_PLACE.pack(*place))
+            continue
+        padding = -end % ALIGNMENT
+        if array.size:
+            sent.append((index, padding))
+            end += padding + array.nbytes
+    return _Described(b"".join(pieces), tuple(sent), end)
+
+
+def _encode(
+    arrays: Sequence[np.ndarray[Any, Any]], places: Mapping[int, tuple[int, int]]
+) -> Message:
+    """The message of arrays with texts among them."""
+    pieces: list[bytes] = []
+    buffers: list[Any] = []
+    end = 0
+    for index, array in enumerate(arrays):
+        content: Any = None
+        if not _is_plain(array):
+            content = export_tensor(array).SerializeToString()
+            pieces.append(_head(array, dtypes.string.number, ENCODED))
+            pieces.append(_SIZE.pack(len(content)))
+        elif index in places:
+            pieces.append(_head(array, dtype_of(array).number, SHARED))
+            pieces.append(_PLACE.pack(*places[index]))
+            continue
+        else:
+            pieces.append(_head(array, dtype_of(array).number, INLINE))
+        size = array.nbytes if content is None else len(content)
+        if size:
+            padding = -end % ALIGNMENT
+            buffers += [_PADDING[:padding], _bytes_of(array) if content is None else content]
+            end += padding + size
+    return Message(b"".join(pieces), buffers, end, len(arrays))
+
+
+def _head(array: np.ndarray[Any, Any], number: int, where: int) -> bytes:
+    return struct.pack(f"<BBH{array.ndim}Q", number, where, array.ndim, *array.shape)
+
+
+def _bytes_of(array: np.ndarray[Any, Any]) -> Any:
+    """What sockets take: the array itself, but for types that buffers do not know."""
+    return array.reshape(-1).view(np.uint8) if array.dtype.kind == "V" else array

@@ -1,0 +1,286 @@
+"""Accepts tensor channels: one thread that speaks with all callers at once.
+
+A caller who says nothing, or one byte a minute, costs a descriptor and some kilobytes (within TLS
+some tens) until its deadline, and keeps nobody waiting.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import selectors
+import socket
+import ssl
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from sparkflow_runtime.errors import FailedPreconditionError, OpError, UnavailableError
+from sparkflow_runtime.security import Tls, require_credentials
+from sparkflow_runtime.transport.channel.address import (
+    ChannelAddress,
+    new_unix_name,
+    own_host_id,
+)
+from sparkflow_runtime.transport.channel.caller import Caller
+from sparkflow_runtime.transport.channel.handshake import Opened, Self
+
+HANDSHAKE_TIMEOUT_S: Final = 10.0
+"""A caller who has not opened its channel by then is cut off."""
+MAX_CALLERS: Final = 512
+"""So many are spoken with at once; more wait in the kernel's queue."""
+PATIENCE_S: Final = 0.5
+"""With all places taken, the first makes room after so long: a good caller takes milliseconds."""
+_BACKLOG: Final = 1024
+_PAUSE_S: Final = 0.2
+"""How long nobody is let in after the process ran out of descriptors or memory."""
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+_log = logging.getLogger(__name__)
+
+
+class Listener:
+    """Accepts channels for one task. `start` and `stop` may be called from any thread.
+
+    The TCP port takes callers with TLS only when `tls` is given. The unix socket takes processes of
+    the same user and needs no TLS. Both take only who knows the token.
+
+    `_lock` guards `_thread` and `_stopped`; all else belongs to the thread while there is one.
+
+    Args:
+        task: The task that listens, `/job:ps/replica:0/task:0`.
+        incarnation: A number that differs each time it starts.
+        host: Address or name to listen on; "::" is IPv6 and IPv4.
+        port: TCP port; 0 for a free one.
+        advertised_host: The host that others reach this one by; `host` when not given.
+        token: What callers must prove that they know; needed off loopback.
+        insecure: Accept callers without a token even off loopback.
+        tls: The task's certificate and key, for TLS on the TCP port.
+        on_opened: Gets each open channel in the listener's thread, and must not block. What it
+            raises is logged, and the channel closed.
+
+    Attributes:
+        address: How others reach this listener.
+
+    Raises:
+        PermissionDeniedError: Off loopback without a token.
+        UnavailableError: The port cannot be had.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        incarnation: int,
+        *,
+        host: str,
+        port: int = 0,
+        advertised_host: str | None = None,
+        token: str | None,
+        insecure: bool = False,
+        tls: Tls | None = None,
+        on_opened: Callable[[Opened], None],
+    ) -> None:
+        require_credentials(host, token, insecure)
+        self._self = Self(task, incarnation, token)
+        self._on_opened = on_opened
+        self._context: ssl.SSLContext | None = tls.server_context() if tls is not None else None
+        self._doors = [_listen_tcp(host.strip("[]"), port)]
+        unix_name = new_unix_name()
+        try:
+            self._doors += [_listen_unix(unix_name)] if unix_name else []
+        except OSError as error:  # a sandbox may allow TCP only
+            _log.info("No unix socket: %s", error)
+            unix_name = ""
+        self.address = ChannelAddress(
+            (advertised_host or host).strip("[]"),
+            self._doors[0].getsockname()[1],
+            unix_name,
+            own_host_id(),
+        )
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._woken = socket.socketpair()
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        # A server that nobody stops is collected, and its sockets with it, without a warning.
+        weakref.finalize(self, _close, [*self._doors, self._wake, self._woken])
+        self._callers: dict[Caller, None] = {}  # the one that came first is first
+        self._closed_until: float | None = None
+        self._full = False  # They are closed for want of places: the first free one opens them.
+        self._open_doors()
+
+    def start(self) -> None:
+        """Begins to accept; nothing when it does already.
+
+        Raises:
+            FailedPreconditionError: It was stopped.
+        """
+        with self._lock:
+            if self._stopped:
+                raise FailedPreconditionError(message="A stopped listener cannot start again")
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="channel-listener", daemon=True
+                )
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Closes the doors and cuts off who has no open channel yet; returns when it is done.
+
+        May be called again, and by `on_opened`. Do not hold a lock that `on_opened` needs.
+        """
+        with self._lock:
+            thread = self._thread
+            if not self._stopped and thread is None:
+                self._clear_up()
+            elif not self._stopped:
+                # Nobody reads this byte: whoever selects sees it, also before the next line. After
+                # that line the thread may end at any time and close the socket.
+                self._wake.send(b"\0")
+            self._stopped = True
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _work(self) -> None:
+        try:
+            while not self._stopped:
+                for key, _ in self._selector.select(self._patience()):
+                    if isinstance(key.data, Caller):
+                        self._advance(key.data)
+                    elif key.fileobj is not self._woken and isinstance(key.fileobj, socket.socket):
+                        self._let_in(key.fileobj)
+                self._cut_off()
+        finally:
+            self._clear_up()
+
+    def _patience(self) -> float | None:
+        """How long nothing has to be done unless a socket says so, in seconds."""
+        times = [next(iter(self._callers)).deadline] if self._callers else []
+        if self._closed_until is not None:
+            times.append(self._closed_until)
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def _let_in(self, door: socket.socket) -> None:
+        while self._closed_until is None:
+            now = time.monotonic()
+            if len(self._callers) >= MAX_CALLERS:
+                oldest = next(iter(self._callers))
+                there_until = oldest.deadline - HANDSHAKE_TIMEOUT_S + PATIENCE_S
+                if there_until > now:
+                    self._full = True
+                    self._close_doors(there_until)
+                    return
+                self._forget(oldest).close()
+            try:
+                link, place = door.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    _log.warning("Nobody is let in for a while: %s", error)
+                    self._close_doors(now + _PAUSE_S)
+                return  # Else that caller went away by itself; others are still there next time.
+            name = f"the caller at {place[0]}:{place[1]}" if place else "a caller on this host"
+            caller = Caller(link, self._self, self._context, name, now + HANDSHAKE_TIMEOUT_S)
+            self._callers[caller] = None
+            self._selector.register(caller, selectors.EVENT_READ, caller)
+            self._advance(caller)
+
+    def _advance(self, caller: Caller) -> None:
+        if caller not in self._callers:
+            return  # cut off since the selector looked
+        try:
+            state = caller.advance()
+        except (OpError, OSError) as error:
+            _log.info("No channel to %s: %s", caller.name, error)
+            self._forget(caller).close()
+            return
+        except Exception:  # A caller must not end the thread, whatever it found to send.
+            _log.exception("No channel to %s", caller.name)
+            self._forget(caller).close()
+            return
+        if isinstance(state, int):
+            self._selector.modify(caller, state, caller)
+            return
+        self._forget(caller)
+        try:
+            self._on_opened(state)
+        except Exception:
+            _log.exception("The channel to %s was not taken", state.peer.task or "a client")
+            state.socket.close()
+
+    def _cut_off(self) -> None:
+        now = time.monotonic()
+        while self._callers and (oldest := next(iter(self._callers))).deadline <= now:
+            self._forget(oldest).close()
+        has_room = self._full and len(self._callers) < MAX_CALLERS
+        if self._closed_until is not None and (has_room or self._closed_until <= now):
+            self._open_doors()
+
+    def _forget(self, caller: Caller) -> Caller:
+        del self._callers[caller]
+        self._selector.unregister(caller)
+        return caller
+
+    def _open_doors(self) -> None:
+        self._closed_until = None
+        self._full = False
+        for door in self._doors:
+            self._selector.register(door, selectors.EVENT_READ)
+
+    def _close_doors(self, until: float) -> None:
+        """Lets nobody in for a while; who comes waits in the kernel's queue."""
+        self._closed_until = until
+        for door in self._doors:
+            self._selector.unregister(door)
+
+    def _clear_up(self) -> None:
+        for caller in list(self._callers):
+            self._forget(caller).close()
+        self._selector.close()
+        for each in (*self._doors, self._wake, self._woken):
+            each.close()
+
+
+def _close(links: Iterable[socket.socket]) -> None:
+    for link in links:
+        link.close()
+
+
+def _listen_tcp(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        door = socket.socket(family, kind, protocol)
+        try:
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                door.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
+            door.bind(place)
+            door.listen(_BACKLOG)
+            door.setblocking(False)
+        except BaseException:
+            door.close()
+            raise
+    except (OSError, ValueError) as error:  # ValueError: what is no host's name
+        raise UnavailableError(
+            message=f"Cannot listen for tensor channels on {host!r}, port {port}: {error}. "
+            "Is the port in use? Port 0 takes a free one"
+        ) from error
+    return door
+
+
+def _listen_unix(name: str) -> socket.socket:
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        door.bind("\0" + name)
+        door.listen(_BACKLOG)
+        door.setblocking(False)
+    except BaseException:
+        door.close()
+        raise
+    return door

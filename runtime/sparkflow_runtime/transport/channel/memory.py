@@ -1,0 +1,277 @@
+"""Shared memory of a channel within one host: what a task lends, and what it reads of the other's.
+
+Two kinds travel as places instead of bytes. Arrays of the task's arena (variables) are read where
+they are. Everything else is copied once, into a slot of memory that belongs to this channel, and
+read there; the slot is free again when the other task has let go of the arrays. The descriptors of
+the memory go through the unix socket, before the first place in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.device.memory_file import Segment
+from sparkflow_runtime.device.shared_memory import MappedSegments, Place, SharedArena
+from sparkflow_runtime.device.shared_slots import SlotReader, SlotRing
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.transport.channel import frames
+from sparkflow_runtime.transport.channel.frames import SAME_LAYOUT, SHARED_BODY, Header, Kind
+from sparkflow_runtime.transport.channel.layout import Layout, Message, Tensor
+from sparkflow_runtime.transport.channel.wire import Wire
+
+LEAST_BYTES: Final = 1 << 14
+"""Smaller bodies travel through the socket, which costs less than a slot."""
+RING_BYTES: Final = 1 << 30
+"""So much the other task may hold at once; what was never used takes no memory."""
+
+_SMALL_BYTES: Final = 1 << 14
+"""Pieces of a body that are smaller on average are put together first."""
+
+_ARENA: Final = 1
+_SLOTS: Final = 2
+_TABLE: Final = 3
+_SLOT = struct.Struct("<QQQ")
+
+
+class LentMemory:
+    """What one end of a channel lends to the other. Safe to use from several threads.
+
+    `_lock` guards all fields.
+
+    Args:
+        wire: Of the channel.
+        arena: Of the task; None where nothing is lent.
+
+    Attributes:
+        is_shared: Whether anything can be lent.
+        least_bytes: Bodies of so many bytes and more are worth a slot.
+    """
+
+    def __init__(self, wire: Wire, arena: SharedArena | None) -> None:
+        self.is_shared = arena is not None and wire.passes_descriptors and arena.available()
+        self.least_bytes = LEAST_BYTES if self.is_shared else frames.MAX_BODY_BYTES + 1
+        self._wire = wire
+        self._arena = arena if self.is_shared else None
+        self._lock = threading.Lock()
+        self._told: set[int] = set()
+        self._ring: SlotRing | None = None
+
+    def locate(self, array: Any) -> tuple[int, int] | None:
+        """Where the other end finds an array of the arena; None if it is not there.
+
+        Raises:
+            ChannelClosed: The channel is closed.
+        """
+        if self._arena is None:
+            return None
+        place = self._arena.locate(array)
+        if place is None:
+            return None
+        if place.segment not in self._told:
+            self._tell(place.segment)
+        return place.segment, place.offset
+
+    def send(
+        self,
+        kind: Kind,
+        number: int,
+        place: int,
+        text: bytes,
+        message: Message,
+        same_layout: bool = False,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        """Sends a frame with tensors, its body through a slot where that is worth it.
+
+        Args:
+            kind: Of the frame.
+            number: Of the frame.
+            place: Of the frame.
+            text: Of the frame.
+            message: The tensors.
+            same_layout: Whether the last frame of this stream had the same.
+            check: See `Wire.send`.
+
+        Raises:
+            ChannelClosed: The channel is closed.
+            OpError: What `check` raised.
+        """
+        buffers: Sequence[Any] = message.buffers
+        size, flags = message.body_bytes, SAME_LAYOUT if same_layout else 0
+        if size >= self.least_bytes:
+            slot = self._put(buffers, size)
+            if slot:
+                text, flags = slot + text, flags | SHARED_BODY
+                buffers, size = (), 0
+        head = frames.pack(
+            kind,
+            number,
+            place,
+            flags=flags,
+            text=text,
+            layout=b"" if same_layout else message.layout,
+            tensors=0 if same_layout else message.count,
+            body_bytes=size,
+        )
+        self._wire.send(head, buffers, size, check)
+
+    def _put(self, buffers: Sequence[Any], size_bytes: int) -> bytes:
+        """Copies a body into a slot and says where it is; empty if there is no room for now."""
+        ring = self._ring or self._open_ring()
+        slot = None if ring is None else ring.take(size_bytes)
+        if slot is None:
+            return b""
+        if size_bytes < len(buffers) * _SMALL_BYTES:
+            buffers = (b"".join(buffers),)  # another copy, but much less to do in Python
+        start = 0
+        for buffer in buffers:
+            piece = np.frombuffer(buffer, np.uint8)
+            slot.array[start : start + len(piece)] = piece
+            start += len(piece)
+        return _SLOT.pack(slot.number, slot.use, slot.offset)
+
+    def close(self) -> None:
+        """Lends nothing any more; may be called again."""
+        with self._lock:
+            self.is_shared, self._arena = False, None
+            self.least_bytes = frames.MAX_BODY_BYTES + 1
+            ring, self._ring = self._ring, None
+        if ring is not None:
+            ring.close()
+
+    def _tell(self, number: int) -> None:
+        with self._lock:
+            if number in self._told or self._arena is None:
+                return
+            for gone in self._told - set(self._arena.numbers):
+                self._told.discard(gone)
+                self._wire.send(frames.pack(Kind.SEGMENT, gone, 0, flags=_ARENA))
+            self._send(_ARENA, number, self._arena.segment(number))
+            self._told.add(number)
+
+    def _open_ring(self) -> SlotRing | None:
+        with self._lock:
+            if self._ring is None and self.is_shared:
+                try:
+                    ring = SlotRing(RING_BYTES)
+                except OSError:
+                    self.least_bytes = frames.MAX_BODY_BYTES + 1
+                    return None  # The socket does it, too.
+                self._send(_SLOTS, 0, ring.memory)
+                self._send(_TABLE, 0, ring.table)
+                self._ring = ring
+            return self._ring
+
+    def _send(self, kind: int, number: int, segment: Segment) -> None:
+        head = frames.pack(Kind.SEGMENT, number, segment.size_bytes, flags=kind)
+        self._wire.send(head, descriptors=[segment.fd])
+
+
+class ReadMemory:
+    """What one end of a channel reads of the other's memory. Used by the thread that reads.
+
+    Attributes:
+        is_used: Whether there is any.
+    """
+
+    def __init__(self) -> None:
+        self._segments = MappedSegments()
+        self._slots: Segment | None = None
+        self._reader: SlotReader | None = None
+        self.is_used = False
+
+    def attach(self, header: Header, take_descriptor: Callable[[], int | None]) -> None:
+        """Takes note of a SEGMENT frame.
+
+        Args:
+            header: Its header.
+            take_descriptor: Gives the next descriptor that came. Only called for memory that is
+                there: the frame that says that memory is gone may have come with one that belongs
+                to the next frame.
+
+        Raises:
+            InvalidArgumentError: It has no descriptor, or is not what it should be.
+        """
+        kind, number, size = header.flags, header.number, header.place
+        if kind == _ARENA and size == 0:
+            self._segments.detach(number)
+            return
+        descriptor = take_descriptor()
+        if descriptor is None:
+            raise InvalidArgumentError(message=f"Memory {number} came without a descriptor")
+        segment = Segment(descriptor, size)
+        self.is_used = True
+        if kind == _ARENA:
+            self._segments.attach(number, descriptor, size)
+        elif kind == _SLOTS and self._slots is None and self._reader is None:
+            self._slots = segment
+        elif kind == _TABLE and self._slots is not None:
+            slots, self._slots = self._slots, None
+            self._reader = SlotReader(slots, segment)
+        else:
+            os.close(descriptor)
+            raise InvalidArgumentError(message=f"Memory of kind {kind} came out of turn")
+
+    def read(
+        self, layout: Layout, header: Header, head: bytes, body: np.ndarray[Any, Any] | None
+    ) -> list[Any]:
+        """The tensors of a frame.
+
+        Args:
+            layout: What the frame, or an earlier one, says of them.
+            header: Of the frame.
+            head: Its text and layout.
+            body: What came through the socket; None if nothing did.
+
+        Raises:
+            InvalidArgumentError: The body has another size, or a place does not exist.
+        """
+        if header.flags & SHARED_BODY:
+            body = self._slot(header, head, layout.body_bytes)
+        elif body is None:
+            body = np.empty(0, np.uint8)
+        if len(body) != layout.body_bytes:
+            raise InvalidArgumentError(
+                message=f"A body of {len(body)} bytes, its tensors need {layout.body_bytes}"
+            )
+        return layout.read(body, self._tensor)
+
+    def text(self, header: Header, head: bytes) -> bytes:
+        """The text of a frame without the place of its body."""
+        return head[_SLOT.size if header.flags & SHARED_BODY else 0 : header.text_bytes]
+
+    def skip(self, header: Header, head: bytes) -> None:
+        """Lets go of a body that nobody wants."""
+        if header.flags & SHARED_BODY:
+            self._slot(header, head, 0)
+
+    def _slot(self, header: Header, head: bytes, size_bytes: int) -> np.ndarray[Any, Any]:
+        if self._reader is None or header.text_bytes < _SLOT.size:
+            raise InvalidArgumentError(message="A body is in memory that was never shared")
+        number, use, offset = _SLOT.unpack_from(head)
+        return self._reader.view(number, use, offset, size_bytes)
+
+    def _tensor(self, tensor: Tensor) -> np.ndarray[Any, Any]:
+        """A tensor that stayed with the other task, read-only.
+
+        Raises:
+            InvalidArgumentError: It is in a place that does not exist.
+        """
+        place = Place(tensor.segment, tensor.start)
+        return self._segments.view(place, tensor.dtype, tensor.shape)
+
+    def close(self) -> None:
+        """Lets go of everything but the arrays that live on; may be called again."""
+        self._segments.close()
+        if self._slots is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._slots.fd)
+            self._slots = None
+        self._reader = None

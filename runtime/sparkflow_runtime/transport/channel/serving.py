@@ -1,0 +1,324 @@
+"""The serving end of a channel: gives another task the tensors and runs the calls it asks for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from sparkflow_runtime.device.shared_memory import SharedArena
+from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
+from sparkflow_runtime.transport.channel import frames
+from sparkflow_runtime.transport.channel.buffers import BufferPool
+from sparkflow_runtime.transport.channel.frames import Header, Kind
+from sparkflow_runtime.transport.channel.handshake import Opened
+from sparkflow_runtime.transport.channel.layout import Describer, parse
+from sparkflow_runtime.transport.channel.memory import LentMemory, ReadMemory
+from sparkflow_runtime.transport.channel.reactor import Reactor
+from sparkflow_runtime.transport.channel.wire import ChannelClosed, Wire
+
+_CREDIT_CHECK_S = 0.2
+
+Check = Callable[[], None]
+"""Raises what ended the step, if something did."""
+
+
+class Task(Protocol):
+    """The task whose tensors and steps are asked for. All methods may be called by any thread."""
+
+    def subscribe(self, step_id: int, key: str, sink: Sink) -> None:
+        """Has the bundles of a key go to `sink` from now on, also those that are there already."""
+
+    def unsubscribe(self, step_id: int, key: str, sink: Sink, gone: bool) -> None:
+        """Takes that back; `gone`: because the other task is gone."""
+
+    def call(self, step_id: int, text: bytes, args: Sequence[Any]) -> Sequence[Any]:
+        """Does what is asked for; blocks until it is done.
+
+        Raises:
+            OpError: It failed.
+        """
+
+    def abandon(self, step_id: int) -> None:
+        """The task that called this step is gone."""
+
+    def finish(self, step_id: int) -> None:
+        """The step is over."""
+
+
+class Sink:
+    """Where the bundles of one key of a step go: a stream of another task.
+
+    `_changed` guards all fields; `_sending` keeps bundles in order.
+    """
+
+    def __init__(
+        self, serving: Serving, number: int, step_id: int, key: str, first: int, credit: int
+    ) -> None:
+        self.step_id = step_id
+        self.key = key
+        self._serving = serving
+        self._number = number
+        self._credit = credit
+        self._loops = credit - first > 1
+        self._changed = threading.Condition(threading.Lock())
+        self._sending = threading.RLock()
+        self._describer = Describer(serving.memory.locate)
+        self._layout: bytes | None = None
+        self._cancelled = False
+        self._told = False
+
+    @property
+    def ordered(self) -> AbstractContextManager[Any]:
+        """See `rendezvous.table.Taker`."""
+        return self._sending
+
+    def wants(self, iteration: int) -> bool:
+        """Whether that iteration's bundle may still be asked for."""
+        if self._loops and not self._cancelled:
+            return True
+        if iteration >= self._credit:
+            self._serving.forget(self)
+            return False
+        return not self._cancelled
+
+    @property
+    def receiver(self) -> str:
+        """The task that takes the bundles."""
+        return f"Task {self._serving.wire.peer.task}"
+
+    @property
+    def transport(self) -> str:
+        """How its bundles travel: "tcp", "unix" or "shm"."""
+        return self._serving.transport
+
+    def send(
+        self, iteration: int, values: Sequence[Any], lent: Sequence[int], check: Check
+    ) -> None:
+        """Sends a bundle; waits while the other task has not taken enough of those before.
+
+        Args:
+            iteration: Ascending.
+            values: Arrays, which may change once this returns.
+            lent: The numbers of those that the other task may read where they are.
+            check: Raises when waiting is no use any more.
+
+        Raises:
+            ChannelClosed: The other task is gone.
+            OpError: What `check` raises.
+        """
+        with self._sending:
+            if iteration >= self._credit:
+                self._await_credit(iteration, check)
+            if self._cancelled:
+                return
+            message = self._describer.describe(values, lent)
+            same = message.layout is self._layout
+            self._layout = message.layout
+            self._serving.memory.send(
+                Kind.BUNDLE, self._number, iteration, b"", message, same, check
+            )
+
+    def end(self, iteration: int) -> None:
+        """Says that nothing comes from this iteration on."""
+        self._tell(frames.pack(Kind.END, self._number, iteration))
+
+    def fail(self, error: BaseException) -> None:
+        """Says that nothing comes any more, and why."""
+        self._tell(frames.pack(Kind.FAIL, self._number, text=frames.pack_status(error)))
+
+    def extend(self, credit: int) -> None:
+        """The other task takes bundles up to this iteration."""
+        with self._changed:
+            self._credit = max(credit, self._credit)
+            self._changed.notify_all()
+
+    def cancel(self) -> None:
+        """The other task wants nothing more."""
+        with self._changed:
+            self._cancelled = True
+            self._changed.notify_all()
+
+    def _tell(self, head: bytes) -> None:
+        with self._changed:
+            if self._told or self._cancelled:
+                return
+            self._told = True
+        self._serving.post(head)
+
+    def _await_credit(self, iteration: int, check: Check) -> None:
+        while True:
+            with self._changed:
+                if iteration < self._credit or self._cancelled:
+                    return
+                self._changed.wait(_CREDIT_CHECK_S)
+            if self._serving.wire.closed is not None:
+                raise ChannelClosed(message=self._serving.wire.closed.message)
+            check()
+
+
+class Serving:
+    """The serving end of a channel. `serve` is called by one thread at a time.
+
+    `_lock` guards the sinks and calls.
+
+    Args:
+        opened: The socket after its handshake.
+        task: The task that serves.
+        reactor: Reads the socket.
+        arena: Memory of the task that the other may read; None to share none.
+        on_closed: Called once when the channel has ended.
+    """
+
+    def __init__(
+        self,
+        opened: Opened,
+        task: Task,
+        reactor: Reactor,
+        arena: SharedArena | None,
+        on_closed: Callable[[Serving], None],
+    ) -> None:
+        self.wire = Wire(opened, on_blocked=reactor.read_all)
+        self.memory = LentMemory(self.wire, arena)
+        self._read_memory = ReadMemory()
+        self._task = task
+        self._reactor = reactor
+        self._on_closed = on_closed
+        self._lock = threading.Lock()
+        self._sinks: dict[int, Sink] = {}
+        self._running: dict[int, int] = {}
+        self._todo: list[Callable[[], None]] = []
+        self._describing = threading.Lock()
+        self._describer = Describer()
+        self._pool = BufferPool()
+        self._closed = False
+        reactor.add(self)
+
+    @property
+    def transport(self) -> str:
+        """How tensors travel: "tcp", "unix" or "shm"."""
+        return "shm" if self.memory.is_shared else self.wire.peer.transport
+
+    def fileno(self) -> int:
+        """See `Served`."""
+        return self.wire.fileno()
+
+    def serve(self) -> None:
+        """See `Served`."""
+        if self.wire.reading.acquire(blocking=False):
+            try:
+                self.wire.read(self)
+            except OpError as error:
+                self.close(error)
+            except Exception as error:
+                self.close(InternalError(message=f"A channel failed: {error!r}"))
+            finally:
+                self.wire.stop_reading()
+        todo, self._todo = self._todo, []
+        self._reactor.resume(self)
+        if todo:
+            for each in todo[:-1]:
+                self._reactor.spawn(each)
+            todo[-1]()
+
+    def post(self, head: bytes) -> None:
+        """Sends a frame without a body; nothing where the channel is closed."""
+        try:
+            self.wire.send(head)
+        except OpError as error:
+            self.close(error)
+
+    def buffer(self, header: Header, head: bytes) -> np.ndarray[Any, Any]:
+        """See `Handler`."""
+        return self._pool.take(header.body_bytes)
+
+    def handle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
+        """See `Handler`."""
+        kind = header.kind
+        if kind is Kind.CALL:
+            self._todo.append(partial(self._call, header, head, body))
+        elif kind is Kind.REQUEST:
+            step_id, credit, key = frames.unpack_request(head)
+            sink = Sink(self, header.number, step_id, key, header.place, credit)
+            with self._lock:
+                self._sinks[header.number] = sink
+            self._todo.append(partial(self._subscribe, sink))
+        elif kind is Kind.CREDIT:
+            with self._lock:
+                found = self._sinks.get(header.number)
+            if found is not None:
+                found.extend(header.place)
+        elif kind is Kind.CANCEL:
+            with self._lock:
+                found = self._sinks.pop(header.number, None)
+            if found is not None:
+                found.cancel()
+                self._task.unsubscribe(found.step_id, found.key, found, gone=False)
+        elif kind is Kind.SEGMENT:
+            self._read_memory.attach(header, self.wire.take_descriptor)
+        elif kind is Kind.FINISH:
+            self._todo.append(partial(self._task.finish, header.number))
+        else:
+            raise InvalidArgumentError(message=f"A {kind.name} frame came from an asking task")
+
+    def forget(self, sink: Sink) -> None:
+        """The step of a sink is over."""
+        with self._lock:
+            self._sinks.pop(sink._number, None)
+
+    def close(self, error: OpError | None = None) -> None:
+        """Ends the channel: what it was to give is lost. May be called again."""
+        self.wire.close(error)
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            sinks = list(self._sinks.values())
+            self._sinks.clear()
+            steps = set(self._running.values())
+        self._reactor.remove(self)
+        for sink in sinks:
+            sink.cancel()
+            self._task.unsubscribe(sink.step_id, sink.key, sink, gone=True)
+        for step_id in steps:
+            self._task.abandon(step_id)
+        self.memory.close()
+        self._read_memory.close()
+        self.wire.release()
+        self._on_closed(self)
+
+    def _subscribe(self, sink: Sink) -> None:
+        try:
+            self._task.subscribe(sink.step_id, sink.key, sink)
+        except OpError as error:
+            sink.fail(error)
+            self.forget(sink)
+
+    def _call(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
+        number, step_id = header.number, header.place
+        with self._lock:
+            self._running[number] = step_id
+        try:
+            args: list[Any] = []
+            if header.tensors:
+                layout = parse(head[header.text_bytes :], header.tensors)
+                args = self._read_memory.read(layout, header, head, body)
+            text = self._read_memory.text(header, head)
+            results = self._task.call(step_id, text, args)
+            with self._describing:
+                message = self._describer.describe(results)
+        except Exception as error:
+            refusal = frames.pack_status(error)
+            self.post(frames.pack(Kind.REFUSAL, number, text=refusal))
+            return
+        finally:
+            with self._lock:
+                del self._running[number]
+        try:
+            self.memory.send(Kind.REPLY, number, 0, b"", message)
+        except OpError as error:
+            self.close(error)

@@ -1,0 +1,47 @@
+"""How a thread that waits at a channel is woken by another."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+_of_threads = threading.local()
+
+
+class ThreadWaker:
+    """What one thread waits with; each has one of its own. See `asking.Waker`."""
+
+    def __init__(self) -> None:
+        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._check: Callable[[], None] = lambda: None
+        self._woken = False
+
+    @classmethod
+    def of_this_thread(cls, check: Callable[[], None]) -> ThreadWaker:
+        """The calling thread's, for one wait; `check` raises what ends it."""
+        found: ThreadWaker | None = getattr(_of_threads, "waker", None)
+        if found is None:
+            found = _of_threads.waker = cls()
+        found._check = check
+        if found._woken:
+            found._woken = False
+            os.eventfd_read(found._fd)
+        return found
+
+    def fileno(self) -> int:
+        """Readable once `wake` was called."""
+        return self._fd
+
+    def check(self) -> None:
+        """Raises what ended the wait."""
+        self._check()
+
+    def wake(self) -> None:
+        """Has the thread look again; called by others, while they know that it waits."""
+        self._woken = True
+        os.eventfd_write(self._fd, 1)
+
+    def __del__(self) -> None:
+        """Closes its descriptor."""
+        os.close(self._fd)

@@ -1,0 +1,366 @@
+"""Frames over one socket: whole frames out, whole frames in, no thread of its own.
+
+Sending writes from the tensors' own memory, receiving reads into the memory that they stay in. The
+socket never blocks; whoever has to wait does so in `poll`, where it can be woken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from sparkflow_runtime.errors import OpError, UnavailableError, from_status, to_status
+from sparkflow_runtime.transport.channel import frames
+from sparkflow_runtime.transport.channel.frames import HEADER, Header
+from sparkflow_runtime.transport.channel.handshake import Opened
+
+STAGING_BYTES: Final = 1 << 14
+"""What is read ahead of a frame whose size is not known yet."""
+_MAX_PIECES: Final = 1000
+"""Below Linux's limit of buffers in one call."""
+_MAX_DESCRIPTORS: Final = 16
+_BLOCKED_MS: Final = 200
+"""How often a blocked sender asks whether it should go on."""
+
+
+class ChannelClosed(UnavailableError):
+    """The other end of a channel is gone, or ours was closed."""
+
+
+class Handler(Protocol):
+    """What becomes of frames that arrive."""
+
+    def buffer(self, header: Header, head: bytes) -> np.ndarray[Any, Any]:
+        """Memory for the body: [header.body_bytes] uint8; `head` is text and layout."""
+
+    def handle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
+        """A whole frame is there."""
+
+
+_SOCKETS: Final[dict[int, Any]] = {}
+"""The sockets of all wires by descriptor: wires lie in cycles, where the collector could come to a
+socket before it comes to its wire, and would warn that nobody closed it."""
+
+
+class Wire:
+    """One socket. Any thread may send; one at a time may read.
+
+    `reading` is held by the thread that reads, `_writing` guards sending. With TLS, `_secured`
+    keeps reading and writing apart, which OpenSSL asks for.
+
+    Args:
+        opened: The socket after its handshake.
+        on_blocked: Called in the sending thread when the other end does not take more for now.
+
+    Attributes:
+        peer: Who is at the other end.
+        closed: Why it is closed, None while it is open.
+    """
+
+    def __init__(self, opened: Opened, on_blocked: Callable[[], None] = lambda: None) -> None:
+        self.peer = opened.peer
+        self.closed: OpError | None = None
+        self._socket: Any = opened.socket
+        self._socket.setblocking(False)
+        self._fd = self._socket.fileno()
+        _SOCKETS[self._fd] = self._socket
+        self._tls = isinstance(self._socket, ssl.SSLSocket)
+        self._unix = self._socket.family == getattr(socket, "AF_UNIX", None)
+        self._on_blocked = on_blocked
+        self.reading = threading.Lock()
+        self._writing = threading.Lock()
+        self._released = False
+        self._secured = threading.Lock()
+        self._staging = bytearray(STAGING_BYTES)
+        self._view = memoryview(self._staging)
+        self._start = self._end = 0
+        self._body: tuple[Header, bytes, np.ndarray[Any, Any], int] | None = None
+        self._descriptors: deque[int] = deque()
+        self._polls: dict[int, Any] = {}
+
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self._fd
+
+    @property
+    def passes_descriptors(self) -> bool:
+        """Whether descriptors of memory can travel along."""
+        return self._unix
+
+    # ------------------------------------------------------------------------------ sending
+
+    def send(
+        self,
+        head: bytes,
+        buffers: Sequence[Any] = (),
+        body_bytes: int = 0,
+        check: Callable[[], None] | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> None:
+        """Sends one frame, or several in `head`; returns when the kernel has all of it.
+
+        Args:
+            head: Everything before the body.
+            buffers: The body: contiguous arrays or bytes.
+            body_bytes: Its size.
+            check: Raises when it is not worth waiting any more. The channel is closed then.
+            descriptors: Travel along, on unix sockets only.
+
+        Raises:
+            ChannelClosed: The channel is closed, or was closed meanwhile.
+            OpError: What `check` raised.
+        """
+        try:
+            self._send(head, buffers, len(head) + body_bytes, check, descriptors)
+        finally:
+            if self._released:
+                self._give_back()
+
+    def _send(
+        self,
+        head: bytes,
+        buffers: Sequence[Any],
+        total: int,
+        check: Callable[[], None] | None,
+        descriptors: Sequence[int],
+    ) -> None:
+        with self._writing:
+            self._require_open()
+            try:
+                sent = self._send_some([head, *buffers[: _MAX_PIECES - 1]], descriptors)
+                if sent < total:
+                    self._send_rest([head, *buffers], sent, check, descriptors)
+            except OSError as error:
+                self.close(ChannelClosed(message=f"{self._name()} is gone: {error}"))
+                self._require_open()
+            except OpError as error:
+                self.close(error)  # A frame was begun: nothing can follow.
+                raise
+
+    def _send_some(self, pieces: Sequence[Any], descriptors: Sequence[int] = ()) -> int:
+        try:
+            if self._tls:
+                with self._secured:
+                    return int(self._socket.send(pieces[0]))
+            if descriptors:
+                rights = np.asarray(descriptors, np.intc).tobytes()
+                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+                return int(self._socket.sendmsg(pieces, ancillary))
+            return int(self._socket.sendmsg(pieces))
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return 0
+
+    def _send_rest(
+        self,
+        pieces: Sequence[Any],
+        sent: int,
+        check: Callable[[], None] | None,
+        descriptors: Sequence[int],
+    ) -> None:
+        rest = deque(memoryview(piece).cast("B") for piece in pieces)
+        waiting = select.poll()
+        waiting.register(self._fd, select.POLLOUT)
+        told = False
+        while True:
+            if sent:
+                descriptors = ()
+            while rest and sent >= len(rest[0]):
+                sent -= len(rest.popleft())
+            if not rest:
+                return
+            if sent:
+                rest[0] = rest[0][sent:]
+            sent = self._send_some([*rest][:_MAX_PIECES], descriptors)
+            if sent:
+                continue
+            if not told:
+                told = True
+                self._on_blocked()
+            waiting.poll(_BLOCKED_MS)
+            if self.closed is not None:
+                raise self.closed
+            if check is not None:
+                check()
+
+    # ------------------------------------------------------------------------------ reading
+
+    def wait(self, timeout_ms: float | None, wake: int = -1) -> None:
+        """Returns when there is something to read, or `wake` is readable, or after the time."""
+        if self._tls:
+            with self._secured:
+                if self._socket.pending():
+                    return
+        poll = self._polls.get(wake)
+        if poll is None:
+            poll = self._polls[wake] = select.poll()
+            poll.register(self._fd, select.POLLIN)
+            if wake >= 0:
+                poll.register(wake, select.POLLIN)
+        poll.poll(timeout_ms)
+
+    def read(self, handler: Handler) -> None:
+        """Handles the frames that are there; returns when nothing more is.
+
+        Raises:
+            ChannelClosed: The other end is gone, or what it sends is no frame.
+            OpError: What the handler raised; the channel is closed.
+        """
+        self._require_open()
+        try:
+            while self._read_once(handler):
+                continue
+        except OSError as error:
+            self.close(ChannelClosed(message=f"{self._name()} is gone: {error}"))
+            self._require_open()
+        except OpError as error:
+            self.close(error)
+            raise
+
+    def _read_once(self, handler: Handler) -> bool:
+        """Whether it is worth reading again at once."""
+        if self._body is not None:
+            header, head, body, filled = self._body
+            count = self._receive(body.data[filled:])
+            if count == 0:
+                return False
+            filled += count
+            if filled < header.body_bytes:
+                self._body = (header, head, body, filled)
+                return True
+            self._body = None
+            handler.handle(header, head, body)
+            return False
+        if self._start == self._end:
+            self._start = self._end = 0
+        count = self._receive(self._view[self._end :], staging=True)
+        if count == 0:
+            return False
+        self._end += count
+        while self._next_frame(handler):
+            continue
+        is_partial = self._body is not None
+        return is_partial or self._end == len(self._staging) or self._tls
+
+    def _next_frame(self, handler: Handler) -> bool:
+        """Takes one frame out of the staging area; False when it is not whole."""
+        there = self._end - self._start
+        if there < HEADER.size:
+            self._make_room(HEADER.size)
+            return False
+        header = frames.unpack(self._staging, self._start)
+        needed = HEADER.size + header.head_bytes
+        if there < needed:
+            self._make_room(needed)
+            return False
+        begin = self._start + HEADER.size
+        head = bytes(self._view[begin : begin + header.head_bytes])
+        self._start += needed
+        if header.body_bytes == 0:
+            handler.handle(header, head, None)
+            return True
+        body = handler.buffer(header, head)
+        filled = min(header.body_bytes, self._end - self._start)
+        if filled:
+            body.data[:filled] = self._view[self._start : self._start + filled]
+            self._start += filled
+        if filled == header.body_bytes:
+            handler.handle(header, head, body)
+            return True
+        self._body = (header, head, body, filled)
+        return False
+
+    def _make_room(self, needed: int) -> None:
+        """Has room for `needed` bytes from `_start` on."""
+        there = self._end - self._start
+        if self._start and (self._start + needed > len(self._staging)):
+            self._view[:there] = bytes(self._view[self._start : self._end])
+            self._start, self._end = 0, there
+        if needed > len(self._staging):
+            larger = bytearray(needed)
+            larger[:there] = self._view[self._start : self._end]
+            self._staging, self._view = larger, memoryview(larger)
+            self._start, self._end = 0, there
+
+    def _receive(self, target: memoryview, staging: bool = False) -> int:
+        """Bytes read; 0 when there are none now.
+
+        Raises:
+            OSError: The connection is broken, or was closed by the other end.
+        """
+        try:
+            if self._tls:
+                with self._secured:
+                    count = self._socket.recv_into(target)
+            elif staging and self._unix:
+                count, ancillary, _, _ = self._socket.recvmsg_into(
+                    [target], socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
+                )
+                for level, kind, data in ancillary:
+                    if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                        self._descriptors.extend(np.frombuffer(data, np.intc).tolist())
+                if len(self._descriptors) > _MAX_DESCRIPTORS:
+                    raise ConnectionAbortedError("too many descriptors")
+            else:
+                count = self._socket.recv_into(target)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+        if count == 0:
+            raise ConnectionResetError("closed by the other end")
+        return int(count)
+
+    def take_descriptor(self) -> int | None:
+        """The next descriptor that travelled along; the caller closes it."""
+        return self._descriptors.popleft() if self._descriptors else None
+
+    # ------------------------------------------------------------------------------ the end
+
+    def close(self, error: OpError | None = None) -> None:
+        """Closes the socket; may be called again, from any thread."""
+        if self.closed is None:
+            reason = error or ChannelClosed(message=f"The channel to {self._name()} is closed")
+            self.closed = from_status(*to_status(reason))  # without what its traceback holds
+        with contextlib.suppress(OSError):
+            # The descriptor stays: somebody may be in poll on this number, see `release`.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def release(self) -> None:
+        """Closes, and gives the descriptor back as soon as no thread uses it.
+
+        To be called once nobody finds the channel by its descriptor any more.
+        """
+        self.close()
+        self._released = True
+        self._give_back()
+
+    def stop_reading(self) -> None:
+        """Lets another thread read; to be called by the one that has `reading`."""
+        self.reading.release()
+        if self._released:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        # Whoever uses the descriptor holds one of the locks, and comes here later.
+        if self.reading.acquire(blocking=False):
+            if self._writing.acquire(blocking=False):
+                self._socket.close()
+                while self._descriptors:
+                    with contextlib.suppress(OSError):
+                        os.close(self._descriptors.popleft())
+                self._writing.release()
+            self.reading.release()
+
+    def _require_open(self) -> None:
+        if self.closed is not None:
+            raise ChannelClosed(message=self.closed.message)
+
+    def _name(self) -> str:
+        return f"Task {self.peer.task}" if self.peer.task else "A client"

@@ -1,0 +1,192 @@
+"""Where the ranks of collectives meet on this task: within a step, or between sessions.
+
+Ranks in sessions of their own have no step in common. Their group is one: under the number that
+rank 0's task gives to all of them (`rendezvous.groups`), tensors travel as those of steps do.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final
+
+import grpc
+
+from sparkflow_runtime.device.names import task_of
+from sparkflow_runtime.errors import CancelledError, OpError
+from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest, CompleteGroupResponse
+from sparkflow_runtime.rendezvous.groups import Applicant, GroupTable
+from sparkflow_runtime.rendezvous.table import RendezvousTable
+from sparkflow_runtime.resources.collective_exchange import Meeting
+from sparkflow_runtime.resources.waiting import Cancellation
+from sparkflow_runtime.transport import rpc, status
+from sparkflow_runtime.transport.peers import Peers
+from sparkflow_runtime.transport.threads import DaemonThreads
+from sparkflow_runtime.worker.loop import FOREVER
+from sparkflow_runtime.worker.step import Step
+
+LEAVE_TIMEOUT_S: Final = 5.0
+"""How long a rank that leaves waits for others to take what it sent."""
+_REPLY_S: Final = 5.0
+"""An rpc gets so much longer than what it waits for, which knows better what is missing."""
+
+
+class Groups:
+    """The collective groups of one task. Safe to use from several threads.
+
+    Args:
+        task: The task's name.
+        rendezvous: Where its steps' tensors meet.
+        peers: Gives the way to other tasks.
+    """
+
+    def __init__(self, task: str, rendezvous: RendezvousTable, peers: Callable[[], Peers]) -> None:
+        self.table = GroupTable(rendezvous.finish)
+        self._task = task
+        self._rendezvous = rendezvous
+        self._peers = peers
+        self._threads = DaemonThreads(rpc.MAX_THREADS, "collective")
+
+    def within(self, step: Step) -> Meeting:
+        """Where the ranks of one step meet."""
+        return _StepMeeting(step, self._threads)
+
+    def join(
+        self,
+        group: str,
+        rank: int,
+        devices: tuple[str, ...],
+        timeout_s: float,
+        cancellation: Cancellation,
+    ) -> Meeting:
+        """Where ranks in sessions of their own meet; waits until all have come.
+
+        Args:
+            group: The group's name, the same for all ranks.
+            rank: Which of them this is.
+            devices: Where each rank is.
+            timeout_s: How long to wait.
+            cancellation: Ends waiting.
+
+        Raises:
+            DeadlineExceededError: Some did not come; the text names them.
+            OpError: The task of rank 0 cannot be reached, or the step was cancelled.
+        """
+        applicant = Applicant(group, len(devices), rank, secrets.token_hex(16))
+        leader = task_of(devices[0])
+        if leader == self._task:
+            number = self._join_here(applicant, timeout_s, cancellation)
+        else:
+            number = self._join_there(leader, applicant, timeout_s, cancellation)
+        return _GroupMeeting(number, self._task, self._rendezvous, self._peers(), self._threads)
+
+    def close(self, error: OpError) -> None:
+        """Ends waiting and the threads."""
+        self.table.close(error)
+        self._threads.shutdown(cancel_futures=True)
+
+    def _join_here(self, applicant: Applicant, timeout_s: float, cancellation: Cancellation) -> int:
+        cancelled: list[bool] = []
+
+        def cancel() -> None:
+            cancelled.append(True)
+            self.table.wake()
+
+        take_back = cancellation.on_cancel(cancel)
+        try:
+            return self.table.join(applicant, timeout_s, lambda: not cancelled)
+        finally:
+            take_back()
+
+    def _join_there(
+        self, leader: str, applicant: Applicant, timeout_s: float, cancellation: Cancellation
+    ) -> int:
+        request = CompleteGroupRequest(
+            group_size=applicant.size,
+            group=applicant.group,
+            rank=applicant.rank,
+            member=applicant.member,
+            timeout_s=timeout_s,
+        )
+        stub = self._peers().stub(leader)
+        call = stub.future(
+            "CompleteGroup", request, CompleteGroupResponse.FromString, timeout_s + _REPLY_S
+        )
+        take_back = cancellation.on_cancel(call.cancel)
+        try:
+            return int(call.result().number)
+        except grpc.RpcError as error:
+            raise status.from_rpc(error, stub.peer) from None
+        except grpc.FutureCancelledError:
+            raise CancelledError(message=f"Joining {applicant.group} was cancelled") from None
+        finally:
+            take_back()
+
+
+class _StepMeeting:
+    """The meeting of the ranks of one step: the step itself."""
+
+    def __init__(self, step: Step, threads: DaemonThreads) -> None:
+        self._step = step
+        self._threads = threads
+
+    def send(
+        self, key: str, turn: int, destination: str, values: tuple[Any, ...], lent: bool = False
+    ) -> None:
+        self._step.send(key, destination, values, range(len(values)) if lent else ())
+
+    def receive(self, key: str, turn: int, source: str) -> tuple[Any, ...]:
+        return self._step.receive(key, source)
+
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+        return self._threads.submit(call)
+
+    def end(self, error: OpError) -> None:
+        """Nothing: the step fails with its kernel, on all tasks."""
+
+    def leave(self, error: OpError) -> None:
+        """Nothing either."""
+
+
+class _GroupMeeting:
+    """The meeting of one rank under its group's number."""
+
+    def __init__(
+        self,
+        number: int,
+        task: str,
+        rendezvous: RendezvousTable,
+        peers: Peers,
+        threads: DaemonThreads,
+    ) -> None:
+        self._number = number
+        self._task = task
+        self._table = rendezvous
+        self._rendezvous = rendezvous.find(number)
+        self._receiver = peers.receiver(number)
+        self._threads = threads
+        self._rendezvous.on_abort(self._receiver.cancel)
+
+    def send(
+        self, key: str, turn: int, destination: str, values: tuple[Any, ...], lent: bool = False
+    ) -> None:
+        self._at(turn).send(key, destination, values, range(len(values)) if lent else ())
+
+    def receive(self, key: str, turn: int, source: str) -> tuple[Any, ...]:
+        return self._at(turn).receive(key, source)
+
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+        return self._threads.submit(call)
+
+    def end(self, error: OpError) -> None:
+        self._table.finish(self._number, error)
+
+    def leave(self, error: OpError) -> None:
+        self._rendezvous.drain(LEAVE_TIMEOUT_S)
+        self.end(error)
+
+    def _at(self, turn: int) -> Step:
+        step = Step(self._number, self._rendezvous, self._receiver, self._task)
+        step.iteration, step.last_iteration = turn, FOREVER
+        return step

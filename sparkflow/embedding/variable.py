@@ -1,0 +1,287 @@
+"""`get_embedding_variable`: a table of embeddings without a fixed number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow.embedding.options import (
+    EmbeddingVariableOption,
+    GlobalStepEvict,
+    L2WeightEvict,
+)
+from sparkflow.embedding.saving import EmbeddingSaveable
+from sparkflow.embedding.shard import Shard
+from sparkflow.graph.graph import Graph
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.scopes import apply_op, get_default_graph
+from sparkflow.graph.tensor import Tensor
+from sparkflow.initializers import truncated_normal_initializer
+from sparkflow.ops import arrays, constants, elementwise, reduction
+from sparkflow.ops.control import group, identity
+from sparkflow.variables.variable_scope import get_variable_scope
+from sparkflow_runtime.dtypes import (
+    DType,
+    as_dtype,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    string,
+)
+
+_COLLECTION: Final = "sparkflow_embedding_variables"
+_KEYS: Final = (int32, int64, string)
+_VALUES: Final = (float16, float32, float64)
+_MANY_ROWS: Final = 1 << 40
+"""For partitioners, which ask how many rows there are."""
+_MOST_HASHES: Final = (1 << 63) - 1
+
+
+class EmbeddingVariable:
+    """Rows of numbers by id, made when an id is first looked up. See `get_embedding_variable`.
+
+    In `tf.nn.embedding_lookup` and its kin it stands for a table. Optimizers train `values`, the
+    variables of its shards, and keep their slots beside these. Lookups and updates of several
+    sessions at once are safe.
+
+    Attributes:
+        name: Its name.
+        dim: Elements of a row.
+        dtype: Of these.
+        values: One variable per shard; which of its rows belongs to which id the table knows.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dim: int,
+        key_dtype: DType,
+        dtype: DType,
+        initializer: Callable[..., Any],
+        trainable: bool,
+        num_shards: int,
+        option: EmbeddingVariableOption,
+    ) -> None:
+        graph = get_default_graph()
+        self.name, self.dim, self.dtype = name, dim, dtype
+        self._graph, self._key_dtype, self._option = graph, key_dtype, option
+        self._shards: list[Shard] = []
+        policy = _policy(option, num_shards)
+        with graph.init_scope(), graph.name_scope(None):
+            for number in range(num_shards):
+                start = self._start(initializer)
+                self._shards.append(
+                    Shard(graph, name, number, dim, dtype, start, policy, trainable)
+                )
+        self.values = [shard.values for shard in self._shards]
+        saveable = EmbeddingSaveable(name, self._shards)
+        for shard in self._shards:
+            for each in (shard.values, shard.initial):
+                each._saved_by = saveable
+                each._rows_come_and_go = each is shard.values
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it belongs to."""
+        return self._graph
+
+    @property
+    def initializer(self) -> Operation:
+        """Forgets all ids, and makes what rows start from."""
+        each = [one for shard in self._shards for one in (shard.values, shard.initial)]
+        return group(*[variable.initializer for variable in each])
+
+    def lookup(self, ids: Any, insert: bool = True, name: str | None = None) -> Tensor:
+        """The rows of ids: `ids.shape + [dim]`. Ids that have none read as zeros.
+
+        Equal ids are asked for once, and the gradients of their rows are added up on the worker.
+
+        Args:
+            ids: Of any shape, of the key dtype.
+            insert: Whether unseen ids get rows and all count as looked up; without, nothing
+                changes, as it should when a model is only used.
+            name: Name of the scope.
+
+        Raises:
+            TypeError: The ids have another dtype.
+        """
+        with self._graph.as_default(), self._graph.name_scope(name or f"{self.name}_lookup"):
+            given = self._graph.convert(ids, None, "ids")
+            flat = arrays.reshape(self._hashed(given), [-1])
+            distinct, places, counts = apply_op("UniqueWithCounts", flat)
+            rows = arrays.gather(self._rows(distinct, counts, insert), places)
+            shape = arrays.concat([arrays.shape(given), [self.dim]], 0)
+            found: Tensor = arrays.reshape(rows, shape)
+            if given._shape is not None:
+                found.set_shape(given.shape.concatenate([self.dim]))
+        return found
+
+    def size(self) -> Tensor:
+        """How many ids have a row: a scalar, int64."""
+        count: Tensor = self._statistics()[0]
+        return count
+
+    def statistics(self) -> dict[str, Tensor]:
+        """Scalars, int64, of all shards together.
+
+        `size`: ids with a row. `waiting`: ids counted that have none yet. `rows`: rows in use, at
+        rest, and two more per shard. `evicted`: ids that lost their row. `lookups`: of shards.
+        """
+        numbers = self._statistics()
+        names = ("size", "waiting", "rows", "evicted", "lookups")
+        return {name: numbers[place] for place, name in enumerate(names)}
+
+    def evict(self) -> Tensor:
+        """A node that takes away rows that are due, see `evict_option`; how many: int64."""
+        option = self._option.evict_option
+        least = option.l2_weight_threshold if isinstance(option, L2WeightEvict) else 0.0
+        each = [shard.evict(least) for shard in self._shards]
+        total: Tensor = reduction.reduce_sum(arrays.stack(each))
+        return total
+
+    def export(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The ids that have rows [n] int64, the rows [n, dim], how often each was looked up [n]."""
+        keys, rows, counts = [], [], []
+        for shard in self._shards:
+            ids, held = shard.export([shard.values])
+            count = arrays.shape(held[0])[0] - 1
+            keys.append(ids[0][:count])
+            counts.append(ids[1][:count])
+            rows.append(held[0][1:])
+        return arrays.concat(keys, 0), arrays.concat(rows, 0), arrays.concat(counts, 0)
+
+    def __repr__(self) -> str:
+        return (
+            f"<EmbeddingVariable {self.name!r} dim={self.dim} dtype={self.dtype.name} "
+            f"shards={len(self._shards)}>"
+        )
+
+    # ------------------------------------------------------------------ inside
+
+    def _start(self, initializer: Callable[..., Any]) -> Callable[[], Any]:
+        """What makes the rows to start from: the initializer once, for all shards."""
+        if self._shards:
+            return lambda: identity(self._shards[0].initial.initial_value)
+        return lambda: initializer([self._option.initial_rows, self.dim], dtype=self.dtype)
+
+    def _hashed(self, ids: Tensor) -> Tensor:
+        kind = ids.dtype.base
+        if kind is not self._key_dtype:
+            raise TypeError(
+                f"Embedding variable {self.name!r} is looked up by {self._key_dtype.name}, got ids "
+                f"of {kind.name}"
+            )
+        if kind is string:
+            hashed: Tensor = apply_op("StringToHashBucketFast", ids, num_buckets=_MOST_HASHES)
+            return hashed
+        wide: Tensor = elementwise.cast(ids, int64)
+        return wide
+
+    def _rows(self, ids: Tensor, counts: Tensor, insert: bool) -> Tensor:
+        """Rows of distinct ids: [n, dim]."""
+        count = len(self._shards)
+        if count == 1:
+            return self._shards[0].look_up(ids, counts, insert)
+        where = apply_op("EmbeddingShard", ids, num_shards=count)
+        places = constants.range(arrays.size(ids))
+        split = [
+            apply_op("DynamicPartition", each, where, num_partitions=count)
+            for each in (places, ids, counts)
+        ]
+        found = [
+            shard.look_up(own, often, insert)
+            for shard, own, often in zip(self._shards, split[1], split[2], strict=True)
+        ]
+        return apply_op("DynamicStitch", list(split[0]), found)  # type: ignore[no-any-return]  # a tensor
+
+    def _statistics(self) -> Tensor:
+        each = arrays.stack([shard.statistics() for shard in self._shards])
+        total: Tensor = reduction.reduce_sum(each, 0)
+        return total
+
+
+def get_embedding_variable(
+    name: str,
+    embedding_dim: int,
+    key_dtype: Any = int64,
+    value_dtype: Any = float32,
+    initializer: Any = None,
+    trainable: bool = True,
+    partitioner: Callable[..., Any] | None = None,
+    ev_option: EmbeddingVariableOption | None = None,
+) -> EmbeddingVariable:
+    """An embedding variable: made, or got where the variable scope reuses.
+
+    Its rows are those of the ids that were looked up, however large these are. The names of this
+    function and of its options are those of DeepRec.
+
+    Args:
+        name: Its name below that of the open variable scope.
+        embedding_dim: Elements of a row.
+        key_dtype: Of ids: int64, int32, or string, of which a hash of 63 bits stands for the text.
+        value_dtype: float32, float64 or float16.
+        initializer: Makes the rows that ids start from; a truncated normal distribution of
+            deviation 1 / sqrt(embedding_dim) when None.
+        trainable: Whether optimizers change it.
+        partitioner: Into how many shards, by a hash of the ids, such as
+            `tf.fixed_size_partitioner(4)`; one when None. With a `replica_device_setter` each is on
+            the next parameter server.
+        ev_option: Which ids get rows, which lose theirs.
+
+    Raises:
+        ValueError: There is one of this name and the scope does not reuse, or there is none and it
+            does; a size or dtype that cannot be.
+    """
+    if embedding_dim < 1:
+        raise ValueError(f"embedding_dim must be at least 1, got {embedding_dim}")
+    keys, values = as_dtype(key_dtype), as_dtype(value_dtype)
+    if keys not in _KEYS or values not in _VALUES:
+        raise ValueError(
+            f"Embedding variables have keys of int32, int64 or string and values of float16, "
+            f"float32 or float64, not {keys.name} and {values.name}"
+        )
+    scope = get_variable_scope()
+    full = f"{scope.name}/{name}" if scope.name else name
+    graph = get_default_graph()
+    known = {each.name: each for each in graph.get_collection(_COLLECTION)}
+    if full in known:
+        if not scope.reuse:
+            raise ValueError(f"Embedding variable {full!r} exists already; did you mean to reuse?")
+        found: EmbeddingVariable = known[full]
+        return found
+    if scope.reuse is True:
+        raise ValueError(f"Embedding variable {full!r} does not exist, but the scope reuses")
+    if initializer is None:
+        initializer = truncated_normal_initializer(stddev=float(np.sqrt(1 / embedding_dim)))
+    elif isinstance(initializer, type):
+        initializer = initializer()
+    num_shards = 1
+    if partitioner is not None:
+        num_shards = int(partitioner(shape=[_MANY_ROWS, embedding_dim], dtype=values)[0])
+    made = EmbeddingVariable(
+        full,
+        embedding_dim,
+        keys,
+        values,
+        initializer,
+        trainable,
+        num_shards,
+        ev_option or EmbeddingVariableOption(),
+    )
+    graph.add_to_collection(_COLLECTION, made)
+    return made
+
+
+def _policy(option: EmbeddingVariableOption, num_shards: int) -> dict[str, Any]:
+    """The attributes of the table of one shard."""
+    evict = option.evict_option
+    return {
+        "admit_after": option.filter_option.filter_freq if option.filter_option else 1,
+        "capacity": -(-option.capacity // num_shards) if option.capacity else 0,
+        "evict_oldest": option.evict_by == "age",
+        "steps_to_live": evict.steps_to_live if isinstance(evict, GlobalStepEvict) else 0,
+    }

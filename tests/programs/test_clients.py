@@ -1,0 +1,35 @@
+"""Clients that end in the middle of a step, each a process of its own."""
+
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from sparkflow_runtime.testing.leaks import assert_idle, assert_no_steps
+from sparkflow_runtime.testing.local_cluster import LocalCluster
+from sparkflow_runtime.testing.programs import Program
+
+CLIENT = Path(__file__).parent / "blocked_client.py"
+
+
+def wait_until_all_run(cluster):
+    pause = threading.Event()
+    for _ in range(1000):
+        if all(server.worker.rendezvous.running() for server in cluster.servers):
+            return
+        pause.wait(0.02)
+    raise AssertionError("The step does not run on every task")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_the_step_of_a_client_that_ends_is_ended_on_every_task(number):
+    with LocalCluster(num_ps=1, num_workers=2) as cluster:
+        with Program(CLIENT, cluster.target("worker", 0)) as client:
+            client.wait_for("runs")
+            wait_until_all_run(cluster)
+            client.send(number)
+            assert client.end() == -number
+        assert_no_steps(cluster.servers)
+        if number == signal.SIGINT:
+            assert_idle(cluster.servers)  # It had the time to close its session.

@@ -1,0 +1,133 @@
+"""Steps over many tasks end everywhere, whatever ends them and whatever they wait for."""
+
+import threading
+import time
+
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.errors import OpError
+from sparkflow_runtime.testing.leaks import assert_idle, assert_no_steps, assert_nothing_left
+from sparkflow_runtime.testing.local_cluster import LocalCluster
+
+WAIT_S = 20
+CANCELLED = (tf.errors.CancelledError, tf.errors.AbortedError, tf.errors.UnavailableError)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with assert_nothing_left(), LocalCluster(num_ps=2, num_workers=3) as made:
+        yield made
+        assert_idle(made.servers)
+
+
+@pytest.fixture(autouse=True)
+def _fresh(cluster):
+    with tf.Graph().as_default():
+        yield
+    tf.Session.reset(cluster.target("worker", 0))
+
+
+def blocked_dequeue():
+    return tf.FIFOQueue(1, tf.float32, [[]], shared_name="q").dequeue()
+
+
+def blocked_enqueue():
+    queue = tf.FIFOQueue(1, tf.float32, [[]], shared_name="full")
+    with (
+        tf.control_dependencies([queue.enqueue(1.0)]),
+        tf.control_dependencies([queue.enqueue(2.0)]),
+    ):
+        return tf.constant(0.0)
+
+
+def blocked_gradient():
+    return tf.ConditionalAccumulator(tf.float32, [], shared_name="a").take_grad(1)
+
+
+def blocked_dataset():
+    queue = tf.FIFOQueue(1, tf.float32, [[]], shared_name="data")
+    data = tf.data.Dataset.range(3).map(lambda _: queue.dequeue())
+    iterator = data.make_initializable_iterator()
+    with tf.control_dependencies([iterator.initializer]):
+        return iterator.get_next()
+
+
+KINDS = [blocked_dequeue, blocked_enqueue, blocked_gradient, blocked_dataset]
+
+
+def step_over_all_tasks(kind):
+    """A fetch on worker 0 that takes from worker 2, which takes from worker 1, which is blocked."""
+    with tf.device("/job:ps/task:0"):
+        item = kind()
+    with tf.device("/job:worker/task:1"):
+        one = tf.tanh(item)
+    with tf.device("/job:worker/task:2"):
+        two = tf.sinh(one)
+    with tf.device("/job:ps/task:1"):
+        three = tf.cosh(two)
+    with tf.device("/job:worker/task:0"):
+        return tf.exp(three, name="end")
+
+
+class Blocked:
+    """A step that runs in a thread until something ends it."""
+
+    def __init__(self, cluster, sess, fetch, **options):
+        self.error = None
+        self._fetch = fetch
+
+        def run():
+            try:
+                sess.run(fetch, **options)
+            except (OpError, RuntimeError) as error:
+                self.error = error
+
+        self._thread = threading.Thread(target=run)
+        self._thread.start()
+        deadline = time.monotonic() + WAIT_S
+        pause = threading.Event()
+        while time.monotonic() < deadline and not all(
+            server.worker.rendezvous.running() for server in cluster.servers
+        ):
+            pause.wait(0.01)
+
+    def end(self):
+        self._thread.join(WAIT_S)
+        assert not self._thread.is_alive()
+        return self.error
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_closing_the_session_ends_the_step(cluster, kind):
+    sess = tf.Session(cluster.target("worker", 0))
+    blocked = Blocked(cluster, sess, step_over_all_tasks(kind))
+    sess.close()
+    assert isinstance(blocked.end(), (*CANCELLED, RuntimeError))
+    assert_idle(cluster.servers)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deadline_ends_the_step_and_the_session_goes_on(cluster, kind):
+    fetch = step_over_all_tasks(kind)
+    with tf.Session(cluster.target("worker", 0)) as sess:
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            sess.run(fetch, options=tf.RunOptions(timeout_in_ms=300))
+        assert_no_steps(cluster.servers)
+        assert sess.run(fetch, {fetch.op.inputs[0]: 0.0}) == 1.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failure_on_one_task_ends_all_and_is_what_the_user_sees(cluster, kind):
+    with tf.device("/job:worker/task:2"):
+        x = tf.placeholder(tf.int32, [], name="x")
+        bad = tf.floordiv(1, x, name="bad_division")
+    fetches = [step_over_all_tasks(kind), bad]
+    with tf.Session(cluster.target("worker", 0)) as sess:
+        with pytest.raises(tf.errors.InvalidArgumentError) as info:
+            sess.run(fetches, {x: 0})
+        assert_no_steps(cluster.servers)
+    text = str(info.value)
+    assert "bad_division" in text
+    assert "/job:worker/replica:0/task:2" in text
+    assert "test_cancellation.py" in text

@@ -1,0 +1,98 @@
+"""Listeners for tests of the channel's doors, and a check that they leave nothing behind."""
+
+import contextlib
+import gc
+import os
+import queue
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sparkflow_runtime.transport.channel.dialling import dial
+from sparkflow_runtime.transport.channel.handshake import Opened
+from sparkflow_runtime.transport.channel.listener import Listener
+
+PS = "/job:ps/replica:0/task:0"
+WORKER = "/job:worker/replica:0/task:1"
+TOKEN = "t" * 64
+WAIT_S = 30.0
+
+
+class Door:
+    """A listener, and the channels that it opened."""
+
+    def __init__(self, **options: Any) -> None:
+        self.opened: queue.Queue[Opened] = queue.Queue()
+        options = {"host": "127.0.0.1", "token": TOKEN, "on_opened": self.opened.put, **options}
+        self.listener = Listener(PS, 22, **options)
+        self.address = self.listener.address
+        self.sockets: list[socket.socket] = []
+        self.listener.start()
+
+    def connect(self) -> socket.socket:
+        """A TCP connection on which nothing was said yet."""
+        made = socket.create_connection((self.address.host, self.address.port), WAIT_S)
+        self.sockets.append(made)
+        return made
+
+    def dial(self, **options: Any) -> Opened:
+        options = {
+            "task": WORKER,
+            "incarnation": 11,
+            "expected_task": PS,
+            "token": TOKEN,
+            "timeout_s": WAIT_S,
+            **options,
+        }
+        made = dial(self.address, **options)
+        self.sockets.append(made.socket)
+        return made
+
+    def taken(self) -> Opened:
+        """The next channel that the listener opened."""
+        found = self.opened.get(timeout=WAIT_S)
+        self.sockets.append(found.socket)
+        return found
+
+    def close(self) -> None:
+        self.listener.stop()
+        while not self.opened.empty():
+            self.opened.get().socket.close()
+        for each in self.sockets:
+            each.close()
+
+
+OpenDoor = Callable[..., Door]
+
+
+@pytest.fixture
+def open_door() -> Iterator[OpenDoor]:
+    """Makes listeners; all they left must be gone after them."""
+    gc.collect()
+    threads, descriptors = set(threading.enumerate()), _descriptors()
+    doors: list[Door] = []
+
+    def make(**options: Any) -> Door:
+        doors.append(Door(**options))
+        return doors[-1]
+
+    yield make
+    for door in doors:
+        door.close()
+    assert set(threading.enumerate()) <= threads
+    assert _descriptors() <= descriptors
+
+
+def _descriptors() -> set[int]:
+    if sys.platform != "linux":
+        return set()
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}").startswith(("socket:", "anon_inode:")):
+                found.add(int(name))
+    return found

@@ -1,0 +1,47 @@
+"""Memory for messages: used again when nobody looks at it, and not before."""
+
+import gc
+
+import numpy as np
+
+from sparkflow_runtime.transport.channel.buffers import KEPT, BufferPool
+
+
+def address(array: np.ndarray) -> int:
+    return int(array.ctypes.data)
+
+
+def test_memory_is_used_again_once_every_view_is_gone() -> None:
+    pool = BufferPool()
+    first = pool.take(400)
+    place = address(first)
+    view = first[16:48].view(np.float32).reshape(2, 4)[1]
+    del first
+    other = pool.take(400)
+    assert address(other) != place
+    view[:] = 1  # what is held can be written
+    del view
+    again = pool.take(400)
+    assert address(again) == place
+    assert again.shape == (400,)
+    assert again.flags.writeable
+
+
+def test_other_sizes_get_other_memory() -> None:
+    pool = BufferPool()
+    pool.take(64)
+    larger = pool.take(128)
+    assert larger.nbytes == 128
+    assert len(pool._free) == 0  # the small one made room
+
+
+def test_a_pool_keeps_few_buffers() -> None:
+    pool = BufferPool()
+    taken = [pool.take(64) for _ in range(10)]
+    taken.clear()
+    gc.collect()
+    assert len(pool._free) == KEPT
+
+
+def test_no_bytes_at_all() -> None:
+    assert BufferPool().take(0).nbytes == 0

@@ -1,0 +1,156 @@
+"""Frames over one socket, whatever pieces they come in."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.errors import CancelledError, InvalidArgumentError
+from sparkflow_runtime.transport.channel import frames
+from sparkflow_runtime.transport.channel.frames import Header, Kind
+from sparkflow_runtime.transport.channel.handshake import Opened, Peer
+from sparkflow_runtime.transport.channel.wire import ChannelClosed, Wire
+
+PEER = Peer("/job:ps/replica:0/task:0", 1, "unix", encrypted=False)
+WAIT_S = 20
+
+
+class Collected:
+    """A handler that keeps what arrives."""
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[Header, bytes, np.ndarray | None]] = []
+
+    def buffer(self, header: Header, head: bytes) -> np.ndarray:
+        return np.empty(header.body_bytes, np.uint8)
+
+    def handle(self, header: Header, head: bytes, body: np.ndarray | None) -> None:
+        self.frames.append((header, head, body))
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Wire, socket.socket]]:
+    mine, theirs = socket.socketpair()
+    wire = Wire(Opened(mine, PEER))
+    yield wire, theirs
+    wire.close()
+    theirs.close()
+
+
+def read_until(wire: Wire, collected: Collected, count: int) -> None:
+    while len(collected.frames) < count:
+        wire.wait(WAIT_S * 1000)
+        wire.read(collected)
+
+
+def test_a_frame_arrives_in_any_pieces(ends: tuple[Wire, socket.socket]) -> None:
+    wire, theirs = ends
+    body = np.random.RandomState(1).bytes(100)
+    whole = frames.pack(Kind.CALL, 1, 2, text=b"text", layout=b"layout", body_bytes=100) + body
+    collected = Collected()
+    for size in (1, 7, 39, 40, 41, 60, len(whole)):
+        for start in range(0, len(whole), size):
+            theirs.sendall(whole[start : start + size])
+            wire.wait(WAIT_S * 1000)
+            wire.read(collected)
+        header, head, found = collected.frames.pop()
+        assert (header.kind, head) == (Kind.CALL, b"textlayout")
+        assert found is not None
+        assert found.tobytes() == body
+        assert collected.frames == []
+
+
+def test_many_frames_in_one_piece(ends: tuple[Wire, socket.socket]) -> None:
+    wire, theirs = ends
+    collected = Collected()
+    data = b"".join(
+        frames.pack(Kind.BUNDLE, number, text=b"x" * number, body_bytes=number) + bytes(number)
+        for number in range(300)
+    )
+    sender = threading.Thread(target=theirs.sendall, args=(data,))
+    sender.start()
+    read_until(wire, collected, 300)
+    sender.join(WAIT_S)
+    assert [header.number for header, _, _ in collected.frames] == list(range(300))
+
+
+def test_a_text_larger_than_what_is_read_ahead(ends: tuple[Wire, socket.socket]) -> None:
+    wire, theirs = ends
+    collected = Collected()
+    data = frames.pack(Kind.CREDIT, 1) + frames.pack(Kind.FAIL, 2, text=b"t" * 60_000)
+    sender = threading.Thread(target=theirs.sendall, args=(data,))
+    sender.start()
+    read_until(wire, collected, 2)
+    sender.join(WAIT_S)
+    assert collected.frames[1][1] == b"t" * 60_000
+
+
+def test_bodies_of_thousands_of_pieces_are_sent_whole() -> None:
+    mine, theirs = socket.socketpair()
+    sending, receiving = Wire(Opened(mine, PEER)), Wire(Opened(theirs, PEER))
+    random = np.random.RandomState(2)
+    pieces = [random.rand(random.randint(1, 700)).astype(np.float32) for _ in range(3000)]
+    size = sum(piece.nbytes for piece in pieces)
+    collected = Collected()
+    head = frames.pack(Kind.BUNDLE, 1, body_bytes=size)
+    sender = threading.Thread(target=sending.send, args=(head, pieces, size))
+    sender.start()
+    read_until(receiving, collected, 1)
+    sender.join(WAIT_S)
+    body = collected.frames[0][2]
+    assert body is not None
+    np.testing.assert_array_equal(body.view(np.float32), np.concatenate(pieces))
+    sending.close()
+    receiving.close()
+
+
+def test_a_blocked_sender_can_be_called_off(ends: tuple[Wire, socket.socket]) -> None:
+    wire, _ = ends
+    told = []
+    wire._on_blocked = lambda: told.append(True)
+
+    def check() -> None:
+        raise CancelledError(message="enough")
+
+    big = np.zeros(10_000_000, np.uint8)
+    head = frames.pack(Kind.BUNDLE, 1, body_bytes=big.nbytes)
+    with pytest.raises(CancelledError, match="enough"):
+        wire.send(head, [big], big.nbytes, check)
+    assert told == [True]
+    with pytest.raises(ChannelClosed, match="enough"):  # half a frame was sent: nothing can follow
+        wire.send(frames.pack(Kind.CREDIT, 1))
+
+
+def test_the_other_end_s_end_is_told(ends: tuple[Wire, socket.socket]) -> None:
+    wire, theirs = ends
+    theirs.close()
+    with pytest.raises(ChannelClosed, match="Task /job:ps/replica:0/task:0 is gone"):
+        read_until(wire, Collected(), 1)
+    with pytest.raises(ChannelClosed):
+        wire.send(frames.pack(Kind.CREDIT, 1))
+
+
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n" * 4, bytes(64), b"\xff" * 64])
+def test_garbage_closes_the_channel(ends: tuple[Wire, socket.socket], garbage: bytes) -> None:
+    wire, theirs = ends
+    theirs.sendall(garbage)
+    with pytest.raises(InvalidArgumentError):
+        read_until(wire, Collected(), 1)
+    with pytest.raises(ChannelClosed):
+        wire.read(Collected())
+
+
+def test_descriptors_travel_along(ends: tuple[Wire, socket.socket]) -> None:
+    wire, theirs = ends
+    other = Wire(Opened(theirs.dup(), PEER))
+    with socket.socket() as passed:
+        other.send(frames.pack(Kind.SEGMENT, 1), descriptors=[passed.fileno()])
+        collected = Collected()
+        read_until(wire, collected, 1)
+    descriptor = wire.take_descriptor()
+    assert descriptor is not None
+    socket.close(descriptor)
+    assert wire.take_descriptor() is None
+    other.close()

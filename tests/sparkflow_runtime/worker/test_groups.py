@@ -1,0 +1,110 @@
+"""Meetings of ranks on one task: joining, exchanging, leaving, ending."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    UnavailableError,
+)
+from sparkflow_runtime.rendezvous.table import RendezvousTable
+from sparkflow_runtime.testing.step import FakeStep
+from sparkflow_runtime.transport.peers import Peers
+from sparkflow_runtime.worker.groups import Groups
+
+TASK = "/job:w/replica:0/task:0"
+DEVICES = tuple(f"{TASK}/device:CPU:{index}" for index in range(2))
+DEADLINE_S = 30.0
+
+
+@pytest.fixture
+def groups():
+    peers = Peers({})
+    made = Groups(TASK, RendezvousTable(), lambda: peers)
+    yield made
+    made.close(CancelledError(message="the test is over"))
+    peers.close()
+
+
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def join(groups, rank, step=None, timeout_s=DEADLINE_S):
+    return groups.join("g", rank, DEVICES, timeout_s, step or FakeStep())
+
+
+@pytest.fixture
+def meetings(groups, threads):
+    futures = [threads.submit(join, groups, rank) for rank in range(2)]
+    return [future.result(DEADLINE_S) for future in futures]
+
+
+def test_ranks_exchange_turn_by_turn(meetings, threads):
+    first, second = meetings
+    value = np.arange(3)
+    for turn in range(5):
+        first.send("k-a", turn, DEVICES[1], (value + turn,))
+        (got,) = threads.submit(second.receive, "k-a", turn, DEVICES[0]).result(DEADLINE_S)
+        np.testing.assert_array_equal(got, value + turn)
+
+
+def test_what_is_sent_may_change_and_what_is_lent_is_not_copied(meetings):
+    first, second = meetings
+    value = np.zeros(3)
+    first.send("k-sent", 0, DEVICES[1], (value,))
+    first.send("k-lent", 0, DEVICES[1], (value,), lent=True)
+    value += 1
+    assert second.receive("k-sent", 0, DEVICES[0])[0].tolist() == [0, 0, 0]
+    assert second.receive("k-lent", 0, DEVICES[0])[0].tolist() == [1, 1, 1]
+
+
+def test_calls_run_in_threads_of_their_own(meetings):
+    assert meetings[0].submit(lambda: 7).result(DEADLINE_S) == 7
+
+
+def test_ending_ends_those_who_wait(meetings, threads):
+    first, second = meetings
+    waiting = threads.submit(second.receive, "k-a", 0, DEVICES[0])
+    first.end(UnavailableError(message="rank 0 has failed"))
+    with pytest.raises(UnavailableError, match="rank 0 has failed"):
+        waiting.result(DEADLINE_S)
+
+
+def test_leaving_waits_until_all_is_taken(meetings, threads):
+    first, second = meetings
+    first.send("k-a", 0, DEVICES[1], (np.ones(2),))
+    leaving = threads.submit(first.leave, FailedPreconditionError(message="rank 0 left"))
+    assert second.receive("k-a", 0, DEVICES[0])[0].tolist() == [1, 1]
+    leaving.result(DEADLINE_S)
+    with pytest.raises(FailedPreconditionError, match="rank 0 left"):
+        second.receive("k-a", 1, DEVICES[0])
+
+
+def test_joining_ends_with_its_step(groups, threads):
+    step = FakeStep()
+    waiting = threads.submit(join, groups, 1, step)
+    assert step.waiting.wait(DEADLINE_S)
+    step.cancel()
+    with pytest.raises(CancelledError):
+        waiting.result(DEADLINE_S)
+
+
+def test_joining_ends_in_time(groups):
+    with pytest.raises(DeadlineExceededError, match="these have not come: 1"):
+        join(groups, 0, timeout_s=0.01)
+
+
+def test_joining_ends_with_the_task(groups, threads):
+    step = FakeStep()
+    waiting = threads.submit(join, groups, 1, step)
+    assert step.waiting.wait(DEADLINE_S)
+    groups.close(UnavailableError(message="shut down"))
+    with pytest.raises(UnavailableError, match="shut down"):
+        waiting.result(DEADLINE_S)
