@@ -26,9 +26,9 @@ def table() -> Array:
     return np.random.default_rng(0).random((ROWS, WIDTH), np.float32)
 
 
-def id_sets() -> Array:
+def id_sets(seed: int = 1) -> Array:
     """The ids of each step, [64, 4096] int64; some are twice in a set."""
-    return np.random.default_rng(1).integers(0, ROWS, (SETS, IDS))
+    return np.random.default_rng(seed).integers(0, ROWS, (SETS, IDS))
 
 
 def targets() -> Array:

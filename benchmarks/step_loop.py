@@ -71,7 +71,7 @@ def main() -> None:
             for mode, run in runs.items():
                 paces[mode].append(run(options.steps))
             for kind, exchange in wires.items():
-                trips[kind].append(seconds_per_call(partial(exchange, 4), _TRIPS_S))
+                trips[kind].append(seconds_per_call(partial(exchange, 4, 4), _TRIPS_S))
             for kind in wire.KINDS:
                 exchanges[kind].append(
                     wire.exchanges_per_second(kind, size_bytes, NUM_WORKERS, options.steps)
@@ -105,18 +105,13 @@ def start(mode: str, stack: ExitStack) -> Callable[[int], Pace]:
     sessions = [session(worker) for worker in range(NUM_WORKERS)]
     for each in sessions if mode == "apart" else sessions[:1]:
         each.run([], {}, [graph.initializer])
-    chief = session(0) if graph.chief_ops else None
     done = 0
 
     def run(steps: int) -> Pace:
         nonlocal done
         began = time.perf_counter()
-        if chief is not None:
-            chief_loop = chief.start_loop([], graph.chief_ops, steps, done)
         loops = [each.start_loop([graph.loss], [graph.train_op], steps, done) for each in sessions]
         pace = _follow(loops, steps, began)
-        if chief is not None:
-            list(chief_loop.updates())
         done += steps
         return pace
 
@@ -131,7 +126,6 @@ class ReplicaGraph:
     initializer: str
     loss: str
     train_op: str
-    chief_ops: Sequence[str]
 
 
 def build(mode: str) -> ReplicaGraph:
@@ -160,8 +154,7 @@ def build(mode: str) -> ReplicaGraph:
     def replica(index: int) -> Any:
         return strategy.specialised(graph_def, index, NUM_WORKERS) if strategy else graph_def
 
-    chief_ops = [op.name for op in strategy.chief_ops] if strategy else []
-    return ReplicaGraph(replica, initializer.name, loss.name, train_op.name, chief_ops)
+    return ReplicaGraph(replica, initializer.name, loss.name, train_op.name)
 
 
 def _follow(loops: Sequence[Any], steps: int, began: float) -> Pace:

@@ -1,7 +1,7 @@
 """Lower bounds: processes that exchange as many bytes as a training step does, and nothing else.
 
-A client sends n bytes and gets n bytes back: gradients against parameters. Over a raw TCP socket
-into a buffer that is there already, and as one unary gRPC call with the bytes as its message.
+A client sends bytes and gets bytes back: gradients against parameters. Over a raw TCP or unix
+socket into a buffer that is there already, and as one unary gRPC call with the bytes as message.
 """
 
 from __future__ import annotations
@@ -17,30 +17,39 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-KINDS = {"tcp": "raw TCP", "grpc": "gRPC unary"}
+KINDS = {"tcp": "raw TCP", "unix": "raw unix socket", "grpc": "gRPC unary"}
 """What can be measured, and how tables call it."""
 
-Exchange = Callable[[int], None]
+Exchange = Callable[[int, int], None]
+"""Sends so many bytes and receives so many."""
 _METHOD = "/wire/Exchange"
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-_SIZE = struct.Struct("<Q")
-_LARGEST = 16 << 20
+_SIZES = struct.Struct("<QQ")  # of what follows, and of what is to come back
+_LARGEST = 128 << 20
+_SOCKET_BUFFER = 256 << 10  # faster than larger ones, see design D5
 _context = multiprocessing.get_context("spawn")
 
 
 @contextmanager
 def connected(kind: str) -> Iterator[Exchange]:
     """A server process and, in this process, a client of it."""
-    with _server(kind) as port:
-        yield _connect(kind, port)
+    with _server(kind) as address:
+        yield _connect(kind, address)
 
 
 def exchanges_per_second(kind: str, size_bytes: int, clients: int, count: int) -> float:
-    """The rate of `clients` processes at one server, each making `count` exchanges."""
-    with _server(kind) as port:
+    """The rate of `clients` processes at one server, each making `count` exchanges.
+
+    Args:
+        kind: See `KINDS`.
+        size_bytes: How much goes each way.
+        clients: How many processes.
+        count: Of exchanges by each.
+    """
+    with _server(kind) as address:
         ready = _context.Barrier(clients)
         times: Any = _context.SimpleQueue()
-        arguments = (kind, port, size_bytes, count, ready, times)
+        arguments = (kind, address, size_bytes, count, ready, times)
         processes = [_context.Process(target=_client, args=arguments) for _ in range(clients)]
         for process in processes:
             process.start()
@@ -52,11 +61,11 @@ def exchanges_per_second(kind: str, size_bytes: int, clients: int, count: int) -
 
 
 @contextmanager
-def _server(kind: str) -> Iterator[int]:
-    """A server in a process of its own; yields its port."""
+def _server(kind: str) -> Iterator[Any]:
+    """A server in a process of its own; yields its address."""
     mine, theirs = _context.Pipe()
-    target = _serve_tcp if kind == "tcp" else _serve_grpc
-    process = _context.Process(target=target, args=(theirs,), daemon=True)
+    target = _serve_grpc if kind == "grpc" else _serve_socket
+    process = _context.Process(target=target, args=(kind, theirs), daemon=True)
     process.start()
     try:
         yield mine.recv()
@@ -65,50 +74,64 @@ def _server(kind: str) -> Iterator[int]:
         process.join()
 
 
-def _client(kind: str, port: int, size_bytes: int, count: int, ready: Any, times: Any) -> None:
-    exchange = _connect(kind, port)
+def _client(kind: str, address: Any, size_bytes: int, count: int, ready: Any, times: Any) -> None:
+    exchange = _connect(kind, address)
     for _ in range(10):
-        exchange(size_bytes)
+        exchange(size_bytes, size_bytes)
     ready.wait()
     begin = time.monotonic()  # the same clock in all processes
     for _ in range(count):
-        exchange(size_bytes)
+        exchange(size_bytes, size_bytes)
     times.put((begin, time.monotonic()))
 
 
-def _connect(kind: str, port: int) -> Exchange:
-    return _connect_tcp(port) if kind == "tcp" else _connect_grpc(port)
+def _connect(kind: str, address: Any) -> Exchange:
+    return _connect_grpc(address) if kind == "grpc" else _connect_socket(kind, address)
 
 
-def _serve_tcp(report: Connection) -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-    report.send(listener.getsockname()[1])
+def _serve_socket(kind: str, report: Connection) -> None:
+    if kind == "tcp":
+        listener = socket.create_server(("127.0.0.1", 0))
+    else:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind("")  # a free name that is no file
+        listener.listen()
+    report.send(listener.getsockname())
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+        threading.Thread(target=_answer, args=(kind, connection), daemon=True).start()
 
 
-def _answer(connection: socket.socket) -> None:
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    header = memoryview(bytearray(_SIZE.size))
+def _answer(kind: str, connection: socket.socket) -> None:
+    _set_options(kind, connection)
+    header = memoryview(bytearray(_SIZES.size))
     buffer = memoryview(bytearray(_LARGEST))
     while _receive(connection, header):
-        (size,) = _SIZE.unpack(header)
+        size, wanted = _SIZES.unpack(header)
         _receive(connection, buffer[:size])
-        connection.sendall(buffer[:size])
+        connection.sendall(buffer[:wanted])
 
 
-def _connect_tcp(port: int) -> Exchange:
-    connection = socket.create_connection(("127.0.0.1", port))
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def _connect_socket(kind: str, address: Any) -> Exchange:
+    connection = socket.socket(socket.AF_INET if kind == "tcp" else socket.AF_UNIX)
+    connection.connect(address)
+    _set_options(kind, connection)
     buffer = memoryview(bytearray(_LARGEST))
 
-    def exchange(size_bytes: int) -> None:
-        sent = connection.sendmsg([_SIZE.pack(size_bytes), buffer[:size_bytes]])
-        connection.sendall(buffer[max(0, sent - _SIZE.size) : size_bytes])
-        _receive(connection, buffer[:size_bytes])
+    def exchange(size_bytes: int, wanted_bytes: int) -> None:
+        header = _SIZES.pack(size_bytes, wanted_bytes)
+        sent = connection.sendmsg([header, buffer[:size_bytes]])
+        connection.sendall(buffer[max(0, sent - _SIZES.size) : size_bytes])
+        _receive(connection, buffer[:wanted_bytes])
 
     return exchange
+
+
+def _set_options(kind: str, connection: socket.socket) -> None:
+    if kind == "tcp":
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    else:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
 
 
 def _receive(connection: socket.socket, into: memoryview) -> bool:
@@ -122,11 +145,14 @@ def _receive(connection: socket.socket, into: memoryview) -> bool:
     return True
 
 
-def _serve_grpc(report: Connection) -> None:
+def _serve_grpc(_: str, report: Connection) -> None:
     import grpc
 
+    answers: dict[int, bytes] = {}
+
     def exchange(request: bytes, _: Any) -> bytes:
-        return request
+        _, wanted = _SIZES.unpack_from(request)
+        return answers.setdefault(wanted, bytes(wanted))
 
     handler = grpc.unary_unary_rpc_method_handler(exchange)
     server = grpc.server(ThreadPoolExecutor(4), options=_OPTIONS)
@@ -146,12 +172,13 @@ def _connect_grpc(port: int) -> Exchange:
     call = grpc.insecure_channel(f"127.0.0.1:{port}", options=_OPTIONS).unary_unary(
         _METHOD, None, None
     )
-    messages: dict[int, bytes] = {}
+    messages: dict[tuple[int, int], bytes] = {}
 
-    def exchange(size_bytes: int) -> None:
-        message = messages.get(size_bytes)
+    def exchange(size_bytes: int, wanted_bytes: int) -> None:
+        sizes = size_bytes, wanted_bytes
+        message = messages.get(sizes)
         if message is None:
-            message = messages[size_bytes] = bytes(size_bytes)
+            message = messages[sizes] = _SIZES.pack(*sizes) + bytes(size_bytes)
         call(message)
 
     return exchange
