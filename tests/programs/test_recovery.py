@@ -14,7 +14,7 @@ WAIT_S = 120
 
 
 class Trainer:
-    """One replica in a thread of this process, whose master is the worker's."""
+    """One replica in a thread of this process, whose master is the worker's; the chief kills."""
 
     def __init__(self, cluster, index, folder, sync, kills):
         self.error = None
@@ -67,7 +67,7 @@ class Trainer:
                 while self.step < LAST_STEP or left:
                     self.step = sess.run([train, step])[1]
                     left -= left > 0 and all(kill.done for kill in self._kills)
-                    for kill in self._kills if self.others_ready() else ():
+                    for kill in self._kills if index == 0 and self.others_ready() else ():
                         kill.reached(self.step)
 
 
@@ -93,7 +93,7 @@ def test_training_goes_on_when_tasks_die_and_come_back(tmp_path, dies, sync):
         if dies != "ps":
             kills.append(KillAt(cluster, "worker", 0, step=15, restart=True))
         chief = Trainer(cluster, 0, str(tmp_path), sync, kills)
-        other = Trainer(cluster, 1, str(tmp_path), sync, [])
+        other = Trainer(cluster, 1, str(tmp_path), sync, kills)  # goes on until they are done
         chief.others_ready = lambda: other.sessions > 0
         for trainer in (chief, other):
             trainer.join()
