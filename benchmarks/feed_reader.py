@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from sparkflow.spark.feed import ArrowSource, FeedPlan
+from sparkflow.spark.feed.feed import ArrowSource, FeedPlan
 from sparkflow_runtime.errors import OutOfRangeError
 
 

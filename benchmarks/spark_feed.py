@@ -156,10 +156,10 @@ def feed(frame: Any, features_col: str | list[str]) -> Phases:
     """Takes the rows the way `SparkTrainer.fit` does."""
     from pyspark import StorageLevel
 
-    from sparkflow.spark.columns import find_features, find_label, select_rows
-    from sparkflow.spark.layout import Layout
-    from sparkflow.spark.placement import place_rows
-    from sparkflow.spark.profile import profile_rows
+    from sparkflow.spark.job.layout import Layout
+    from sparkflow.spark.rows.columns import find_features, find_label, select_rows
+    from sparkflow.spark.rows.placement import place_rows
+    from sparkflow.spark.rows.profile import profile_rows
 
     layout = Layout(NUM_PS, NUM_WORKERS)
     began = time.monotonic()  # the same clock in all processes
@@ -185,7 +185,7 @@ def feed(frame: Any, features_col: str | list[str]) -> Phases:
 
 
 def _task(dim: int, reader: str) -> Any:
-    """What `sparkflow.spark.task` does with rows, with a reader as the child process."""
+    """What `sparkflow.spark.job.task` does with rows, with a reader as the child process."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         import os
@@ -195,8 +195,8 @@ def _task(dim: int, reader: str) -> Any:
         import pyarrow
         from pyspark import BarrierTaskContext
 
-        from sparkflow.spark.feed import write_rows
-        from sparkflow.spark.task import child_environment
+        from sparkflow.spark.feed.feed import write_rows
+        from sparkflow.spark.job.task import child_environment
 
         context = BarrierTaskContext.get()
         worker = context.partitionId() - NUM_PS

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparkflow.spark.errors import SparkTrainingError as SparkTrainingError
-    from sparkflow.spark.model import SparkTrainerModel as SparkTrainerModel
+    from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
     from sparkflow.spark.trainer import SparkTrainer as SparkTrainer
 
 _HOMES = {
     "SparkTrainer": "sparkflow.spark.trainer",
-    "SparkTrainerModel": "sparkflow.spark.model",
+    "SparkTrainerModel": "sparkflow.spark.model.trainer_model",
     "SparkTrainingError": "sparkflow.spark.errors",
 }
 

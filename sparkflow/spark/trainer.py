@@ -16,19 +16,8 @@ from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
 from sparkflow.export import InferenceModel
-from sparkflow.spark.cluster import BarrierJob
-from sparkflow.spark.columns import LabelColumn, find_features, find_label, select_rows
-from sparkflow.spark.feed import FeedPlan
-from sparkflow.spark.history import HistoryRecorder
-from sparkflow.spark.inference import output_columns
-from sparkflow.spark.layout import Layout
-from sparkflow.spark.model import SparkTrainerModel
-from sparkflow.spark.params import TrainerParams
-from sparkflow.spark.placement import place_rows
-from sparkflow.spark.profile import RowProfile, profile_rows
-from sparkflow.spark.progress import ProgressBar, ScalarLog
-from sparkflow.spark.registration import RegistrationServer
-from sparkflow.spark.replica import (
+from sparkflow.spark.feed.feed import FeedPlan
+from sparkflow.spark.graphs.replica import (
     InferenceGraph,
     ModelFn,
     ModelInputs,
@@ -37,9 +26,20 @@ from sparkflow.spark.replica import (
     build_training_graph,
     require_same_variables,
 )
-from sparkflow.spark.slots import require_classic_session, require_slots
-from sparkflow.spark.task import JobConfig
-from sparkflow.spark.training import TrainingPlan, TrainingRun, finish
+from sparkflow.spark.job.barrier_job import BarrierJob
+from sparkflow.spark.job.layout import Layout
+from sparkflow.spark.job.registration import RegistrationServer
+from sparkflow.spark.job.slots import require_classic_session, require_slots
+from sparkflow.spark.job.task import JobConfig
+from sparkflow.spark.model.inference import output_columns
+from sparkflow.spark.model.trainer_model import SparkTrainerModel
+from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow.spark.report.history import HistoryRecorder
+from sparkflow.spark.report.progress import ProgressBar, ScalarLog
+from sparkflow.spark.rows.columns import LabelColumn, find_features, find_label, select_rows
+from sparkflow.spark.rows.placement import place_rows
+from sparkflow.spark.rows.profile import RowProfile, profile_rows
+from sparkflow.spark.run.training_run import TrainingPlan, TrainingRun, finish
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.security import new_token
@@ -73,7 +73,6 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
         if not callable(model_fn):
             raise TypeError(f"model_fn must be a function, got {model_fn!r}")
         self.model_fn = model_fn
-        self._set_trainer_defaults()
         self.setParams(**params)
 
     def _fit(self, dataset: DataFrame) -> SparkTrainerModel:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer, SparkTrainingError
-from sparkflow.spark.history import HistoryRecorder
+from sparkflow.spark.report.history import HistoryRecorder
 from sparkflow_runtime.errors import InvalidArgumentError
 
 pytestmark = pytest.mark.timeout(300)

@@ -1,0 +1,1 @@
+"""What tasks do with their rows: write them as Arrow files, map them, feed batches; no pyspark."""

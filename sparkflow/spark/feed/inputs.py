@@ -1,0 +1,132 @@
+"""What a row consists of once it has left Spark: typed columns, and the tensors they become.
+
+The driver derives a `RowFormat` from the DataFrame's schema and one look at its rows; it goes to
+the tasks as JSON, decides the columns of their Arrow files, and names the components of every
+batch, in the order in which `IteratorGetNext` gives them to the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+
+DENSE, SPARSE, RAGGED = "dense", "sparse", "ragged"
+
+ROW_NUMBER = "row_number"
+"""The column, int64, that orders the rows and is never fed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One column of the rows and the tensor, or `tf.SparseTensor`, that a batch of it becomes.
+
+    Attributes:
+        name: Its key in the dictionary of features, `label` or `weight`; unique in a row.
+        kind: `dense`: every row has `shape`. `sparse`: a row is a sparse vector of `shape[0]`
+            elements. `ragged`: a row is a list of any length; becomes a SparseTensor whose second
+            dimension is the longest list of the batch, as `tf.VarLenFeature` has it.
+        dtype: `float32`, `int64` or `string`.
+        shape: Of one row: () for scalars, (n,) for vectors, (28, 28, 1) for images; (n,) for sparse
+            ones; () for ragged ones.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def column_type(self) -> pa.DataType:
+        """The type of the column in the Arrow file.
+
+        Dense: the scalar, or a fixed-size list of all elements in row-major order. Sparse: a struct
+        of `indices` list<int32>, ascending, and `values` list<float>. Ragged: list<element>.
+        """
+        element = _ARROW[self.dtype]
+        if self.kind == SPARSE:
+            return pa.struct({"indices": pa.list_(pa.int32()), "values": pa.list_(element)})
+        if self.kind == RAGGED:
+            return pa.list_(element)
+        return element if self.shape == () else pa.list_(element, self.size)
+
+    @property
+    def size(self) -> int:
+        """Elements of a dense row."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def components(self) -> list[tuple[DType, tuple[int | None, ...]]]:
+        """Dtype and static shape of each tensor that the feed gives for a batch.
+
+        One tensor [batch, *shape] if dense; else the three of a SparseTensor: indices [n, 2] int64,
+        values [n], dense_shape [2] int64.
+        """
+        dtype = dtypes.as_dtype(self.dtype)
+        if self.kind == DENSE:
+            return [(dtype, (None, *self.shape))]
+        return [(dtypes.int64, (None, 2)), (dtype, (None,)), (dtypes.int64, (2,))]
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """All columns of a row.
+
+    Attributes:
+        features: One or more.
+        label: None where there is none.
+        weight: The column of row weights, a float32 scalar; None where there is none.
+        named: Whether `model_fn` gets a dictionary of features; otherwise there is one feature
+            column, and it gets that tensor.
+    """
+
+    features: tuple[Input, ...]
+    label: Input | None
+    weight: Input | None
+    named: bool
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Features, label, weight, in the order of the columns and of the batch's components."""
+        return (*self.features, *(each for each in (self.label, self.weight) if each is not None))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the Arrow file: the inputs and the row's number."""
+        columns = {each.name: each.column_type for each in self.inputs}
+        return pa.schema({**columns, ROW_NUMBER: pa.int64()})
+
+    @property
+    def components(self) -> list[tuple[DType, tuple[int | None, ...]]]:
+        """Of a batch: those of the inputs, and at last the number of rows, a float32 scalar.
+
+        The number is 0 in batches that only keep a replica in step with the others.
+        """
+        return [part for each in self.inputs for part in each.components] + [(dtypes.float32, ())]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RowFormat:
+        """Reads what `to_json` wrote."""
+        label, weight = (
+            None if value[name] is None else _input(value[name]) for name in ("label", "weight")
+        )
+        return cls(tuple(map(_input, value["features"])), label, weight, value["named"])
+
+
+def _input(value: Mapping[str, Any]) -> Input:
+    return Input(value["name"], value["kind"], value["dtype"], tuple(value["shape"]))
+
+
+_ARROW = {"float32": pa.float32(), "int64": pa.int64(), "string": pa.string()}

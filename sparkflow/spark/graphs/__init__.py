@@ -1,0 +1,1 @@
+"""From `model_fn` to the graphs that workers train with and that `transform` runs."""

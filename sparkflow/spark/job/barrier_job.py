@@ -1,0 +1,93 @@
+"""The barrier job, run by a thread of the driver because Spark's actions block."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from pyspark import InheritableThread
+from pyspark.sql import DataFrame
+
+from sparkflow.spark.job.events import JobEnded, Post
+from sparkflow.spark.job.task import RESULT_SCHEMA, JobConfig, run_task
+
+_END_TIMEOUT_S = 5.0
+_CANCEL_TIMEOUT_S = 15.0
+
+
+class BarrierJob:
+    """One run of `task.run_task` on every partition of the placed rows.
+
+    Args:
+        rows: What `placement.place_rows` returned.
+        config: What the tasks are told.
+        group: Name of the Spark job group, unique per job; cancelling it ends the job.
+        description: What Spark's UI shows.
+        post: Receives `JobEnded`.
+    """
+
+    def __init__(
+        self, rows: DataFrame, config: JobConfig, group: str, description: str, post: Post
+    ) -> None:
+        self._rows = rows
+        self._config = config
+        self._group = group
+        self._description = description
+        self._post = post
+        self._context: Any = rows.sparkSession.sparkContext
+        # A plain thread would not take the caller's properties (pool, user) along to the JVM.
+        self._thread = InheritableThread(target=self._run, name=group)
+        self._thread.daemon = True
+
+    def start(self) -> None:
+        """Submits the job and returns."""
+        self._thread.start()
+
+    def has_active_tasks(self) -> bool:
+        """Whether any task of the job, be it the barrier stage's or one before, runs now."""
+        tracker = self._context.statusTracker()
+        for job in tracker.getJobIdsForGroup(self._group):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None else ():
+                stage_info = tracker.getStageInfo(stage)
+                if stage_info is not None and stage_info.numActiveTasks > 0:
+                    return True
+        return False
+
+    def finish(self) -> bool:
+        """Waits for the job's end, cancels it if it does not come, and says whether it came.
+
+        Tasks that were told to end do so at once. Cancelling comes second, because Spark then says
+        that the job has ended while its processes still do so.
+        """
+        self._thread.join(_END_TIMEOUT_S)
+        if self._thread.is_alive():
+            self._context.cancelJobGroup(self._group)
+            self._thread.join(_CANCEL_TIMEOUT_S)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._context.setJobGroup(self._group, self._description)
+            self._rows.mapInArrow(
+                functools.partial(run_task, self._config), RESULT_SCHEMA, barrier=True
+            ).collect()
+        except BaseException as error:
+            self._post(JobEnded(error))
+        else:
+            self._post(JobEnded())
+
+
+def describe_spark_failure(error: BaseException) -> str:
+    """What a Spark exception says happened, without the JVM's stack.
+
+    Of a failed Python task it is the task's own traceback, of other failures the first line.
+    """
+    text = re.sub(r"\AAn error occurred while calling [^\n]*\n: ", "", str(error))
+    python = re.search(
+        r"Traceback \(most recent call last\):.*?(?=\n\s*\n|\n\s*at |\Z)", text, re.S
+    )
+    if python is not None:
+        return python.group().strip()
+    return text.strip().split("\n", 1)[0]

@@ -1,0 +1,141 @@
+"""Checks of single values, with which Params are made: each returns the value or explains."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from pyspark.ml.param import Param, Params
+
+
+def column(value: Any) -> str:
+    """The name of a column."""
+    if not isinstance(value, str):
+        raise TypeError(f"the name of a column is a text, got {value!r}")
+    if not value:
+        raise ValueError("the name of a column is empty")
+    return value
+
+
+def columns(value: Any) -> str | list[str]:
+    """The name of a column, or a list of them."""
+    if isinstance(value, list | tuple):
+        names = [column(item) for item in value]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"a list of columns has one or more names, none twice, got {value!r}")
+        return names
+    return column(value)
+
+
+def integer(minimum: int) -> Callable[[Any], int]:
+    """Integers of at least `minimum`."""
+
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"an integer is needed, got {value!r}")
+        number = int(value.__index__())
+        if number < minimum:
+            raise ValueError(f"must be at least {minimum}, got {number}")
+        return number
+
+    return convert
+
+
+def number(minimum: float, maximum: float = math.inf) -> Callable[[Any], float]:
+    """Finite numbers from `minimum` to `maximum`."""
+
+    def convert(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise TypeError(f"a number is needed, got {value!r}")
+        found = float(value)
+        if not minimum <= found <= maximum or not math.isfinite(found):
+            raise ValueError(f"must be between {minimum:g} and {maximum:g}, got {value!r}")
+        return found
+
+    return convert
+
+
+def choice(*allowed: str) -> Callable[[Any], str]:
+    """One of some texts."""
+
+    def convert(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}, got {value!r}")
+        return str(value)
+
+    return convert
+
+
+def seconds(value: Any) -> float:
+    """A positive number of seconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"a number of seconds is needed, got {value!r}")
+    if not value > 0:
+        raise ValueError(f"must be more than 0 seconds, got {value!r}")
+    return float(value)
+
+
+def seconds_or_zero(value: Any) -> float:
+    """A number of seconds, or 0 for none."""
+    return 0.0 if not isinstance(value, bool) and value == 0 else seconds(value)
+
+
+def class_weights(value: Any) -> str | dict[str, float]:
+    """`balanced`, or factors by label; labels become texts, as JSON wants them."""
+    if value == "balanced":
+        return "balanced"
+    if not isinstance(value, Mapping):
+        raise TypeError(f"a dictionary of label to factor or 'balanced' is needed, got {value!r}")
+    return {str(label): number(0.0)(factor) for label, factor in value.items()}
+
+
+def shapes(value: Any) -> dict[str, list[int]]:
+    """Static shapes by name."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"a dictionary of name to shape is needed, got {value!r}")
+    return {text(name): [integer(1)(size) for size in shape] for name, shape in value.items()}
+
+
+def boolean(value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"True or False is needed, got {value!r}")
+    return value
+
+
+def text(value: Any) -> str:
+    """Any text."""
+    if not isinstance(value, str):
+        raise TypeError(f"a text is needed, got {value!r}")
+    return value
+
+
+def json_dict(value: Any) -> dict[str, Any]:
+    """A dictionary that JSON can hold."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise TypeError(f"a dictionary with texts as keys is needed, got {value!r}")
+    try:
+        json.dumps(dict(value))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"the values must be what JSON can hold, so that the model can be saved: {error}"
+        ) from None
+    return dict(value)
+
+
+def _named(name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def converter(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
+
+    return converter
+
+
+def param(name: str, doc: str, convert: Callable[[Any], Any]) -> Any:
+    """A Param whose values pass through `convert`; errors name the Param."""
+    return Param(Params._dummy(), name, doc, _named(name, convert))

@@ -1,0 +1,167 @@
+"""Which rows are trained on, and what stands in their columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from sparkflow.spark.params.aliases import ParamAliases, Self
+from sparkflow.spark.params.converters import (
+    boolean,
+    choice,
+    class_weights,
+    column,
+    number,
+    param,
+    shapes,
+    text,
+)
+
+
+class DataParams(ParamAliases):
+    """Which rows are trained on, and in what order."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "labelCol": "label",
+        "weightCol": "",
+        "classWeights": {},
+        "handleInvalid": "error",
+        "fillValue": 0.0,
+        "inputShapes": {},
+        "validationIndicatorCol": "",
+        "validationFraction": 0.0,
+        "shuffle": True,
+        "cache": True,
+    }
+
+    labelCol = param(
+        "labelCol",
+        "the labels: integers (given as int64), other numbers (float32), or a vector or array "
+        "of them",
+        column,
+    )
+    weightCol = param(
+        "weightCol", "the weights of the rows, given to model_fn as `weights`; empty for none", text
+    )
+    classWeights = param(
+        "classWeights",
+        "a factor for the weights of the rows of each class: a dictionary of label to factor, "
+        "or 'balanced'",
+        class_weights,
+    )
+    handleInvalid = param(
+        "handleInvalid",
+        "what is done with rows that hold nulls or NaNs: 'error', 'skip' (leave them out) or "
+        "'fill' (with fillValue)",
+        choice("error", "skip", "fill"),
+    )
+    fillValue = param(
+        "fillValue",
+        "what takes the place of nulls and NaNs in features with handleInvalid='fill'",
+        number(-math.inf),
+    )
+    inputShapes = param(
+        "inputShapes",
+        "the shape of a row of each input that is no flat vector, by its name, as [28, 28, 1]",
+        shapes,
+    )
+    validationIndicatorCol = param(
+        "validationIndicatorCol",
+        "a boolean column: true for the rows that validate; empty for none",
+        text,
+    )
+    validationFraction = param(
+        "validationFraction",
+        "the share of the rows, drawn by the seed, that validate instead of train",
+        number(0.0, 0.9),
+    )
+    shuffle = param("shuffle", "whether the rows come in a new order at each epoch", boolean)
+    cache = param(
+        "cache",
+        "whether the selected rows are cached in Spark while training starts; needed where the "
+        "DataFrame gives other rows or another order each time",
+        boolean,
+    )
+
+    def getLabelCol(self) -> str:
+        """The label column."""
+        return str(self.getOrDefault(self.labelCol))
+
+    def setLabelCol(self: Self, value: str) -> Self:
+        """Sets `labelCol`."""
+        return self._set(labelCol=value)
+
+    def getWeightCol(self) -> str:
+        """The column of the weights, or an empty text."""
+        return str(self.getOrDefault(self.weightCol))
+
+    def setWeightCol(self: Self, value: str) -> Self:
+        """Sets `weightCol`."""
+        return self._set(weightCol=value)
+
+    def getClassWeights(self) -> str | dict[str, float]:
+        """Factors by label, or `balanced`."""
+        value: str | dict[str, float] = self.getOrDefault(self.classWeights)
+        return value
+
+    def setClassWeights(self: Self, value: str | dict[str, float]) -> Self:
+        """Sets `classWeights`."""
+        return self._set(classWeights=value)
+
+    def getHandleInvalid(self) -> str:
+        """`error`, `skip` or `fill`."""
+        return str(self.getOrDefault(self.handleInvalid))
+
+    def setHandleInvalid(self: Self, value: str) -> Self:
+        """Sets `handleInvalid`."""
+        return self._set(handleInvalid=value)
+
+    def getFillValue(self) -> float:
+        """The value for nulls and NaNs."""
+        return float(self.getOrDefault(self.fillValue))
+
+    def setFillValue(self: Self, value: float) -> Self:
+        """Sets `fillValue`."""
+        return self._set(fillValue=value)
+
+    def getInputShapes(self) -> dict[str, list[int]]:
+        """Shapes of rows by input."""
+        value: dict[str, list[int]] = self.getOrDefault(self.inputShapes)
+        return value
+
+    def setInputShapes(self: Self, value: dict[str, list[int]]) -> Self:
+        """Sets `inputShapes`."""
+        return self._set(inputShapes=value)
+
+    def getValidationIndicatorCol(self) -> str:
+        """The boolean column of validation rows, or an empty text."""
+        return str(self.getOrDefault(self.validationIndicatorCol))
+
+    def setValidationIndicatorCol(self: Self, value: str) -> Self:
+        """Sets `validationIndicatorCol`."""
+        return self._set(validationIndicatorCol=value)
+
+    def getValidationFraction(self) -> float:
+        """The share of rows that validate."""
+        return float(self.getOrDefault(self.validationFraction))
+
+    def setValidationFraction(self: Self, value: float) -> Self:
+        """Sets `validationFraction`."""
+        return self._set(validationFraction=value)
+
+    def getShuffle(self) -> bool:
+        """Whether the rows come in a new order at each epoch."""
+        return bool(self.getOrDefault(self.shuffle))
+
+    def setShuffle(self: Self, value: bool) -> Self:
+        """Sets `shuffle`."""
+        return self._set(shuffle=value)
+
+    def getCache(self) -> bool:
+        """Whether the selected rows are cached."""
+        return bool(self.getOrDefault(self.cache))
+
+    def setCache(self: Self, value: bool) -> Self:
+        """Sets `cache`."""
+        return self._set(cache=value)

@@ -1,0 +1,1 @@
+"""What people see of a training run: history, progress, TensorBoard, Spark UI."""

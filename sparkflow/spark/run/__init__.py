@@ -1,0 +1,1 @@
+"""One training run as its driver sees it. Never imports pyspark."""

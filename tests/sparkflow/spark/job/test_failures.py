@@ -1,0 +1,91 @@
+"""Which of several failures the user sees."""
+
+import pytest
+
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.job.events import (
+    Event,
+    JobEnded,
+    LoopEnded,
+    RowsReady,
+    StepsDone,
+    TaskFailed,
+    TaskGone,
+)
+from sparkflow.spark.job.failures import is_cause, is_failure, to_exception
+from sparkflow.spark.job.layout import TaskName
+from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, UnavailableError
+
+WORKER = TaskName("worker", 1)
+GONE = TaskGone(WORKER, "node7")
+KILLED = TaskFailed(WORKER, "node7", "The process of worker task 1 on node7 was killed by signal 9")
+UNREACHABLE = LoopEnded(0, UnavailableError(message="Task /job:worker/task:1 cannot be reached"))
+BAD_LABEL = LoopEnded(1, InvalidArgumentError(message="label 12 is outside [0, 10)"))
+JOB = JobEnded(RuntimeError("Job aborted due to stage failure: ...\n\tat org.apache.spark"))
+
+
+@pytest.mark.parametrize(
+    ("failures", "kind", "text"),
+    [
+        pytest.param(
+            [UNREACHABLE, GONE, JOB, KILLED],
+            SparkTrainingError,
+            "^The process of worker task 1 on node7 was killed by signal 9$",
+            id="a killed process explains itself",
+        ),
+        pytest.param(
+            [UNREACHABLE, GONE],
+            SparkTrainingError,
+            "^The process of worker task 1 on node7 has gone",
+            id="a lost machine",
+        ),
+        pytest.param(
+            [UNREACHABLE, GONE, JOB],
+            SparkTrainingError,
+            "^The process of worker task 1 on node7 has gone: .*The Spark job failed: Job aborted",
+            id="a lost executor",
+        ),
+        pytest.param(
+            [BAD_LABEL, KILLED, JOB],
+            InvalidArgumentError,
+            r"^In worker task 1: label 12 is outside \[0, 10\)$",
+            id="the first cause wins",
+        ),
+        pytest.param(
+            [LoopEnded(1, CancelledError(message="cancelled")), BAD_LABEL],
+            InvalidArgumentError,
+            "^In worker task 1: label 12",
+            id="cancellation is a consequence",
+        ),
+        pytest.param(
+            [JOB], SparkTrainingError, r"^The Spark job failed: Job aborted.*\.\.\.$", id="Spark"
+        ),
+        pytest.param(
+            [JobEnded()], SparkTrainingError, "ended before training did", id="an early end"
+        ),
+        pytest.param(
+            [UNREACHABLE], UnavailableError, "^In worker task 0: Task", id="nothing else known"
+        ),
+        pytest.param(
+            [TaskFailed(WORKER, "node7", "no disk", "Traceback ...\nOSError: no disk\n")],
+            SparkTrainingError,
+            "(?s)^worker task 1 on node7 failed: no disk.*own traceback.*OSError: no disk$",
+            id="a traceback of the task",
+        ),
+    ],
+)
+def test_the_first_cause_is_shown(failures: list[Event], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        raise to_exception(failures)
+
+
+def test_only_failures_end_training() -> None:
+    assert all(map(is_failure, [GONE, KILLED, UNREACHABLE, BAD_LABEL, JOB, JobEnded()]))
+    assert not is_failure(LoopEnded(0))
+    assert not is_failure(RowsReady(WORKER, 3))
+    assert not is_failure(StepsDone(0, None, None))  # type: ignore[arg-type]  # not looked at
+
+
+def test_consequences_wait_for_their_cause() -> None:
+    assert [is_cause(e) for e in (GONE, UNREACHABLE, JobEnded())] == [False] * 3
+    assert [is_cause(e) for e in (KILLED, BAD_LABEL, JOB)] == [True] * 3

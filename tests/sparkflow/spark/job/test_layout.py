@@ -1,0 +1,31 @@
+"""Which partition plays which role."""
+
+import pytest
+
+from sparkflow.spark.job.layout import Layout, TaskName
+
+
+def test_parameter_servers_come_first() -> None:
+    layout = Layout(num_ps=2, num_workers=3)
+    assert layout.num_tasks == 5
+    assert [str(task) for task in layout.tasks] == [
+        "ps task 0",
+        "ps task 1",
+        "worker task 0",
+        "worker task 1",
+        "worker task 2",
+    ]
+    assert layout.task(4) == TaskName("worker", 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [(0, [0, 0, 0]), (1, [1, 0, 0]), (7, [3, 2, 2]), (9, [3, 3, 3])],
+)
+def test_workers_get_equal_shares(rows: int, expected: list[int]) -> None:
+    assert Layout(1, 3).worker_rows(rows) == expected
+
+
+@pytest.mark.parametrize(("rows", "steps"), [(1, 1), (8, 2), (9, 2), (10, 2), (13, 3)])
+def test_an_epoch_is_as_long_as_that_of_the_largest_share(rows: int, steps: int) -> None:
+    assert Layout(1, 3).steps_per_epoch(rows, batch_size=2) == steps
