@@ -48,7 +48,11 @@ def test_defaults_are_stable_and_documented() -> None:
         ({"num_ps": -1}, ValueError, "numPs: must be at least 0, got -1"),
         ({"batchSize": 2.5}, TypeError, "batchSize: an integer is needed, got 2.5"),
         ({"epochs": True}, TypeError, "epochs: an integer is needed, got True"),
-        ({"syncMode": "fast"}, ValueError, "syncMode: must be one of async, sync, got 'fast'"),
+        (
+            {"syncMode": "fast"},
+            ValueError,
+            "syncMode: must be one of async, sync, ssp, allreduce, got 'fast'",
+        ),
         ({"featuresCol": []}, ValueError, "featuresCol: a list of columns has one or more names"),
         ({"featuresCol": ["a", "a"]}, ValueError, "featuresCol: a list of columns .* none twice"),
         ({"labelCol": 3}, TypeError, "labelCol: the name of a column is a text, got 3"),
@@ -57,7 +61,11 @@ def test_defaults_are_stable_and_documented() -> None:
         ({"modelParams": {"f": print}}, TypeError, "modelParams: .* what JSON can hold"),
         ({"modelParams": [1]}, TypeError, "modelParams: a dictionary with texts as keys"),
         ({"shuffle": 1}, TypeError, "shuffle: True or False is needed, got 1"),
-        ({"numWorker": 2}, TypeError, "has no parameter 'numWorker'; it has batchSize, epochs"),
+        (
+            {"numWorker": 2},
+            TypeError,
+            "has no parameter 'numWorker'; it has backupWorkers, batchSize",
+        ),
         ({"numPs": 1, "num_ps": 1}, TypeError, "the parameter 'numPs' is given twice"),
     ],
 )
