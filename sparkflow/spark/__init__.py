@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparkflow.spark.errors import SparkTrainingError as SparkTrainingError
     from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
+    from sparkflow.spark.run.callbacks import Callback as Callback
     from sparkflow.spark.trainer import SparkTrainer as SparkTrainer
 
 _HOMES = {
+    "Callback": "sparkflow.spark.run.callbacks",
     "SparkTrainer": "sparkflow.spark.trainer",
     "SparkTrainerModel": "sparkflow.spark.model.trainer_model",
     "SparkTrainingError": "sparkflow.spark.errors",
 }
 
-__all__ = ["SparkTrainer", "SparkTrainerModel", "SparkTrainingError"]
+__all__ = ["Callback", "SparkTrainer", "SparkTrainerModel", "SparkTrainingError"]
 
 
 def __getattr__(name: str) -> Any:

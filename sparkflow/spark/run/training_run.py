@@ -12,15 +12,15 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.graphs.replica import TrainingGraph
+from sparkflow.spark.graphs.training import TrainingGraph
 from sparkflow.spark.job.barrier_job import BarrierJob
 from sparkflow.spark.job.events import (
     Event,
@@ -33,7 +33,8 @@ from sparkflow.spark.job.events import (
 from sparkflow.spark.job.failures import is_cause, is_failure, to_exception
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.job.registration import RegistrationServer
-from sparkflow.spark.report.history import HistoryRecorder
+from sparkflow.spark.report.history import HistoryRecorder, TrainingHistory
+from sparkflow.spark.run.callbacks import Callbacks, Update
 from sparkflow_runtime.master.driver import DriverMaster, DriverSession
 from sparkflow_runtime.master.loops import Loop
 
@@ -56,6 +57,9 @@ class TrainingPlan:
         total_steps: Steps of each worker in sync mode; None lets each end with its own rows.
         fetch: Names of the variables whose values are wanted.
         start_timeout_s: How long Spark may take to start the tasks.
+        epochs: How often each row is trained on.
+        batch_size: Rows per step of each worker.
+        params: The trainer's parameters, for callbacks.
     """
 
     layout: Layout
@@ -64,6 +68,9 @@ class TrainingPlan:
     total_steps: int | None
     fetch: tuple[str, ...]
     start_timeout_s: float
+    epochs: int = 1
+    batch_size: int = 1
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 class TrainingRun:
@@ -73,7 +80,7 @@ class TrainingRun:
         plan: What is to be trained.
         token: The job's token.
         recorder: Takes the losses.
-        on_progress: Called after each event that brought steps, and with a text before.
+        callbacks: Are told of everything.
     """
 
     def __init__(
@@ -81,16 +88,74 @@ class TrainingRun:
         plan: TrainingPlan,
         token: str,
         recorder: HistoryRecorder,
-        on_progress: Callable[[str | None], None],
+        callbacks: Callbacks,
     ) -> None:
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._plan = plan
         self._token = token
         self._recorder = recorder
-        self._on_progress = on_progress
+        self._callbacks = callbacks
+        self._epochs_told = 0
+        self._rows_done = 0
+        self._sessions: list[DriverSession] = []
         self._failures: list[Event] = []
         self._loops: list[Loop] = []
         self._threads: list[threading.Thread] = []
+
+    @property
+    def history(self) -> TrainingHistory:
+        """Losses and counters so far."""
+        return self._recorder.history
+
+    @property
+    def num_workers(self) -> int:
+        """Workers that train."""
+        return self._plan.layout.num_workers
+
+    @property
+    def num_ps(self) -> int:
+        """Tasks that only hold variables."""
+        return self._plan.layout.num_ps
+
+    @property
+    def sync(self) -> bool:
+        """Whether all workers make their steps together."""
+        return self._plan.total_steps is not None
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Training rows of an epoch."""
+        return self._plan.rows
+
+    @property
+    def total_rows(self) -> int:
+        """Training rows of all epochs."""
+        return self._plan.rows * self._plan.epochs
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of the run, as `RunControl` counts them."""
+        if self._plan.total_steps is not None:
+            return self._plan.total_steps
+        shares = self._plan.layout.worker_rows(self._plan.rows)
+        return sum(-(-share // self._plan.batch_size) for share in shares) * self._plan.epochs
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The trainer's parameters."""
+        return self._plan.params
+
+    def stop(self, reason: str = "") -> None:
+        """Ends training well at the next step that all workers reach."""
+        _log.info("training stops%s", f": {reason}" if reason else "")
+        for loop in self._loops:
+            loop.stop()
+
+    def values(self) -> Mapping[str, npt.NDArray[Any]]:
+        """The variables as they are now."""
+        with self._graph_errors():
+            values = self._sessions[0].run([f"{name}:0" for name in self._plan.fetch], {}, [])
+        return dict(zip(self._plan.fetch, map(np.asarray, values), strict=True))
 
     def run(self, server: RegistrationServer, job: BarrierJob) -> Mapping[str, npt.NDArray[Any]]:
         """Trains and returns the values of the variables. Blocks until the end.
@@ -113,26 +178,28 @@ class TrainingRun:
             self._wait_for_rows()
             _log.info("all rows after %.1f s", time.monotonic() - submitted)
             others = range(1, plan.layout.num_workers)
-            sessions = [first, *(self._open_session(master, each, stack) for each in others)]
+            self._sessions = [first, *(self._open_session(master, i, stack) for i in others)]
             stack.callback(self._stop_loops)
+            self._callbacks.on_train_begin(self)
             started = time.monotonic()
-            for worker, session in enumerate(sessions):
+            for worker, session in enumerate(self._sessions):
                 fetches = [plan.graph.loss, plan.graph.weight]
                 self._start_loop(worker, session, fetches, [plan.graph.train_op])
             self._follow_loops()
             history = self._recorder.history
             history.seconds = time.monotonic() - started
             _log.info("%d steps in %.1f s", history.steps, history.seconds)
-            with self._graph_errors():
-                values = first.run([f"{name}:0" for name in plan.fetch], {}, [])
-        return dict(zip(plan.fetch, map(np.asarray, values), strict=True))
+            values = self.values()
+            self._callbacks.on_train_end(history)
+        return values
 
     def _wait_for_tasks(self, job: BarrierJob) -> None:
         missing = set(self._plan.layout.tasks)
         timeout = self._plan.start_timeout_s
         deadline = time.monotonic() + timeout
         while missing:
-            self._on_progress(f"waiting for {len(missing)} of {self._plan.layout.num_tasks} tasks")
+            tasks = f"{len(missing)} of {self._plan.layout.num_tasks} tasks"
+            self._callbacks.on_waiting(f"waiting for {tasks}")
             event = self._next(_POLL_S)
             if isinstance(event, TaskRegistered):
                 missing.discard(event.task)
@@ -152,7 +219,7 @@ class TrainingRun:
         shares = [0] * layout.num_ps + layout.worker_rows(self._plan.rows)
         expected = dict(zip(layout.tasks, shares, strict=True))
         while expected:
-            self._on_progress("waiting for rows")
+            self._callbacks.on_waiting("waiting for rows")
             event = self._next(_POLL_S)
             if isinstance(event, RowsReady):
                 share = expected.pop(event.task)
@@ -168,10 +235,25 @@ class TrainingRun:
         while workers:
             event = self._next(_POLL_S)
             if isinstance(event, StepsDone):
-                self._recorder.add(event.worker, event.losses, event.weights, event.waited_s)
-                self._on_progress(None)
+                self._take(event)
             elif isinstance(event, LoopEnded):
                 workers.discard(event.worker)
+
+    def _take(self, event: StepsDone) -> None:
+        history = self.history
+        first = history.steps
+        self._recorder.add(event.worker, event.losses, event.weights, event.waited_s)
+        if history.steps == first:
+            return
+        rows = np.asarray(history.rows[first:], np.int64)
+        losses = np.asarray(history.loss[first:], np.float32)
+        worker = -1 if self.sync else event.worker
+        self._callbacks.on_steps(Update(first, losses, rows, worker, event.waited_s))
+        self._rows_done += int(rows.sum())
+        while self._epochs_told < self._rows_done // max(self._plan.rows, 1):
+            loss = history.epoch_loss[self._epochs_told]
+            self._callbacks.on_epoch_end(self._epochs_told, {"loss": loss})
+            self._epochs_told += 1
 
     def _next(self, timeout_s: float) -> Event | None:
         """The next event that is not a failure.
