@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import platform
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyspark
-from pyspark import StorageLevel
 from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.feed.feed import FeedPlan
-from sparkflow.spark.graphs.replica import (
+from sparkflow.spark.graphs.inference import (
     InferenceGraph,
-    ModelFn,
-    ModelInputs,
-    TrainingGraph,
     build_inference_graph,
-    build_training_graph,
     require_same_variables,
 )
+from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs
+from sparkflow.spark.graphs.training import TrainingGraph, TrainingMode, build_training_graph
 from sparkflow.spark.job.barrier_job import BarrierJob
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.job.registration import RegistrationServer
@@ -36,15 +30,12 @@ from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.params.trainer import TrainerParams
 from sparkflow.spark.report.history import HistoryRecorder
 from sparkflow.spark.report.progress import ProgressBar, ScalarLog
-from sparkflow.spark.rows.columns import LabelColumn, find_features, find_label, select_rows
 from sparkflow.spark.rows.placement import place_rows
-from sparkflow.spark.rows.profile import RowProfile, profile_rows
+from sparkflow.spark.rows.prepare import PreparedRows, prepare_rows
+from sparkflow.spark.run.callbacks import Callback, Callbacks, Update
 from sparkflow.spark.run.training_run import TrainingPlan, TrainingRun, finish
 from sparkflow.version import SPARKFLOW_VERSION
-from sparkflow_runtime import dtypes
 from sparkflow_runtime.security import new_token
-
-_log = logging.getLogger(__name__)
 
 
 class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
@@ -56,6 +47,7 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
             mode PREDICT. features is [batch, dim] float32; labels is [batch], int64 where the label
             column holds integers, else float32, and None in mode PREDICT; params is
             `modelParams`. It may leave out all but the first. It is called on the driver only.
+        callbacks: Are told on the driver how training goes, see `Callback`.
         **params: The parameters, see `docs/spark_trainer.md`; in camelCase or snake_case.
 
     Raises:
@@ -68,40 +60,33 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
         >>> model.transform(df).select("prediction")  # doctest: +SKIP
     """
 
-    def __init__(self, *, model_fn: ModelFn, **params: Any) -> None:
+    def __init__(
+        self, *, model_fn: ModelFn, callbacks: Sequence[Callback] = (), **params: Any
+    ) -> None:
         super().__init__()
         if not callable(model_fn):
             raise TypeError(f"model_fn must be a function, got {model_fn!r}")
         self.model_fn = model_fn
+        self.callbacks = tuple(Callbacks(callbacks))
         self.setParams(**params)
 
     def _fit(self, dataset: DataFrame) -> SparkTrainerModel:
         """Trains, and blocks until it has; `docs/spark_trainer.md` says what is raised."""
         session = dataset.sparkSession
         require_classic_session(session)
-        features = find_features(dataset.schema, self.getFeaturesCol())
-        label = find_label(dataset.schema, self.getLabelCol())
         require_slots(session, Layout(self.getNumPs(), self.getNumWorkers()))
-        with _cached(dataset, select_rows(dataset, features, label)) as rows:
-            started = time.monotonic()
-            profile = profile_rows(rows, features, label)
-            _log.info("looked at %d rows in %.1f s", profile.rows, time.monotonic() - started)
+        with prepare_rows(dataset, self) as prepared:
             # A worker without rows would have nothing to do.
-            layout = Layout(self.getNumPs(), min(self.getNumWorkers(), profile.rows))
-            training, inference = self._build(profile, label, layout)
-            return self._train(rows, profile, layout, training, inference)
+            layout = Layout(self.getNumPs(), min(self.getNumWorkers(), prepared.num_rows))
+            training, inference = self._build(prepared, layout)
+            return self._train(prepared, layout, training, inference)
 
     def _build(
-        self, profile: RowProfile, label: LabelColumn, layout: Layout
+        self, prepared: PreparedRows, layout: Layout
     ) -> tuple[TrainingGraph, InferenceGraph]:
-        inputs = ModelInputs(
-            dim=profile.dim,
-            label_dtype=dtypes.int64 if label.is_integer else dtypes.float32,
-            params=self.getModelParams(),
-            seed=self.getSeed(),
-        )
-        sync = self.getSyncMode() == "sync"
-        training = build_training_graph(self.model_fn, inputs, layout.num_ps, sync)
+        inputs = ModelInputs(prepared.format, self.getModelParams(), self.getSeed())
+        mode = TrainingMode(self.getSyncMode())
+        training = build_training_graph(self.model_fn, inputs, layout, mode)
         inference = build_inference_graph(self.model_fn, inputs)
         require_same_variables(training, inference)
         output_columns(inference.signature, self.prediction_columns())
@@ -109,14 +94,14 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
 
     def _train(
         self,
-        rows: DataFrame,
-        profile: RowProfile,
+        prepared: PreparedRows,
         layout: Layout,
         training: TrainingGraph,
         inference: InferenceGraph,
     ) -> SparkTrainerModel:
         sync = self.getSyncMode() == "sync"
-        steps_per_epoch = layout.steps_per_epoch(profile.rows, self.getBatchSize())
+        dim = prepared.format.features[0].size
+        steps_per_epoch = layout.steps_per_epoch(prepared.num_rows, self.getBatchSize())
         feed = FeedPlan(
             batch_size=self.getBatchSize(),
             epochs=self.getEpochs(),
@@ -126,27 +111,31 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
         )
         plan = TrainingPlan(
             layout=layout,
-            rows=profile.rows,
+            rows=prepared.num_rows,
             graph=training,
             total_steps=steps_per_epoch * self.getEpochs() if sync else None,
             fetch=inference.variables,
             start_timeout_s=self.getStartTimeout(),
+            epochs=self.getEpochs(),
+            batch_size=self.getBatchSize(),
+            params={p.name: v for p, v in self.extractParamMap().items()},
         )
-        recorder = HistoryRecorder(profile.rows, range(layout.num_workers), sync)
+        recorder = HistoryRecorder(prepared.num_rows, range(layout.num_workers), sync)
         history = recorder.history
         token = new_token()
-        context: Any = rows.sparkSession.sparkContext
+        context: Any = prepared.rows.sparkSession.sparkContext
         host = context.getConf().get("spark.driver.host")
         with (
-            ProgressBar(history, profile.rows * self.getEpochs(), self.getProgress()) as bar,
+            ProgressBar(history, prepared.num_rows * self.getEpochs(), self.getProgress()) as bar,
             ScalarLog(history, self.getLogDir()) as scalars,
         ):
-            run = TrainingRun(plan, token, recorder, _show_on(bar, scalars))
+            callbacks = Callbacks((_Show(bar, scalars), *self.callbacks))
+            run = TrainingRun(plan, token, recorder, callbacks)
             bind = context.getConf().get("spark.driver.bindAddress", host)
             server = RegistrationServer(layout.tasks, run.events.put, bind, token)
             job = BarrierJob(
-                place_rows(rows, profile.partition_rows, layout),
-                JobConfig(f"{host}:{server.port}", token, layout, profile.dim, feed),
+                place_rows(prepared.rows, prepared.partition_rows, layout),
+                JobConfig(f"{host}:{server.port}", token, layout, dim, feed),
                 group=f"sparkflow-{self.uid}-{token[:8]}",
                 description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} parameter "
                 f"servers, {self.getSyncMode()}",
@@ -157,7 +146,10 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 values = run.run(server, job)
                 failed = False
             finally:
-                finish(server, job, failed)
+                try:
+                    finish(server, job, failed)
+                finally:
+                    callbacks.on_close()
         inference_model = InferenceModel.build(
             inference.graph_def,
             values,
@@ -176,29 +168,19 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
         return model
 
 
-@contextlib.contextmanager
-def _cached(dataset: DataFrame, rows: DataFrame) -> Iterator[DataFrame]:
-    """The rows, cached unless the DataFrame is, so that two passes cost one and agree."""
-    level = dataset.storageLevel
-    if level.useMemory or level.useDisk or level.useOffHeap:
-        yield rows
-        return
-    rows.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield rows
-    finally:
-        rows.unpersist()
+class _Show(Callback):
+    """Feeds the progress bar and the TensorBoard scalars."""
 
+    def __init__(self, bar: ProgressBar, scalars: ScalarLog) -> None:
+        self._bar = bar
+        self._scalars = scalars
 
-def _show_on(bar: ProgressBar, scalars: ScalarLog) -> Callable[[str | None], None]:
-    def show(text: str | None) -> None:
-        if text is not None:
-            bar.say(text)
-        else:
-            bar.update()
-            scalars.update()
+    def on_waiting(self, text: str) -> None:
+        self._bar.say(text)
 
-    return show
+    def on_steps(self, update: Update) -> None:
+        self._bar.update()
+        self._scalars.update()
 
 
 def _versions() -> dict[str, str]:

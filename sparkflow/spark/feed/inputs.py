@@ -18,6 +18,9 @@ from sparkflow_runtime.dtypes import DType
 
 DENSE, SPARSE, RAGGED = "dense", "sparse", "ragged"
 
+TRAIN_DATA, EVAL_DATA = "train_data", "eval_data"
+"""The shared names of the sources that a worker's graphs draw batches from."""
+
 ROW_NUMBER = "row_number"
 """The column, int64, that orders the rows and is never fed."""
 

@@ -23,9 +23,6 @@ _PR_SET_PDEATHSIG = 1
 _ORPHANED = 3
 """Exit code after the Spark task or the driver has gone away."""
 
-TRAIN_DATA = "train_data"
-"""The shared name of the graph's iterator."""
-
 
 def main() -> None:
     """Runs the process; see the module's docstring."""
@@ -58,6 +55,7 @@ def _serve(
     import grpc
 
     from sparkflow.spark.feed.feed import ArrowSource, FeedPlan
+    from sparkflow.spark.feed.inputs import TRAIN_DATA
     from sparkflow_runtime.errors import CancelledError, UnavailableError
     from sparkflow_runtime.server import Server
 

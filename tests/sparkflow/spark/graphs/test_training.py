@@ -6,15 +6,22 @@ from typing import Any
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.graphs.replica import (
-    ModelInputs,
-    build_inference_graph,
-    build_training_graph,
-    require_same_variables,
-)
+from sparkflow.spark.feed.inputs import Input, RowFormat
+from sparkflow.spark.graphs.inference import build_inference_graph, require_same_variables
+from sparkflow.spark.graphs.model_fn import ModelInputs
+from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
+from sparkflow.spark.job.layout import Layout
 from sparkflow.train.replication import BY_REPLICA
 
-INPUTS = ModelInputs(dim=4, label_dtype=tf.int64, params={"units": 3}, seed=7)
+ROWS = RowFormat(
+    (Input("features", "dense", "float32", (4,)),),
+    Input("label", "dense", "int64", ()),
+    None,
+    False,
+)
+INPUTS = ModelInputs(ROWS, params={"units": 3}, seed=7)
+ASYNC, SYNC = TrainingMode("async"), TrainingMode("sync")
+ONE_PS = Layout(num_ps=1, num_workers=2)
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any:
@@ -37,7 +44,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
 
 
 def test_computation_is_on_the_worker_and_variables_on_parameter_servers() -> None:
-    graph = build_training_graph(model_fn, INPUTS, num_ps=2, sync=False)
+    graph = build_training_graph(model_fn, INPUTS, Layout(2, 2), ASYNC)
     devices = {node.name: node.device for node in graph.graph_def.node}
     assert devices["layer/kernel"] == "/job:ps/task:0"
     assert devices["layer/kernel/Adam"] == "/job:ps/task:0"
@@ -53,7 +60,7 @@ def test_computation_is_on_the_worker_and_variables_on_parameter_servers() -> No
 
 
 def test_replicas_of_a_synchronous_graph_differ_in_their_numbers() -> None:
-    graph = build_training_graph(model_fn, INPUTS, num_ps=1, sync=True)
+    graph = build_training_graph(model_fn, INPUTS, ONE_PS, SYNC)
     first, second = graph.replica(0, 2), graph.replica(1, 2)
     different = {a.op for a, b in zip(first.node, second.node, strict=True) if a != b}
     assert {"GradientRoundsMeet", "GradientRoundsRelease"} <= different <= BY_REPLICA
@@ -62,7 +69,7 @@ def test_replicas_of_a_synchronous_graph_differ_in_their_numbers() -> None:
 
 
 def test_the_inference_graph_has_the_same_variables() -> None:
-    training = build_training_graph(model_fn, INPUTS, num_ps=1, sync=False)
+    training = build_training_graph(model_fn, INPUTS, ONE_PS, ASYNC)
     inference = build_inference_graph(model_fn, INPUTS)
     assert inference.variables == ("layer/kernel", "layer/bias")
     (output,) = inference.signature.outputs
@@ -77,7 +84,7 @@ def test_other_variables_in_predict_mode_are_refused() -> None:
         train_op = tf.train.GradientDescentOptimizer(1.0).minimize(loss)
         return tf.estimator.EstimatorSpec(mode, {"logits": logits}, loss, train_op)
 
-    training = build_training_graph(forgetful, INPUTS, num_ps=1, sync=False)
+    training = build_training_graph(forgetful, INPUTS, ONE_PS, ASYNC)
     inference = build_inference_graph(forgetful, INPUTS)
     with pytest.raises(ValueError, match="variables infer/bias, infer/kernel in mode PREDICT but"):
         require_same_variables(training, inference)
@@ -91,11 +98,11 @@ def test_model_fn_gets_only_the_arguments_it_takes() -> None:
         return tf.estimator.EstimatorSpec(mode, {"code": code}, loss, train_op)
 
     def anything(features: Any, **others: Any) -> Any:
-        assert sorted(others) == ["labels", "mode", "params"]
+        assert sorted(others) == ["labels", "mode", "params", "weights"]
         return encoder(features, others["mode"])
 
     for function in (encoder, anything):
-        build_training_graph(function, INPUTS, num_ps=1, sync=False)
+        build_training_graph(function, INPUTS, ONE_PS, ASYNC)
         assert build_inference_graph(function, INPUTS).variables == ("code/kernel", "code/bias")
 
 
@@ -135,4 +142,4 @@ def test_sync_mode_needs_an_optimizer() -> None:
         )
 
     with pytest.raises(ValueError, match="syncMode='sync' the train_op must come from"):
-        build_training_graph(by_hand, INPUTS, num_ps=1, sync=True)
+        build_training_graph(by_hand, INPUTS, ONE_PS, SYNC)

@@ -1,0 +1,80 @@
+"""The graph that `transform` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sparkflow as tf
+from sparkflow.export import Output, Signature
+from sparkflow.spark.graphs.inputs import feed_features
+from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs, call_model_fn
+from sparkflow.spark.graphs.training import TrainingGraph
+from sparkflow_runtime import shapes
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceGraph:
+    """What `transform` runs.
+
+    Attributes:
+        graph_def: The graph.
+        signature: Its inputs and outputs.
+        variables: Names of its variables.
+    """
+
+    graph_def: GraphDef
+    signature: Signature
+    variables: tuple[str, ...]
+
+
+def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGraph:
+    """Calls `model_fn` in PREDICT mode and returns the graph it built.
+
+    Raises:
+        TypeError, ValueError: It returned something else than a spec with predictions that have
+            one row per row of the features.
+        Exception: What `model_fn` raises, unchanged.
+    """
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.set_random_seed(inputs.seed)
+        batch, fed = feed_features(inputs.row_format)
+        spec: Any = call_model_fn(model_fn, batch, tf.estimator.ModeKeys.PREDICT, inputs.params)
+        predictions = spec.predictions  # that there are some, EstimatorSpec sees to
+        if not isinstance(predictions, Mapping):
+            predictions = {"prediction": predictions}
+        outputs = tuple(_output(name, tensor) for name, tensor in predictions.items())
+        names = tuple(variable.op.name for variable in tf.global_variables())
+    (only,) = fed
+    signature = Signature(only.tensors[0], only.input.size, outputs)
+    return InferenceGraph(graph.to_message(), signature, names)
+
+
+def require_same_variables(training: TrainingGraph, inference: InferenceGraph) -> None:
+    """Passes when training makes every variable that inference reads.
+
+    Raises:
+        ValueError: It does not.
+    """
+    missing = sorted(set(inference.variables) - set(training.variables))
+    if missing:
+        raise ValueError(
+            f"model_fn makes the variables {', '.join(missing)} in mode PREDICT but not in mode "
+            "TRAIN; both modes must build the same network under the same names"
+        )
+
+
+def _output(name: Any, tensor: Any) -> Output:
+    if not isinstance(name, str) or not isinstance(tensor, tf.Tensor):
+        raise TypeError(f"Predictions are texts with tensors, got {name!r}: {tensor!r}")
+    shape = tensor.shape.as_list() if tensor.shape.ndims is not None else None
+    if shape is None or not shape or shape[0] is not None or len(shape) > 2:
+        static = None if shape is None else tuple(shape)
+        raise ValueError(
+            f"The prediction {name!r} has shape {shapes.text(static)}; it must have one row per "
+            "row of the features: (?,) or (?, n)"
+        )
+    return Output(name, tensor.name, tensor.dtype.base_dtype.name, tuple(shape[1:]))

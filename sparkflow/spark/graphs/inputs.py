@@ -1,0 +1,117 @@
+"""The tensors of a batch in a graph: drawn from an iterator, or fed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sparkflow as tf
+from sparkflow.spark.feed.inputs import DENSE, Input, RowFormat
+
+FEATURES: Final = "features"
+"""The name of the placeholder of a model's only input, and the scope of those of named ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTensors:
+    """A batch, as `model_fn` gets it.
+
+    Attributes:
+        features: A tensor [batch, *shape], a `tf.SparseTensor`, or a dictionary of these.
+        labels: A tensor [batch] or [batch, n]; None where there are none.
+        weights: A tensor [batch] float32; None where there are none.
+    """
+
+    features: Any
+    labels: Any = None
+    weights: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureTensors:
+    """The placeholders of one input.
+
+    Attributes:
+        input: The input.
+        tensors: Their names, `node:0`: one of a dense input; indices, values and dense shape of a
+            sparse or ragged one.
+    """
+
+    input: Input
+    tensors: tuple[str, ...]
+
+
+def draw_batch(row_format: RowFormat, shared_name: str) -> tuple[BatchTensors, Any]:
+    """The next batch of an iterator that the worker finds by its name.
+
+    Args:
+        row_format: What a row consists of.
+        shared_name: The iterator's name among the worker's resources.
+
+    Returns:
+        The batch, and its number of rows, a float32 scalar tensor.
+    """
+    graph = tf.get_default_graph()
+    types = [dtype for dtype, _ in row_format.components]
+    shapes = [shape for _, shape in row_format.components]
+    attrs: dict[str, Any] = {"output_types": types, "output_shapes": shapes}
+    iterator = graph.apply(
+        "IteratorV2", (), {"shared_name": shared_name, "container": "", **attrs}, name=shared_name
+    )
+    *drawn, num_rows = graph.apply("IteratorGetNext", (iterator,), attrs, name="next_batch")
+    parts = iter(drawn)
+    features = {each.name: _joined(each, parts) for each in row_format.features}
+    labels, weights = (
+        None if each is None else _joined(each, parts)
+        for each in (row_format.label, row_format.weight)
+    )
+    return BatchTensors(_as_given(row_format, features), labels, weights), num_rows
+
+
+def feed_features(row_format: RowFormat) -> tuple[BatchTensors, tuple[FeatureTensors, ...]]:
+    """Features that are fed, without labels and weights.
+
+    Returns:
+        The batch, and the placeholders of each input.
+    """
+    features = {}
+    fed = []
+    for each in row_format.features:
+        parts = _placeholders(
+            each, f"{FEATURES}/{_op_name(each.name)}" if row_format.named else FEATURES
+        )
+        fed.append(FeatureTensors(each, tuple(part.name for part in parts)))
+        features[each.name] = _joined(each, iter(parts))
+    return BatchTensors(_as_given(row_format, features)), tuple(fed)
+
+
+def _placeholders(given: Input, name: str) -> list[Any]:
+    if given.kind == DENSE:
+        ((dtype, shape),) = given.components
+        return [tf.placeholder(dtype, shape, name=name)]
+    names = ("indices", "values", "dense_shape")
+    return [
+        tf.placeholder(dtype, shape, name=f"{name}/{part}")
+        for (dtype, shape), part in zip(given.components, names, strict=True)
+    ]
+
+
+def _joined(given: Input, parts: Iterator[Any]) -> Any:
+    if given.kind == DENSE:
+        return next(parts)
+    return tf.SparseTensor(next(parts), next(parts), next(parts))
+
+
+def _as_given(row_format: RowFormat, features: dict[str, Any]) -> Any:
+    if row_format.named:
+        return features
+    (only,) = features.values()
+    return only
+
+
+def _op_name(name: str) -> str:
+    """The name with what a graph's names may not hold replaced."""
+    return "".join(
+        each if each.isascii() and (each.isalnum() or each in "_-.") else "_" for each in name
+    )
