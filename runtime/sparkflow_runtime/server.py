@@ -49,6 +49,7 @@ class Server:
         insecure: Accept callers without credentials even off loopback.
         tls: The task's certificate and key, which all tasks and sessions then need; None for none.
         gpus: How many GPUs the worker uses; None for all it sees.
+        gpu_memory_bytes: How much memory of each it takes at most; None for all there is.
         transport: How tensors come from other tasks, see `transport.channel.pool.Transport`.
         channel_port: Port for tensor channels, 0 for a free one.
 
@@ -71,6 +72,7 @@ class Server:
         insecure: bool = False,
         tls: Tls | None = None,
         gpus: int | None = None,
+        gpu_memory_bytes: int | None = None,
         transport: Transport = "auto",
         channel_port: int = 0,
     ) -> None:
@@ -91,6 +93,7 @@ class Server:
             task,
             gpus=count_gpus() if gpus is None else gpus,
             arena=SharedArena() if transport in SHARING else None,
+            gpu_memory_bytes=gpu_memory_bytes,
         )
         self._local = LocalLink(self.worker)
         self._remote: dict[str, RemoteLink] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import uuid
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,8 +61,12 @@ class Device:
         return value if self.xp is np else self.xp.asarray(value)
 
 
-def task_devices(job: str, task: int, gpus: int = 0, cpus: int = 1) -> list[Device]:
+def task_devices(
+    job: str, task: int, gpus: int = 0, cpus: int = 1, gpu_memory_bytes: int | None = None
+) -> list[Device]:
     """The devices of one task: CPU:0 to the last of `cpus` and the first `gpus` GPUs.
+
+    Each GPU's pool takes no more than `gpu_memory_bytes`; None for all there is.
 
     CPU devices share the machine's cores; programs ask for several to try their towers.
 
@@ -74,7 +79,7 @@ def task_devices(job: str, task: int, gpus: int = 0, cpus: int = 1) -> list[Devi
         use_default_precision()
         for index in range(gpus):
             gpu = DeviceSpec(job, 0, task, "GPU", index)
-            devices.append(Device(gpu, cupy, Gpu(cupy, index)))
+            devices.append(Device(gpu, cupy, Gpu(cupy, index, gpu_memory_bytes)))
     return devices
 
 
@@ -84,6 +89,16 @@ def count_gpus() -> int:
         return int(_cupy().cuda.runtime.getDeviceCount())
     except Exception:  # cupy raises types of its own when there is no driver
         return 0
+
+
+def gpu_uuids() -> list[str]:
+    """The uuids of the GPUs that cupy sees, as `nvidia-smi -L` shows them; see `count_gpus`."""
+    found = []
+    for index in range(count_gpus()):
+        raw = _cupy().cuda.runtime.getDeviceProperties(index).get("uuid")
+        if raw is not None:
+            found.append(f"GPU-{uuid.UUID(bytes=bytes(raw)[:16])}")
+    return found
 
 
 def _cupy() -> Any:

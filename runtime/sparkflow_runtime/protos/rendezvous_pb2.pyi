@@ -46,6 +46,9 @@ class TaskInfo(google.protobuf.message.Message):
     GPU_UUIDS_FIELD_NUMBER: builtins.int
     SPARK_PARTITION_FIELD_NUMBER: builtins.int
     TASK_ATTEMPT_ID_FIELD_NUMBER: builtins.int
+    PS_ADDRESS_FIELD_NUMBER: builtins.int
+    GPU_ADDRESSES_FIELD_NUMBER: builtins.int
+    TIME_S_FIELD_NUMBER: builtins.int
     job: builtins.str
     task: builtins.int
     address: builtins.str
@@ -56,12 +59,20 @@ class TaskInfo(google.protobuf.message.Message):
     pid: builtins.int
     spark_partition: builtins.int
     task_attempt_id: builtins.int
+    ps_address: builtins.str
+    """"host:port" of the parameter server that a worker hosts; empty where it hosts none."""
+    time_s: builtins.float
+    """Seconds since the epoch when this was sent."""
     @property
     def versions(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]:
         """Package -> version."""
 
     @property
     def gpu_uuids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    @property
+    def gpu_addresses(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """The GPUs that Spark gave the task, as Spark names them."""
+
     def __init__(
         self,
         *,
@@ -76,8 +87,11 @@ class TaskInfo(google.protobuf.message.Message):
         gpu_uuids: collections.abc.Iterable[builtins.str] | None = ...,
         spark_partition: builtins.int = ...,
         task_attempt_id: builtins.int = ...,
+        ps_address: builtins.str = ...,
+        gpu_addresses: collections.abc.Iterable[builtins.str] | None = ...,
+        time_s: builtins.float = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["address", b"address", "gpu_uuids", b"gpu_uuids", "host", b"host", "incarnation", b"incarnation", "job", b"job", "pid", b"pid", "rows", b"rows", "spark_partition", b"spark_partition", "task", b"task", "task_attempt_id", b"task_attempt_id", "versions", b"versions"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["address", b"address", "gpu_addresses", b"gpu_addresses", "gpu_uuids", b"gpu_uuids", "host", b"host", "incarnation", b"incarnation", "job", b"job", "pid", b"pid", "ps_address", b"ps_address", "rows", b"rows", "spark_partition", b"spark_partition", "task", b"task", "task_attempt_id", b"task_attempt_id", "time_s", b"time_s", "versions", b"versions"]) -> None: ...
 
 global___TaskInfo = TaskInfo
 
@@ -105,15 +119,23 @@ class RegisterTaskResponse(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     CLUSTER_FIELD_NUMBER: builtins.int
+    ATTEMPT_FIELD_NUMBER: builtins.int
+    FEED_PLAN_FIELD_NUMBER: builtins.int
+    attempt: builtins.int
+    """Which attempt of the job this is the cluster of, from 0."""
+    feed_plan: builtins.str
+    """How workers feed their rows in this attempt, as JSON."""
     @property
     def cluster(self) -> sparkflow_runtime.protos.cluster_pb2.ClusterDef: ...
     def __init__(
         self,
         *,
         cluster: sparkflow_runtime.protos.cluster_pb2.ClusterDef | None = ...,
+        attempt: builtins.int = ...,
+        feed_plan: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["cluster", b"cluster"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["cluster", b"cluster"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "cluster", b"cluster", "feed_plan", b"feed_plan"]) -> None: ...
 
 global___RegisterTaskResponse = RegisterTaskResponse
 
@@ -126,11 +148,14 @@ class ReportFailureRequest(google.protobuf.message.Message):
     MESSAGE_FIELD_NUMBER: builtins.int
     TRACEBACK_FIELD_NUMBER: builtins.int
     TIME_S_FIELD_NUMBER: builtins.int
+    LOST_FIELD_NUMBER: builtins.int
     error_type: builtins.str
     message: builtins.str
     traceback: builtins.str
     time_s: builtins.float
     """Seconds since the epoch."""
+    lost: builtins.bool
+    """Whether the task's process was lost (killed by a signal), which starting it again may cure."""
     @property
     def task(self) -> global___TaskInfo: ...
     def __init__(
@@ -141,9 +166,10 @@ class ReportFailureRequest(google.protobuf.message.Message):
         message: builtins.str = ...,
         traceback: builtins.str = ...,
         time_s: builtins.float = ...,
+        lost: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["task", b"task"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["error_type", b"error_type", "message", b"message", "task", b"task", "time_s", b"time_s", "traceback", b"traceback"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["error_type", b"error_type", "lost", b"lost", "message", b"message", "task", b"task", "time_s", b"time_s", "traceback", b"traceback"]) -> None: ...
 
 global___ReportFailureRequest = ReportFailureRequest
 
@@ -156,6 +182,186 @@ class ReportFailureResponse(google.protobuf.message.Message):
     ) -> None: ...
 
 global___ReportFailureResponse = ReportFailureResponse
+
+@typing.final
+class AwaitRestartRequest(google.protobuf.message.Message):
+    """A task whose process was lost asks whether to start it again; answered when the driver knows."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: builtins.int
+    TASK_FIELD_NUMBER: builtins.int
+    job: builtins.str
+    task: builtins.int
+    def __init__(
+        self,
+        *,
+        job: builtins.str = ...,
+        task: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["job", b"job", "task", b"task"]) -> None: ...
+
+global___AwaitRestartRequest = AwaitRestartRequest
+
+@typing.final
+class AwaitRestartResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    RESTART_FIELD_NUMBER: builtins.int
+    restart: builtins.bool
+    def __init__(
+        self,
+        *,
+        restart: builtins.bool = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["restart", b"restart"]) -> None: ...
+
+global___AwaitRestartResponse = AwaitRestartResponse
+
+@typing.final
+class HeartbeatRequest(google.protobuf.message.Message):
+    """Sent every few seconds as long as the task's process runs."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: builtins.int
+    TASK_FIELD_NUMBER: builtins.int
+    ROWS_FIELD_NUMBER: builtins.int
+    STEPS_FIELD_NUMBER: builtins.int
+    job: builtins.str
+    task: builtins.int
+    rows: builtins.int
+    """Rows received so far."""
+    steps: builtins.int
+    """Steps of the task's loops so far."""
+    def __init__(
+        self,
+        *,
+        job: builtins.str = ...,
+        task: builtins.int = ...,
+        rows: builtins.int = ...,
+        steps: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["job", b"job", "rows", b"rows", "steps", b"steps", "task", b"task"]) -> None: ...
+
+global___HeartbeatRequest = HeartbeatRequest
+
+@typing.final
+class HeartbeatResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+global___HeartbeatResponse = HeartbeatResponse
+
+@typing.final
+class WaitInfo(google.protobuf.message.Message):
+    """A partition of a step that waits for another task."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: builtins.int
+    SOURCE_FIELD_NUMBER: builtins.int
+    STEP_FIELD_NUMBER: builtins.int
+    SECONDS_FIELD_NUMBER: builtins.int
+    key: builtins.str
+    """The bundle, as the partitions' rendezvous names it."""
+    source: builtins.str
+    """The task that has to send it, "/job:ps/replica:0/task:0"."""
+    step: builtins.int
+    seconds: builtins.float
+    def __init__(
+        self,
+        *,
+        key: builtins.str = ...,
+        source: builtins.str = ...,
+        step: builtins.int = ...,
+        seconds: builtins.float = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["key", b"key", "seconds", b"seconds", "source", b"source", "step", b"step"]) -> None: ...
+
+global___WaitInfo = WaitInfo
+
+@typing.final
+class ReportStateRequest(google.protobuf.message.Message):
+    """What a task does, sent when the driver asks for it."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: builtins.int
+    TASK_FIELD_NUMBER: builtins.int
+    STACKS_FIELD_NUMBER: builtins.int
+    WAITS_FIELD_NUMBER: builtins.int
+    STEPS_FIELD_NUMBER: builtins.int
+    job: builtins.str
+    task: builtins.int
+    stacks: builtins.str
+    """The Python stacks of all threads."""
+    steps: builtins.int
+    @property
+    def waits(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___WaitInfo]: ...
+    def __init__(
+        self,
+        *,
+        job: builtins.str = ...,
+        task: builtins.int = ...,
+        stacks: builtins.str = ...,
+        waits: collections.abc.Iterable[global___WaitInfo] | None = ...,
+        steps: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["job", b"job", "stacks", b"stacks", "steps", b"steps", "task", b"task", "waits", b"waits"]) -> None: ...
+
+global___ReportStateRequest = ReportStateRequest
+
+@typing.final
+class ReportStateResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+global___ReportStateResponse = ReportStateResponse
+
+@typing.final
+class WriteLogsRequest(google.protobuf.message.Message):
+    """Lines of what a task's process wrote to stdout and stderr, sent on request."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: builtins.int
+    TASK_FIELD_NUMBER: builtins.int
+    LINES_FIELD_NUMBER: builtins.int
+    DROPPED_FIELD_NUMBER: builtins.int
+    job: builtins.str
+    task: builtins.int
+    dropped: builtins.int
+    """Lines that were left out before these, because there were too many."""
+    @property
+    def lines(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        job: builtins.str = ...,
+        task: builtins.int = ...,
+        lines: collections.abc.Iterable[builtins.str] | None = ...,
+        dropped: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["dropped", b"dropped", "job", b"job", "lines", b"lines", "task", b"task"]) -> None: ...
+
+global___WriteLogsRequest = WriteLogsRequest
+
+@typing.final
+class WriteLogsResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+global___WriteLogsResponse = WriteLogsResponse
 
 @typing.final
 class DataReadyRequest(google.protobuf.message.Message):
@@ -216,7 +422,7 @@ global___DataReadyResponse = DataReadyResponse
 @typing.final
 class AwaitEndRequest(google.protobuf.message.Message):
     """The call lasts as long as the job: a broken call tells the driver that the task is gone, and the
-    task that the driver is.
+    task that the driver is. Meanwhile it brings instructions.
     """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
@@ -240,13 +446,24 @@ class AwaitEndResponse(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     REASON_FIELD_NUMBER: builtins.int
+    ENDED_FIELD_NUMBER: builtins.int
+    ATTEMPT_FIELD_NUMBER: builtins.int
+    WANTS_STATE_FIELD_NUMBER: builtins.int
     reason: builtins.str
     """Why the job ended; empty when it ended well."""
+    ended: builtins.bool
+    attempt: builtins.int
+    """The attempt that begins: forget the one before and register again. 0 for none."""
+    wants_state: builtins.bool
+    """Whether to call ReportState."""
     def __init__(
         self,
         *,
         reason: builtins.str = ...,
+        ended: builtins.bool = ...,
+        attempt: builtins.int = ...,
+        wants_state: builtins.bool = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["reason", b"reason"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "ended", b"ended", "reason", b"reason", "wants_state", b"wants_state"]) -> None: ...
 
 global___AwaitEndResponse = AwaitEndResponse

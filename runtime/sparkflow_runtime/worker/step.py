@@ -24,6 +24,8 @@ class Step:
 
     Attributes:
         waited_s: Time spent waiting for other tasks.
+        waits_for: The bundle, the task and since when (`time.perf_counter()`) it waits; None while
+            it does not. For reports of other threads.
     """
 
     __slots__ = (
@@ -36,6 +38,7 @@ class Step:
         "last_iteration",
         "step_id",
         "waited_s",
+        "waits_for",
     )
 
     def __init__(
@@ -53,6 +56,7 @@ class Step:
         self.iteration = 0
         self.last_iteration = num_steps - 1
         self.waited_s = 0.0
+        self.waits_for: tuple[str, str, float] | None = None
         self._rendezvous = rendezvous
         self._receiver = receiver
         self._local_task = local_task
@@ -101,6 +105,7 @@ class Step:
         """
         task = task_of(source)
         start = time.perf_counter()
+        self.waits_for = (key, task, start)
         try:
             if task == self._local_task:
                 return self._rendezvous.take(key, self.iteration)  # type: ignore[no-any-return]  # put by `send`
@@ -111,6 +116,7 @@ class Step:
             self.check_cancelled()
             raise
         finally:
+            self.waits_for = None
             self.waited_s += time.perf_counter() - start
         if values is None:
             raise EndOfLoop

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -39,7 +40,14 @@ from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.worker.answering import Answering
 from sparkflow_runtime.worker.groups import Groups
-from sparkflow_runtime.worker.loop import FOREVER, Listen, LoopEnd, LoopTerms, run_loop
+from sparkflow_runtime.worker.loop import (
+    FOREVER,
+    Listen,
+    LoopEnd,
+    LoopTerms,
+    LoopUpdate,
+    run_loop,
+)
 from sparkflow_runtime.worker.sessions import WorkerSessions
 from sparkflow_runtime.worker.step import Step
 
@@ -65,11 +73,28 @@ class RegisteredGraph:
     wanted: Mapping[str, Sequence[str]]
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A partition that waits for another task.
+
+    Attributes:
+        key: The bundle it waits for.
+        source: The task that has to send it.
+        step: The number of the step.
+        seconds: For how long.
+    """
+
+    key: str
+    source: str
+    step: int
+    seconds: float
+
+
 class Worker:
     """One task's worker. Safe to use from several threads.
 
     Making one has the process keep freed memory, see `device.host_memory`. `_lock` guards
-    `_peers` and the graphs of sessions.
+    `_peers`, `_running` and the graphs of sessions.
 
     Attributes:
         task: The task's name, `/job:worker/replica:0/task:0`.
@@ -82,6 +107,7 @@ class Worker:
         arena: Where the values of variables lie; None for the process's own memory.
         answering: What others get of this task over tensor channels.
         channel_address: Where it accepts these; None where it does not.
+        on_loop_update: Gets what loops here report, too, in their threads; for the host.
     """
 
     def __init__(
@@ -92,10 +118,11 @@ class Worker:
         gpus: int = 0,
         cpus: int = 1,
         arena: SharedArena | None = None,
+        gpu_memory_bytes: int | None = None,
     ) -> None:
         keep_freed_memory()
         self.arena = arena
-        self.devices: list[Device] = task_devices(job, index, gpus, cpus)
+        self.devices: list[Device] = task_devices(job, index, gpus, cpus, gpu_memory_bytes)
         self.task = self.devices[0].spec.task_name
         self.resources = Resources(arena)
         self.rendezvous = RendezvousTable()
@@ -105,6 +132,8 @@ class Worker:
         self.answering = Answering(self, arena)
         self.groups = Groups(self.task, self.rendezvous, lambda: self._peers)
         self._lock = threading.Lock()
+        self._running: set[Step] = set()
+        self.on_loop_update: Listen | None = None
         self.sessions: WorkerSessions[RegisteredGraph] = WorkerSessions(
             self.task, make_resources=lambda: Resources(arena)
         )
@@ -241,6 +270,8 @@ class Worker:
         rendezvous = self.rendezvous.find(step_id)
         count = FOREVER if terms.num_steps is None else terms.num_steps
         step, end = self._begin(step_id, rendezvous, graph.wanted, count, terms.first_step)
+        if self.on_loop_update is not None:
+            listen = _both(self.on_loop_update, listen)
         try:
             return run_loop(
                 graph.program, step, args, listen, rendezvous, graph.number, terms.bounds
@@ -322,12 +353,28 @@ class Worker:
         if wanted:
             receiver.ask(wanted, num_steps > 1)
 
+        step = Step(step_id, rendezvous, receiver, self.task, num_steps, first_step, self.groups)
+        with self._lock:
+            self._running.add(step)
+
         def finish(ended_well: bool = False) -> None:
+            with self._lock:
+                self._running.discard(step)
             forget()
             receiver.cancel(ended_well)
 
-        step = Step(step_id, rendezvous, receiver, self.task, num_steps, first_step, self.groups)
         return step, finish
+
+    def waits(self) -> list[Wait]:
+        """What the partitions that run here wait for now."""
+        with self._lock:
+            running = [(step, step.waits_for) for step in self._running]
+        now = time.perf_counter()
+        return [
+            Wait(place[0], place[1], step.number, now - place[2])
+            for step, place in running
+            if place is not None
+        ]
 
     def _device(self, name: str) -> Device:
         for device in self.devices:
@@ -335,3 +382,11 @@ class Worker:
                 return device
         have = ", ".join(device.name for device in self.devices)
         raise NotFoundError(message=f"{self.task} has no device {name}; it has {have}")
+
+
+def _both(first: Listen, second: Listen) -> Listen:
+    def listen(update: LoopUpdate) -> None:
+        first(update)
+        second(update)
+
+    return listen
