@@ -21,21 +21,38 @@ class Layout:
     """The tasks of the barrier job: parameter servers first, then workers.
 
     Attributes:
-        num_ps: Tasks that hold variables.
+        num_ps: Tasks that only hold variables.
         num_workers: Tasks that train.
+        hosted_ps: Parameter servers that the first workers host in their own processes.
     """
 
     num_ps: int
     num_workers: int
+    hosted_ps: int = 0
+
+    @classmethod
+    def of(cls, num_ps: int, num_workers: int, sync_mode: str) -> Layout:
+        """The layout that the parameters ask for.
+
+        Without parameter servers every worker hosts one, unless gradients meet without any.
+        """
+        if sync_mode == "allreduce":
+            return cls(0, num_workers)
+        return cls(num_ps, num_workers, 0 if num_ps else num_workers)
 
     @property
     def num_tasks(self) -> int:
-        """All tasks, one per partition of the placed rows."""
+        """All tasks of the barrier job, one per partition of the placed rows."""
         return self.num_ps + self.num_workers
 
     @property
+    def num_shards(self) -> int:
+        """Parameter servers that graphs can use: those with a task, then the hosted ones."""
+        return self.num_ps + self.hosted_ps
+
+    @property
     def tasks(self) -> list[TaskName]:
-        """All tasks; the index in the list is the partition."""
+        """All tasks of the barrier job; the index in the list is the partition."""
         return [self.task(partition) for partition in range(self.num_tasks)]
 
     def task(self, partition: int) -> TaskName:
@@ -43,6 +60,12 @@ class Layout:
         if partition < self.num_ps:
             return TaskName("ps", partition)
         return TaskName("worker", partition - self.num_ps)
+
+    def hosted_by(self, task: TaskName) -> TaskName | None:
+        """The parameter server that a task hosts beside its own work, if any."""
+        if task.job == "worker" and task.index < self.hosted_ps:
+            return TaskName("ps", self.num_ps + task.index)
+        return None
 
     def worker_rows(self, rows: int) -> list[int]:
         """How many of `rows` rows each worker gets; they differ by one at most."""
