@@ -39,7 +39,7 @@ def test_session_overhead_compares_what_is_installed():
         assert "TensorFlow is left out" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_step_loop_counts_the_steps_of_both_workers():
     found = rows(run("step_loop", "--steps", "5").stdout)
     for what in ("asynchronous", "synchronous"):
@@ -48,7 +48,7 @@ def test_step_loop_counts_the_steps_of_both_workers():
         assert 0 < float(waited.rstrip("%")) <= 100
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_parameter_servers_are_compared_with_bare_sockets():
     arguments = ["--round-s", "0.001", "--transports", "auto", "--case", "read", "mlp_sync"]
     done = run("parameter_servers", *arguments)
@@ -89,6 +89,7 @@ def test_loops_compare_what_is_installed():
         assert cells[1].endswith("±0%")
 
 
+@pytest.mark.nightly
 def test_branches_are_compared_with_none():
     found = rows(run("branches", "--round-s", "0.001", "--cases", "sums").stdout)
     threads, ours, without, *_ = found["running sums of 4 tensors (1024, 512), twice each"]
@@ -97,6 +98,7 @@ def test_branches_are_compared_with_none():
     assert without.endswith("±0%")
 
 
+@pytest.mark.nightly
 def test_matrix_products_are_compared():
     found = rows(run("matrix_products", "--round-s", "0.001", "--cases", "10×10×10").stdout)
     threads, ours, by_numpy, *_, share = found["10×10×10"]
@@ -125,6 +127,7 @@ def test_executor_says_what_was_reached_of_each_goal():
         assert of_tensorflow == "-"
 
 
+@pytest.mark.nightly
 def test_executor_runs_each_first_run_in_a_process_of_its_own():
     arguments = ["--threads", "1", "--first-runs", "1", "--cases", "first_run"]
     output = run("executor", *arguments).stdout
@@ -136,6 +139,7 @@ def test_executor_runs_each_first_run_in_a_process_of_its_own():
     assert "in cold, " in output
 
 
+@pytest.mark.nightly
 def test_updates_are_compared_with_copies():
     arguments = ["--round-s", "0.001", "--threads", "1"]
     found = rows(run("updates", *arguments).stdout)

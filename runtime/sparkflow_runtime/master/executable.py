@@ -33,7 +33,6 @@ from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.passes.raise_control_flow import raise_control_flow
 from sparkflow_runtime.passes.sparse_updates import sparse_updates
 from sparkflow_runtime.passes.wire_dtypes import wire_dtypes
-from sparkflow_runtime.transport.channel.asking import PendingCall
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import sparkflow as tf
 from sparkflow_runtime.testing.leaks import assert_idle, assert_nothing_left
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 NUM_PS, NUM_WORKERS, STEPS, ROWS = 16, 64, 2, 2
 WAIT_S = 300

@@ -16,8 +16,8 @@ KEPT: Final = 3
 class BufferPool:
     """Buffers for messages of one stream, which mostly have one size. Thread-safe.
 
-    A large buffer comes back when the array that `take` gave, and every view of it, is gone, which may be
-    in any thread and in the midst of anything: so there is no lock, `_free` is a deque.
+    A large buffer comes back when the array that `take` gave, and every view of it, is gone, which
+    may be in any thread and in the midst of anything: so there is no lock, `_free` is a deque.
     """
 
     def __init__(self) -> None:
