@@ -2,9 +2,20 @@
 
 >>> from sparkflow.export import InferenceModel
 >>> model = InferenceModel.load("/models/flights")  # doctest: +SKIP
->>> model.predictor()(features)["prediction"]  # doctest: +SKIP
+>>> model.predict(features)["prediction"]  # doctest: +SKIP
 """
 
-from sparkflow.export.inference_model import InferenceModel, Output, Predictor, Signature
+from sparkflow.export.inference_model import InferenceModel
+from sparkflow.export.predictor import Predictor
+from sparkflow.export.signature import DENSE, RAGGED, SPARSE, Input, Output, Signature
 
-__all__ = ["InferenceModel", "Output", "Predictor", "Signature"]
+__all__ = [
+    "DENSE",
+    "RAGGED",
+    "SPARSE",
+    "InferenceModel",
+    "Input",
+    "Output",
+    "Predictor",
+    "Signature",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,22 +42,28 @@ def variable_names(graph_def: GraphDef) -> list[str]:
     return [node.name for node in graph_def.node if node.op == _VARIABLE]
 
 
-def freeze_graph(graph_def: GraphDef, values: Mapping[str, np.ndarray[Any, Any]]) -> GraphDef:
+def freeze_graph(
+    graph_def: GraphDef, values: Mapping[str, np.ndarray[Any, Any]], kept: Container[str] = ()
+) -> GraphDef:
     """The graph with a constant in the place of each variable.
 
     Args:
         graph_def: A graph that reads its variables only.
         values: The value of each variable, by name.
+        kept: The names of variables that stay variables.
 
     Raises:
         NotFoundError: A variable has no value.
     """
-    missing = sorted(set(variable_names(graph_def)) - values.keys())
+    missing = sorted(
+        name for name in variable_names(graph_def) if name not in values and name not in kept
+    )
     if missing:
         raise NotFoundError(message=f"There is no value for the variables {', '.join(missing)}")
     frozen = GraphDef(versions=graph_def.versions, library=graph_def.library)
     for node in graph_def.node:
-        frozen.node.append(_constant(node, values[node.name]) if node.op == _VARIABLE else node)
+        is_constant = node.op == _VARIABLE and node.name in values
+        frozen.node.append(_constant(node, values[node.name]) if is_constant else node)
     return frozen
 
 

@@ -7,8 +7,11 @@ writer knows. Nothing is pickled.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +22,10 @@ from google.protobuf.message import DecodeError
 from safetensors import SafetensorError, numpy as safetensors_numpy
 
 from sparkflow.export.freeze import freeze_graph, prune_graph, variable_names
+from sparkflow.export.predictor import Predictor
+from sparkflow.export.signature import Signature
+from sparkflow.export.summary import ModelSummary, summarize
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
-from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 GRAPH_FILE = "graph.pb"
@@ -29,42 +34,11 @@ MODEL_FILE = "model.json"
 FILES = (GRAPH_FILE, VARIABLES_FILE, MODEL_FILE)
 
 FORMAT = "sparkflow-inference-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 1 knew models of one dense input only; both are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One prediction.
-
-    Attributes:
-        name: The key in the predictions of `model_fn`.
-        tensor: Its tensor in the graph, `node:0`.
-        dtype: The name of its dtype.
-        shape: Its static shape without the batch; None for an unknown size.
-    """
-
-    name: str
-    tensor: str
-    dtype: str
-    shape: tuple[int | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What goes in and what comes out.
-
-    Attributes:
-        features: The tensor of the features, [batch, dim] float32.
-        dim: Features per row.
-        outputs: The predictions.
-    """
-
-    features: str
-    dim: int
-    outputs: tuple[Output, ...]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InferenceModel:
     """See the module's docstring.
 
@@ -94,7 +68,7 @@ class InferenceModel:
             NotFoundError: A node or the value of a variable is missing.
         """
         pruned = prune_graph(
-            graph_def, [signature.features, *(output.tensor for output in signature.outputs)]
+            graph_def, [*signature.feeds, *signature.fetches, *signature.initializers]
         )
         names = variable_names(pruned)
         missing = sorted(set(names) - variables.keys())
@@ -102,23 +76,84 @@ class InferenceModel:
             raise NotFoundError(message=f"There is no value for the variables {', '.join(missing)}")
         return cls(pruned, {name: variables[name] for name in names}, signature, extra or {})
 
-    def predictor(self) -> Predictor:
-        """A function of features in this process."""
-        return Predictor(self)
+    def predictor(self, device: str = "", threads: int = 0) -> Predictor:
+        """A function of features in this process, compiled once; close it after use.
 
-    def to_files(self) -> dict[str, bytes]:
-        """The content of each file by its name."""
+        Args:
+            device: Where it runs, such as `/device:GPU:0`; empty for where the runtime puts it.
+            threads: For kernels and BLAS; 0 leaves the process's setting.
+        """
+        return Predictor(self, device, threads)
+
+    @functools.cached_property
+    def _predictor(self) -> Predictor:
+        return self.predictor()
+
+    def predict(self, values: Any, batch_size: int = 4096) -> dict[str, npt.NDArray[Any]]:
+        """The predictions for some rows, by name: one array per prediction, a row per row.
+
+        The model is compiled at the first call and kept.
+
+        Args:
+            values: The value of the only input, or a dictionary of values by the inputs' names.
+                Dense inputs: [batch, *shape]. Sparse ones: a SparseTensorValue, a matrix of
+                scipy.sparse or an array [batch, n]. Ragged ones: a list of lists. Texts are str
+                or bytes.
+            batch_size: Rows per run of the graph. SparseTensorValues are run at once.
+
+        Raises:
+            InvalidArgumentError: An input is missing or has another shape or type.
+        """
+        return self._predictor.predict(values, batch_size)
+
+    def close(self) -> None:
+        """Frees what `predict` keeps. May be called more than once."""
+        kept = self.__dict__.pop("_predictor", None)
+        if kept is not None:
+            kept.close()
+
+    def to_graph_def(self, frozen: bool = True) -> GraphDef:
+        """The inference graph, with constants in place of the variables unless `frozen` is false.
+
+        It is TensorFlow's GraphDef: inputs and outputs are the tensors that `signature` names.
+        """
+        if frozen:
+            return freeze_graph(self.graph_def, self.variables)
+        copy = GraphDef()
+        copy.CopyFrom(self.graph_def)
+        return copy
+
+    def to_onnx(self, path: str | Path) -> None:
+        """Writes the model in ONNX's format; needs the package `onnx` (`sparkflow[onnx]`).
+
+        Raises:
+            ImportError: The package is missing.
+            UnimplementedError: The graph has an op that cannot be converted; the text names op
+                and node.
+        """
+        from sparkflow.export.onnx.convert import write_onnx
+
+        write_onnx(self, path)
+
+    def summary(self) -> ModelSummary:
+        """Inputs, outputs, layers, parameters and training figures, as text and as HTML."""
+        return summarize(self)
+
+    def _description(self) -> bytes:
         description = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "signature": asdict(self.signature),
             **self.extra,
         }
-        arrays = {name: np.ascontiguousarray(value) for name, value in self.variables.items()}
+        return (json.dumps(description, indent=1, sort_keys=True) + "\n").encode()
+
+    def to_files(self) -> dict[str, bytes]:
+        """The content of each file by its name."""
         return {
             GRAPH_FILE: self.graph_def.SerializeToString(deterministic=True),
-            VARIABLES_FILE: safetensors_numpy.save(arrays),
-            MODEL_FILE: (json.dumps(description, indent=1, sort_keys=True) + "\n").encode(),
+            VARIABLES_FILE: safetensors_numpy.save(_contiguous(self.variables)),
+            MODEL_FILE: self._description(),
         }
 
     @classmethod
@@ -132,35 +167,24 @@ class InferenceModel:
         missing = [name for name in FILES if name not in files]
         if missing:
             raise DataLossError(message=f"The model lacks the files {', '.join(missing)}")
-        try:
-            description = json.loads(files[MODEL_FILE])
+        signature, extra = _read_description(files[MODEL_FILE])
+        with _damage(GRAPH_FILE):
             graph_def = GraphDef.FromString(files[GRAPH_FILE])
+        with _damage(VARIABLES_FILE):
             variables = safetensors_numpy.load(files[VARIABLES_FILE])
-            kind = description.pop("format", None)
-            version = description.pop("format_version", None)
-            signature = _signature(description.pop("signature"))
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            DecodeError,
-            SafetensorError,
-        ) as error:
-            raise DataLossError(message=f"The model's files are damaged: {error}") from error
-        if kind != FORMAT or version != FORMAT_VERSION:
-            raise InvalidArgumentError(
-                message=f"{MODEL_FILE} has format {kind!r} version {version!r}, this version of "
-                f"sparkflow reads {FORMAT!r} version {FORMAT_VERSION}"
-            )
-        return cls(graph_def, variables, signature, description)
+        return cls(graph_def, variables, signature, extra)
 
     def save(self, directory: str | Path) -> None:
-        """Writes the files to a local directory, which is made if it does not exist."""
+        """Writes the files to a local directory, which is made if it does not exist.
+
+        The variables are written one after the other, without a copy of all of them. The
+        description comes last: a directory without it holds no model.
+        """
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in self.to_files().items():
-            (folder / name).write_bytes(content)
+        (folder / GRAPH_FILE).write_bytes(self.graph_def.SerializeToString(deterministic=True))
+        safetensors_numpy.save_file(_contiguous(self.variables), folder / VARIABLES_FILE)
+        (folder / MODEL_FILE).write_bytes(self._description())
 
     @classmethod
     def load(cls, directory: str | Path) -> InferenceModel:
@@ -171,52 +195,55 @@ class InferenceModel:
             DataLossError, InvalidArgumentError: As `from_files`.
         """
         folder = Path(directory)
-        try:
-            return cls.from_files({name: (folder / name).read_bytes() for name in FILES})
-        except FileNotFoundError as error:
-            raise NotFoundError(message=f"{folder} holds no model: {error}") from error
+        missing = [name for name in FILES if not (folder / name).is_file()]
+        if missing:
+            raise NotFoundError(message=f"{folder} holds no model: it lacks {', '.join(missing)}")
+        signature, extra = _read_description((folder / MODEL_FILE).read_bytes())
+        with _damage(GRAPH_FILE):
+            graph_def = GraphDef.FromString((folder / GRAPH_FILE).read_bytes())
+        with _damage(VARIABLES_FILE):
+            variables = safetensors_numpy.load_file(os.fspath(folder / VARIABLES_FILE))
+        return cls(graph_def, variables, signature, extra)
 
 
-class Predictor:
-    """Runs a model on numpy arrays. Safe to use from several threads; close it after use.
+@contextlib.contextmanager
+def _damage(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        DecodeError,
+        SafetensorError,
+    ) as error:
+        raise DataLossError(message=f"The model's files are damaged: {name}: {error}") from error
 
-    Attributes:
-        dim: Features per row.
-    """
 
-    def __init__(self, model: InferenceModel) -> None:
-        self.dim = model.signature.dim
-        self._names = [output.name for output in model.signature.outputs]
-        self._session: SessionClient = open_session()
-        self._session.extend(freeze_graph(model.graph_def, model.variables))
-        self._run = self._session.make_callable(
-            [output.tensor for output in model.signature.outputs], [model.signature.features], []
+def _read_description(content: bytes) -> tuple[Signature, dict[str, Any]]:
+    with _damage(MODEL_FILE):
+        description = json.loads(content)
+        kind = description.pop("format", None)
+        version = description.pop("format_version", None)
+    if kind != FORMAT:
+        raise InvalidArgumentError(
+            message=f"{MODEL_FILE} has the format {kind!r}, it should be {FORMAT!r}: this is no "
+            "model of sparkflow"
         )
-
-    def __call__(self, features: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[Any]]:
-        """The predictions for `features`, [batch, dim], by name.
-
-        Raises:
-            InvalidArgumentError: The features have another shape.
-        """
-        rows = np.ascontiguousarray(features, np.float32)
-        if rows.ndim != 2 or rows.shape[1] != self.dim:
-            raise InvalidArgumentError(
-                message=f"The model takes features of shape (batch, {self.dim}), got {rows.shape}"
-            )
-        return {
-            name: np.asarray(value)
-            for name, value in zip(self._names, self._run(rows), strict=True)
-        }
-
-    def close(self) -> None:
-        """Ends the session. May be called more than once."""
-        self._session.close()
+    if version not in range(1, FORMAT_VERSION + 1):
+        raise InvalidArgumentError(
+            message=f"{MODEL_FILE} has format version {version!r}, this version of sparkflow reads "
+            f"versions 1 to {FORMAT_VERSION}; install a later one (the model was written by "
+            f"sparkflow {description.get('versions', {}).get('sparkflow', 'of unknown version')})"
+        )
+    with _damage(MODEL_FILE):
+        return Signature.from_json(description.pop("signature")), description
 
 
-def _signature(values: Mapping[str, Any]) -> Signature:
-    outputs = tuple(
-        Output(str(each["name"]), str(each["tensor"]), str(each["dtype"]), tuple(each["shape"]))
-        for each in values["outputs"]
-    )
-    return Signature(str(values["features"]), int(values["dim"]), outputs)
+def _contiguous(variables: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    return {
+        # ascontiguousarray would make [1] of [].
+        name: np.ascontiguousarray(value).reshape(np.shape(value))
+        for name, value in variables.items()
+    }

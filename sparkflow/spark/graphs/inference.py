@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.export import Output, Signature
+from sparkflow.export import Input, Output, Signature
 from sparkflow.spark.graphs.inputs import feed_features
 from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs, call_model_fn
 from sparkflow.spark.graphs.training import TrainingGraph
@@ -48,8 +48,15 @@ def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGr
             predictions = {"prediction": predictions}
         outputs = tuple(_output(name, tensor) for name, tensor in predictions.items())
         names = tuple(variable.op.name for variable in tf.global_variables())
-    (only,) = fed
-    signature = Signature(only.tensors[0], only.input.size, outputs)
+        tables = tuple(
+            each.op.name if isinstance(each, tf.Tensor) else each.name
+            for each in tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
+        )
+    inputs_fed = tuple(
+        Input(each.input.name, each.input.kind, each.input.dtype, each.input.shape, each.tensors)
+        for each in fed
+    )
+    signature = Signature(inputs_fed, outputs, inputs.row_format.named, tables)
     return InferenceGraph(graph.to_message(), signature, names)
 
 

@@ -117,7 +117,11 @@ def predict_batches(
     """
     predictor = _load(model_files)
     for batch in batches:
-        features = _features(batch) if len(batch) else np.zeros((0, predictor.dim), np.float32)
+        features = (
+            _features(batch)
+            if len(batch)
+            else np.zeros((0, *predictor.signature.inputs[0].shape), np.float32)
+        )
         parts: dict[str, list[npt.NDArray[Any]]] = {each.output: [] for each in columns}
         # At least once, so that outputs of no rows have their shape.
         for start in range(0, max(len(features), 1), batch_size):

@@ -32,7 +32,7 @@ def graph_def() -> GraphDef:
 
 
 def _model(graph_def: GraphDef, **variables: Any) -> InferenceModel:
-    signature = Signature("x:0", 2, (Output("prediction", "y:0", "float32", (1,)),))
+    signature = Signature.of_features("x:0", 2, (Output("prediction", "y:0", "float32", (1,)),))
     values = {"w": WEIGHTS, "b": BIAS, "unused": np.zeros(3, np.float32), **variables}
     return InferenceModel.build(graph_def, values, signature, {"note": "kept"})
 
@@ -66,7 +66,7 @@ def test_files_are_open_and_read_back(graph_def: GraphDef, tmp_path: Path) -> No
     x = np.ones((1, 2), np.float32)
     np.testing.assert_allclose(loaded.predictor()(x)["prediction"], [[3.5]])
     description = json.loads((tmp_path / "model" / "model.json").read_text())
-    assert description["signature"]["features"] == "x:0"
+    assert description["signature"]["inputs"][0]["tensors"] == ["x:0"]
     assert loaded.to_files() == model.to_files()
 
 
@@ -92,7 +92,7 @@ def test_missing_and_later_files_are_refused(graph_def: GraphDef, tmp_path: Path
         InferenceModel.from_files({name: files[name] for name in files if name != "graph.pb"})
     with pytest.raises(NotFoundError, match="holds no model"):
         InferenceModel.load(tmp_path)
-    later = files["model.json"].replace(b'"format_version": 1', b'"format_version": 9')
+    later = files["model.json"].replace(b'"format_version": 2', b'"format_version": 9')
     with pytest.raises(InvalidArgumentError, match="version 9, this version of sparkflow reads"):
         InferenceModel.from_files({**files, "model.json": later})
 
@@ -102,6 +102,6 @@ def test_nodes_and_values_must_be_there(graph_def: GraphDef) -> None:
         prune_graph(graph_def, ["z:0"])
     with pytest.raises(NotFoundError, match="no value for the variables b, unused"):
         freeze_graph(graph_def, {"w": WEIGHTS})
-    signature = Signature("x:0", 2, (Output("prediction", "y:0", "float32", (1,)),))
+    signature = Signature.of_features("x:0", 2, (Output("prediction", "y:0", "float32", (1,)),))
     with pytest.raises(NotFoundError, match="no value for the variables b"):
         InferenceModel.build(graph_def, {"w": WEIGHTS}, signature)

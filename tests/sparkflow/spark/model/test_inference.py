@@ -17,7 +17,7 @@ COLUMNS = {"prediction": "p", "probability": "q", "rawPrediction": "r"}
 
 
 def _signature(**outputs: tuple[str, tuple[int | None, ...]]) -> Signature:
-    return Signature(
+    return Signature.of_features(
         "x:0", 2, tuple(Output(name, f"{name}:0", *kind) for name, kind in outputs.items())
     )
 
@@ -72,7 +72,7 @@ def model_files() -> dict[str, bytes]:
         x = tf.placeholder(tf.float32, [None, 2], name="x")
         tf.reduce_sum(x, axis=1, name="total")
         tf.multiply(x, 0.5, name="half")
-    signature = Signature(
+    signature = Signature.of_features(
         "x:0",
         2,
         (Output("total", "total:0", "float32", ()), Output("half", "half:0", "float32", (2,))),

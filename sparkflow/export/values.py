@@ -1,0 +1,181 @@
+"""What `predict` takes, as the arrays that the graph is fed.
+
+Strings become bytes (UTF-8), lists and sparse matrices the three arrays of a SparseTensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkflow.export.signature import DENSE, RAGGED, Input, Signature
+from sparkflow_runtime.errors import InvalidArgumentError
+
+Array = npt.NDArray[Any]
+
+
+def feed_arrays(signature: Signature, given: Any) -> tuple[list[Array], int]:
+    """The arrays of `signature.feeds`, and the number of rows.
+
+    Args:
+        signature: Of the model.
+        given: The value of the only input, or a dictionary of values. Dense: [batch, *shape], or
+            [batch, n] with the elements of a row one after the other. Sparse: a SparseTensorValue,
+            a matrix of scipy.sparse, or an array [batch, n]. Ragged: a list of lists, or a
+            SparseTensorValue.
+
+    Raises:
+        InvalidArgumentError: An input is missing or unknown, or a value does not fit it; the text
+            has the shape that is wanted and the one that was given.
+    """
+    arrays: list[Array] = []
+    rows: dict[str, int] = {}
+    for each, value in zip(signature.inputs, _values(signature, given), strict=True):
+        parts = _dense(each, value) if each.kind == DENSE else _sparse(each, value)
+        rows[each.name] = len(parts[0]) if each.kind == DENSE else int(parts[2][0])
+        arrays += parts
+    if len(set(rows.values())) > 1:
+        text = ", ".join(f"{name!r}: {count}" for name, count in rows.items())
+        raise InvalidArgumentError(message=f"The inputs have different numbers of rows: {text}")
+    return arrays, next(iter(rows.values()))
+
+
+def cut_rows(signature: Signature, given: Any, start: int, stop: int) -> Any:
+    """Rows of what `feed_arrays` takes, where they can be cut; None where they cannot."""
+    values = _values(signature, given)
+    if not all(isinstance(value, np.ndarray | list) or hasattr(value, "tocsr") for value in values):
+        return None
+    cut = [(value.tocsr() if hasattr(value, "tocsr") else value)[start:stop] for value in values]
+    if not signature.named:
+        return cut[0]
+    return {each.name: value for each, value in zip(signature.inputs, cut, strict=True)}
+
+
+def _values(signature: Signature, given: Any) -> list[Any]:
+    names = [each.name for each in signature.inputs]
+    if not isinstance(given, Mapping):
+        if signature.named:
+            raise InvalidArgumentError(
+                message=f"The model takes a dictionary of {_quoted(names)}, got "
+                f"{type(given).__name__}"
+            )
+        return [given]
+    missing = [name for name in names if name not in given]
+    unknown = [str(name) for name in given if name not in names]
+    if missing or unknown:
+        problems = [f"lacks {_quoted(missing)}"] * bool(missing)
+        problems += [f"has {_quoted(unknown)}, which it does not know"] * bool(unknown)
+        raise InvalidArgumentError(
+            message=f"The model takes a dictionary of {_quoted(names)}; what was given "
+            + " and ".join(problems)
+        )
+    return [given[name] for name in names]
+
+
+def _dense(each: Input, value: Any) -> list[Array]:
+    array = _typed(each, value)
+    shape = array.shape
+    if shape[1:] != each.shape:
+        # Rows may come flat, and one number per row with a dimension of its own or without.
+        flat = int(np.prod(each.shape))
+        if not shape or (shape[1:] != (flat,) and not (flat == 1 and len(shape) == 1)):
+            raise InvalidArgumentError(
+                message=f"The model takes {_called(each)} of shape "
+                f"{_batch_shape(each.shape)}, got {shape}"
+            )
+        array = array.reshape(shape[0], *each.shape)
+    return [array]
+
+
+def _sparse(each: Input, value: Any) -> list[Array]:
+    if hasattr(value, "tocoo"):  # scipy.sparse
+        matrix = value.tocsr().tocoo()  # by rows
+        parts = [np.stack([matrix.row, matrix.col], axis=1), matrix.data, matrix.shape]
+    elif isinstance(value, tuple) and len(value) == 3:
+        parts = list(value)
+    elif each.kind == RAGGED:
+        parts = _joined_lists(each, value)
+    else:
+        dense = _typed(each, value)
+        if dense.ndim != 2:
+            raise InvalidArgumentError(
+                message=f"The model takes {_called(each)} of shape {_batch_shape(each.shape)}, "
+                f"got {dense.shape}"
+            )
+        indices = np.argwhere(dense)
+        parts = [indices, dense[tuple(indices.T)], dense.shape]
+    indices = np.asarray(parts[0], np.int64).reshape(-1, 2)
+    values = _typed(each, parts[1])
+    shape = np.asarray(parts[2], np.int64)
+    if shape.shape != (2,) or values.shape != (len(indices),):
+        raise InvalidArgumentError(
+            message=f"{_called(each)} must be a SparseTensorValue of rank 2, got {len(indices)} "
+            f"indices, values of shape {values.shape} and the dense shape {shape.tolist()}"
+        )
+    if each.shape and shape[1] != each.shape[0]:
+        raise InvalidArgumentError(
+            message=f"The model takes {_called(each)} of shape {_batch_shape(each.shape)}, got "
+            f"{tuple(shape.tolist())}"
+        )
+    return [indices, values, shape]
+
+
+def _joined_lists(each: Input, rows: Any) -> list[Any]:
+    if isinstance(rows, str | bytes) or not isinstance(rows, Sequence | np.ndarray):
+        raise InvalidArgumentError(
+            message=f"{_called(each)} must be a list with a list per row, got {rows!r}"
+        )
+    for row in rows:
+        if isinstance(row, str | bytes) or not isinstance(row, Sequence | np.ndarray):
+            raise InvalidArgumentError(
+                message=f"{_called(each)} must have a list per row, got the row {row!r}"
+            )
+    lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+    values = [value for row in rows for value in row]
+    return [ragged_indices(lengths), values, [len(rows), int(lengths.max(initial=0))]]
+
+
+def ragged_indices(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The indices, [n, 2], of lists of these lengths, one per row."""
+    rows = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+    starts = np.cumsum(lengths) - lengths
+    columns = np.arange(len(rows), dtype=np.int64) - np.repeat(starts, lengths)
+    return np.stack([rows, columns], axis=1)
+
+
+def _typed(each: Input, value: Any) -> Array:
+    try:
+        if each.dtype != "string":
+            return np.ascontiguousarray(value, each.dtype).reshape(np.shape(value))
+        array = np.array(value, object)
+        flat = [_bytes(item) for item in array.reshape(-1).tolist()]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(
+            message=f"{_called(each)} must be {each.dtype}: {error}"
+        ) from error
+    encoded = np.empty(len(flat), object)
+    encoded[:] = flat
+    return encoded.reshape(array.shape)
+
+
+def _bytes(item: Any) -> bytes:
+    if isinstance(item, str):
+        return item.encode()
+    if isinstance(item, bytes):
+        return item
+    raise TypeError(f"a text is needed, got {item!r}")
+
+
+def _called(each: Input) -> str:
+    return each.name if each.name == "features" else f"the input {each.name!r}"
+
+
+def _batch_shape(shape: Sequence[int]) -> str:
+    return f"({', '.join(['batch', *map(str, shape)])}{'' if shape else ','})"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
