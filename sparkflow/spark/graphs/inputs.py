@@ -42,15 +42,27 @@ class FeatureTensors:
     tensors: tuple[str, ...]
 
 
-def draw_batch(row_format: RowFormat, shared_name: str) -> tuple[BatchTensors, Any]:
+@dataclass(frozen=True, slots=True)
+class DrawnBatch:
+    """A batch, and what its source says of it.
+
+    Attributes:
+        batch: The batch.
+        num_rows: Tensor, [] float32: its rows.
+        waited_s: Tensor, [] float32: how long the step waited for it.
+    """
+
+    batch: BatchTensors
+    num_rows: Any
+    waited_s: Any
+
+
+def draw_batch(row_format: RowFormat, shared_name: str) -> DrawnBatch:
     """The next batch of an iterator that the worker finds by its name.
 
     Args:
         row_format: What a row consists of.
         shared_name: The iterator's name among the worker's resources.
-
-    Returns:
-        The batch, and its number of rows, a float32 scalar tensor.
     """
     graph = tf.get_default_graph()
     types = [dtype for dtype, _ in row_format.components]
@@ -66,7 +78,10 @@ def draw_batch(row_format: RowFormat, shared_name: str) -> tuple[BatchTensors, A
         None if each is None else _joined(each, parts)
         for each in (row_format.label, row_format.weight)
     )
-    return BatchTensors(_as_given(row_format, features), labels, weights), num_rows
+    waited_s = next(parts, tf.constant(0.0))
+    return DrawnBatch(
+        BatchTensors(_as_given(row_format, features), labels, weights), num_rows, waited_s
+    )
 
 
 def feed_features(row_format: RowFormat) -> tuple[BatchTensors, tuple[FeatureTensors, ...]]:

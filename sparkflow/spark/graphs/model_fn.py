@@ -73,3 +73,10 @@ def call_model_fn(
             f"model_fn was called in mode {mode!r} and returned a spec of mode {spec.mode!r}"
         )
     return spec
+
+
+def session_initializers() -> tuple[str, ...]:
+    """The operations of the default graph that fill its lookup tables, if it has any."""
+    if not tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS):
+        return ()
+    return (tf.tables_initializer().name,)

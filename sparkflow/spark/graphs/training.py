@@ -11,7 +11,12 @@ from typing import Any
 import sparkflow as tf
 from sparkflow.spark.feed.inputs import TRAIN_DATA
 from sparkflow.spark.graphs.inputs import draw_batch
-from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs, call_model_fn
+from sparkflow.spark.graphs.model_fn import (
+    ModelFn,
+    ModelInputs,
+    call_model_fn,
+    session_initializers,
+)
 from sparkflow.spark.graphs.placement import variables_on_ps
 from sparkflow.spark.job.layout import Layout
 from sparkflow.train.replication import AsyncReplication, Replication
@@ -43,8 +48,11 @@ class TrainingGraph:
     Attributes:
         graph_def: The graph; computation is on `/job:worker`, variables are on tasks of `/job:ps`.
         initializers: Operations that give all variables their first values.
+        session_initializers: Operations that every session runs before its first step: they fill
+            lookup tables, which each worker has for itself.
         loss: Tensor, [] float: the mean loss of the worker's batch.
         weight: Tensor, [] float32: the rows of the worker's batch.
+        waited_s: Tensor, [] float32: how long the step waited for its batch.
         train_op: The operation of a step.
         variables: Names of the variables.
         strategy: How the replicas' gradients reach the variables.
@@ -52,8 +60,10 @@ class TrainingGraph:
 
     graph_def: GraphDef
     initializers: tuple[str, ...]
+    session_initializers: tuple[str, ...]
     loss: str
     weight: str
+    waited_s: str
     train_op: str
     variables: tuple[str, ...]
     strategy: Replication
@@ -71,7 +81,7 @@ def build_training_graph(
     Args:
         model_fn: See `model_fn.ModelFn`.
         inputs: What it is called with.
-        layout: Its `num_ps` tasks hold the variables, balanced by their sizes.
+        layout: Its parameter servers hold the variables, balanced by their sizes.
         mode: How the workers' gradients reach the variables.
 
     Raises:
@@ -79,12 +89,14 @@ def build_training_graph(
         Exception: What `model_fn` raises, unchanged.
     """
     graph = tf.Graph()
-    with graph.as_default(), graph.device(variables_on_ps(layout.num_ps)):
+    with graph.as_default(), graph.device(variables_on_ps(layout.num_shards)):
         tf.set_random_seed(inputs.seed)
-        batch, num_rows = draw_batch(inputs.row_format, TRAIN_DATA)
-        strategy = _strategy(mode, graph, num_rows)
+        drawn = draw_batch(inputs.row_format, TRAIN_DATA)
+        strategy = _strategy(mode, graph, drawn.num_rows)
         with strategy.scope():
-            spec: Any = call_model_fn(model_fn, batch, tf.estimator.ModeKeys.TRAIN, inputs.params)
+            spec: Any = call_model_fn(
+                model_fn, drawn.batch, tf.estimator.ModeKeys.TRAIN, inputs.params
+            )
         if mode.sync_mode == "sync" and not strategy.join_ops:
             raise ValueError(
                 "With syncMode='sync' the train_op must come from an optimizer's minimize or "
@@ -93,12 +105,15 @@ def build_training_graph(
         train_op = tf.group(spec.train_op, name="train_step")
         loss = tf.identity(tf.reshape(spec.loss, []), name="reported_loss")
         initializers = (tf.global_variables_initializer(), tf.local_variables_initializer())
+        tables = session_initializers()
         names = tuple(variable.op.name for variable in tf.global_variables())
     return TrainingGraph(
         graph_def=graph.to_message(),
         initializers=tuple(op.name for op in initializers),
+        session_initializers=tables,
         loss=loss.name,
-        weight=num_rows.name,
+        weight=drawn.num_rows.name,
+        waited_s=drawn.waited_s.name,
         train_op=train_op.name,
         variables=names,
         strategy=strategy,
