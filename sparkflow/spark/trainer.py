@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
 from sparkflow.export import InferenceModel
+from sparkflow.spark.estimators.multiple import fit_multiple
 from sparkflow.spark.feed.feed import FeedPlan
 from sparkflow.spark.graphs.inference import (
     InferenceGraph,
@@ -28,7 +32,7 @@ from sparkflow.spark.job.task import JobConfig
 from sparkflow.spark.model.inference import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.params.trainer import TrainerParams
-from sparkflow.spark.report.history import HistoryRecorder
+from sparkflow.spark.report.history import HistoryRecorder, TrainingHistory
 from sparkflow.spark.report.progress import ProgressBar, ScalarLog
 from sparkflow.spark.rows.placement import place_rows
 from sparkflow.spark.rows.prepare import PreparedRows, prepare_rows
@@ -38,67 +42,96 @@ from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.security import new_token
 
 
-class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
-    """Trains a network on the rows of a DataFrame, on parameter servers and workers in Spark tasks.
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """Rows on their way to the workers: what several trainings can share.
 
-    Args:
-        model_fn: `model_fn(features, labels, mode, params)` builds the network and returns a
-            `tf.estimator.EstimatorSpec`: with loss and train_op in mode TRAIN, with predictions in
-            mode PREDICT. features is [batch, dim] float32; labels is [batch], int64 where the label
-            column holds integers, else float32, and None in mode PREDICT; params is
-            `modelParams`. It may leave out all but the first. It is called on the driver only.
-        callbacks: Are told on the driver how training goes, see `Callback`.
-        **params: The parameters, see `docs/spark_trainer.md`; in camelCase or snake_case.
-
-    Raises:
-        TypeError: No callable, an unknown parameter, or one of a wrong type.
-        ValueError: A parameter has a value that is not allowed.
-
-    Example:
-        >>> trainer = SparkTrainer(model_fn=model_fn, numWorkers=2, epochs=5)  # doctest: +SKIP
-        >>> model = trainer.fit(df)  # doctest: +SKIP
-        >>> model.transform(df).select("prediction")  # doctest: +SKIP
+    Attributes:
+        prepared: The rows that are trained on.
+        layout: The tasks.
+        placed: The rows in one partition per task.
+        facts: What `look_at` of the estimator said of them.
     """
 
-    def __init__(
-        self, *, model_fn: ModelFn, callbacks: Sequence[Callback] = (), **params: Any
-    ) -> None:
+    prepared: PreparedRows
+    layout: Layout
+    placed: DataFrame
+    facts: Any
+
+
+class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
+    """What all estimators share: a subclass says which network is trained, and what comes out.
+
+    Args:
+        callbacks: Are told on the driver how training goes, see `Callback`.
+        **params: The parameters; in camelCase or snake_case.
+    """
+
+    def __init__(self, *, callbacks: Sequence[Callback] = (), **params: Any) -> None:
         super().__init__()
-        if not callable(model_fn):
-            raise TypeError(f"model_fn must be a function, got {model_fn!r}")
-        self.model_fn = model_fn
         self.callbacks = tuple(Callbacks(callbacks))
         self.setParams(**params)
 
+    @abstractmethod
+    def network(self, data: TrainingData) -> ModelFn:
+        """The model_fn that is trained on these data."""
+
+    def look_at(self, prepared: PreparedRows) -> Any:
+        """What `network` has to know of the rows; may run a Spark job."""
+        return None
+
+    def new_model(
+        self, inference_model: InferenceModel, history: TrainingHistory
+    ) -> SparkTrainerModel:
+        """The model that `fit` returns; uid and parameters are given to it afterwards."""
+        return SparkTrainerModel(inference_model, history)
+
+    def fitMultiple(
+        self, dataset: DataFrame, paramMaps: Sequence[Any]
+    ) -> Iterator[tuple[int, SparkTrainerModel]]:
+        """Models for several parameter maps, over rows that are prepared and placed once.
+
+        Returns:
+            A thread-safe iterator of (index, model), see `estimators.multiple`.
+        """
+        return fit_multiple(self, dataset, paramMaps)
+
     def _fit(self, dataset: DataFrame) -> SparkTrainerModel:
         """Trains, and blocks until it has; `docs/spark_trainer.md` says what is raised."""
+        with self.training_data(dataset) as data:
+            return self.fit_data(data)
+
+    @contextlib.contextmanager
+    def training_data(self, dataset: DataFrame) -> Iterator[TrainingData]:
+        """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         session = dataset.sparkSession
         require_classic_session(session)
         require_slots(session, Layout(self.getNumPs(), self.getNumWorkers()))
         with prepare_rows(dataset, self) as prepared:
             # A worker without rows would have nothing to do.
             layout = Layout(self.getNumPs(), min(self.getNumWorkers(), prepared.num_rows))
-            training, inference = self._build(prepared, layout)
-            return self._train(prepared, layout, training, inference)
+            placed = place_rows(prepared.rows, prepared.partition_rows, layout)
+            yield TrainingData(prepared, layout, placed, self.look_at(prepared))
 
-    def _build(
-        self, prepared: PreparedRows, layout: Layout
-    ) -> tuple[TrainingGraph, InferenceGraph]:
-        inputs = ModelInputs(prepared.format, self.getModelParams(), self.getSeed())
+    def fit_data(self, data: TrainingData) -> SparkTrainerModel:
+        """Trains on rows that `training_data` gave, of this estimator or one that agrees."""
+        training, inference = self._build(data)
+        return self._train(data, training, inference)
+
+    def _build(self, data: TrainingData) -> tuple[TrainingGraph, InferenceGraph]:
+        model_fn = self.network(data)
+        inputs = ModelInputs(data.prepared.format, self.getModelParams(), self.getSeed())
         mode = TrainingMode(self.getSyncMode())
-        training = build_training_graph(self.model_fn, inputs, layout, mode)
-        inference = build_inference_graph(self.model_fn, inputs)
+        training = build_training_graph(model_fn, inputs, data.layout, mode)
+        inference = build_inference_graph(model_fn, inputs)
         require_same_variables(training, inference)
         output_columns(inference.signature, self.prediction_columns())
         return training, inference
 
     def _train(
-        self,
-        prepared: PreparedRows,
-        layout: Layout,
-        training: TrainingGraph,
-        inference: InferenceGraph,
+        self, data: TrainingData, training: TrainingGraph, inference: InferenceGraph
     ) -> SparkTrainerModel:
+        prepared, layout = data.prepared, data.layout
         sync = self.getSyncMode() == "sync"
         dim = prepared.format.features[0].size
         steps_per_epoch = layout.steps_per_epoch(prepared.num_rows, self.getBatchSize())
@@ -134,7 +167,7 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
             bind = context.getConf().get("spark.driver.bindAddress", host)
             server = RegistrationServer(layout.tasks, run.events.put, bind, token)
             job = BarrierJob(
-                place_rows(prepared.rows, prepared.partition_rows, layout),
+                data.placed,
                 JobConfig(f"{host}:{server.port}", token, layout, dim, feed),
                 group=f"sparkflow-{self.uid}-{token[:8]}",
                 description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} parameter "
@@ -161,11 +194,46 @@ class SparkTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 "versions": _versions(),
             },
         )
-        model = SparkTrainerModel(inference_model, history)
+        model = self.new_model(inference_model, history)
         model._resetUid(self.uid)
         own = {param.name for param in model.params}
         model._set(**{p.name: v for p, v in self._paramMap.items() if p.name in own})
         return model
+
+
+class SparkTrainer(BaseTrainer):
+    """Trains a network on the rows of a DataFrame, on parameter servers and workers in Spark tasks.
+
+    Args:
+        model_fn: `model_fn(features, labels, mode, params)` builds the network and returns a
+            `tf.estimator.EstimatorSpec`: with loss and train_op in mode TRAIN, with predictions in
+            mode PREDICT. features is [batch, dim] float32; labels is [batch], int64 where the label
+            column holds integers, else float32, and None in mode PREDICT; params is
+            `modelParams`. It may leave out all but the first. It is called on the driver only.
+        callbacks: Are told on the driver how training goes, see `Callback`.
+        **params: The parameters, see `docs/spark_trainer.md`; in camelCase or snake_case.
+
+    Raises:
+        TypeError: No callable, an unknown parameter, or one of a wrong type.
+        ValueError: A parameter has a value that is not allowed.
+
+    Example:
+        >>> trainer = SparkTrainer(model_fn=model_fn, numWorkers=2, epochs=5)  # doctest: +SKIP
+        >>> model = trainer.fit(df)  # doctest: +SKIP
+        >>> model.transform(df).select("prediction")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, *, model_fn: ModelFn, callbacks: Sequence[Callback] = (), **params: Any
+    ) -> None:
+        if not callable(model_fn):
+            raise TypeError(f"model_fn must be a function, got {model_fn!r}")
+        super().__init__(callbacks=callbacks, **params)
+        self.model_fn = model_fn
+
+    def network(self, data: TrainingData) -> ModelFn:
+        """The user's model_fn."""
+        return self.model_fn
 
 
 class _Show(Callback):
