@@ -32,8 +32,9 @@ from sparkflow.spark.job.task import JobConfig
 from sparkflow.spark.model.inference import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.params.trainer import TrainerParams
-from sparkflow.spark.report.history import HistoryRecorder, TrainingHistory
+from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.report.progress import ProgressBar, ScalarLog
+from sparkflow.spark.report.recorder import HistoryRecorder
 from sparkflow.spark.rows.placement import place_rows
 from sparkflow.spark.rows.prepare import PreparedRows, prepare_rows
 from sparkflow.spark.run.callbacks import Callback, Callbacks, Update

@@ -33,8 +33,9 @@ from sparkflow.spark.job.events import (
 from sparkflow.spark.job.failures import is_cause, is_failure, to_exception
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.job.registration import RegistrationServer
-from sparkflow.spark.report.history import HistoryRecorder, TrainingHistory
-from sparkflow.spark.run.callbacks import Callbacks, Update
+from sparkflow.spark.report.history import TrainingHistory
+from sparkflow.spark.report.recorder import HistoryRecorder
+from sparkflow.spark.run.callbacks import Callbacks
 from sparkflow_runtime.master.driver import DriverMaster, DriverSession
 from sparkflow_runtime.master.loops import Loop
 
@@ -181,13 +182,12 @@ class TrainingRun:
             self._sessions = [first, *(self._open_session(master, i, stack) for i in others)]
             stack.callback(self._stop_loops)
             self._callbacks.on_train_begin(self)
-            started = time.monotonic()
+            self._recorder.start()
             for worker, session in enumerate(self._sessions):
                 fetches = [plan.graph.loss, plan.graph.weight]
                 self._start_loop(worker, session, fetches, [plan.graph.train_op])
             self._follow_loops()
             history = self._recorder.history
-            history.seconds = time.monotonic() - started
             _log.info("%d steps in %.1f s", history.steps, history.seconds)
             values = self.values()
             self._callbacks.on_train_end(history)
@@ -240,16 +240,12 @@ class TrainingRun:
                 workers.discard(event.worker)
 
     def _take(self, event: StepsDone) -> None:
-        history = self.history
-        first = history.steps
-        self._recorder.add(event.worker, event.losses, event.weights, event.waited_s)
-        if history.steps == first:
+        update = self._recorder.add(event.worker, event.losses, event.weights, event.waited_s)
+        if not update.num_steps:
             return
-        rows = np.asarray(history.rows[first:], np.int64)
-        losses = np.asarray(history.loss[first:], np.float32)
-        worker = -1 if self.sync else event.worker
-        self._callbacks.on_steps(Update(first, losses, rows, worker, event.waited_s))
-        self._rows_done += int(rows.sum())
+        self._callbacks.on_steps(update)
+        history = self.history
+        self._rows_done += int(update.rows.sum())
         while self._epochs_told < self._rows_done // max(self._plan.rows, 1):
             loss = history.epoch_loss[self._epochs_told]
             self._callbacks.on_epoch_end(self._epochs_told, {"loss": loss})
