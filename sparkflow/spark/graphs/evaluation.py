@@ -1,0 +1,180 @@
+"""The graph that workers evaluate with: metrics over the rows that validate.
+
+It reads the variables of the training graph where they lie. Its own, those of the metrics, are on
+parameter servers, so that what all workers add meets in one place: whatever the number of workers,
+the values are those of all rows together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sparkflow as tf
+from sparkflow.spark.feed.inputs import EVAL_DATA
+from sparkflow.spark.graphs.inputs import draw_batch
+from sparkflow.spark.graphs.model_fn import (
+    ModelFn,
+    ModelInputs,
+    call_model_fn,
+    session_initializers,
+)
+from sparkflow.spark.graphs.placement import WORKER_DEVICE, variables_on_ps
+from sparkflow.spark.graphs.training import TrainingGraph
+from sparkflow.spark.job.layout import Layout
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+
+LOSS: Final = "loss"
+"""The name of the metric that every model has: the mean loss over the rows."""
+
+_VARIABLES: Final = frozenset({"Variable", "VariableV2", "VarHandleOp"})
+_CONTAINER: Final = b"evaluation"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationGraph:
+    """What workers run over the rows that validate.
+
+    The driver runs `reset` in one session, then `update` in each worker's session as often as the
+    worker has batches, then fetches `values` in one session.
+
+    Attributes:
+        graph_def: The graph; computation is on `/job:worker`.
+        session_initializers: Operations that every session runs before its first step: they fill
+            lookup tables.
+        reset: The operation that forgets all rows.
+        update: The operation that draws a batch and takes it in.
+        num_rows: Tensor, [] float32: the rows of that batch.
+        values: Tensors of the metrics by name, `loss` among them.
+        variables: Names of the model's variables.
+    """
+
+    graph_def: GraphDef
+    session_initializers: tuple[str, ...]
+    reset: str
+    update: str
+    num_rows: str
+    values: Mapping[str, str]
+    variables: tuple[str, ...]
+
+    def replica(self, index: int, count: int) -> GraphDef:
+        """The graph as worker `index` of `count` runs it: the same for all."""
+        del index, count
+        return self.graph_def
+
+
+def build_evaluation_graph(
+    model_fn: ModelFn, inputs: ModelInputs, layout: Layout, training: TrainingGraph
+) -> EvaluationGraph:
+    """Calls `model_fn` in EVAL mode and returns the graph it built.
+
+    Args:
+        model_fn: See `model_fn.ModelFn`. A spec without `eval_metric_ops` gives the loss alone.
+        inputs: What it is called with.
+        layout: Its parameter servers hold the metrics; the first worker does where there are none.
+        training: The graph whose variables are evaluated.
+
+    Raises:
+        TypeError, ValueError: It returned something else than a spec with a loss, a metric is
+            called `loss`, or it makes variables that training does not.
+        Exception: What `model_fn` raises, unchanged.
+    """
+    graph = tf.Graph()
+    with graph.as_default(), graph.device(_beside(training, layout)):
+        tf.set_random_seed(inputs.seed)
+        drawn = draw_batch(inputs.row_format, EVAL_DATA)
+        mode = tf.estimator.ModeKeys.EVAL
+        spec: Any = call_model_fn(model_fn, drawn.batch, mode, inputs.params)
+        metrics = dict(spec.eval_metric_ops or {})
+        if LOSS in metrics:
+            raise ValueError(
+                f"model_fn returned a metric called {LOSS!r} in mode {mode!r}; this name is taken "
+                "by the mean loss over all rows, give the metric another one"
+            )
+        _require_trained(graph, training)
+        metrics[LOSS] = _mean_loss(spec.loss, drawn.num_rows)
+        with graph.control_dependencies([_operation(update) for _, update in metrics.values()]):
+            update = tf.no_op(name="update_metrics")
+        values = {
+            name: tf.identity(value, name="metric_values/value").name
+            for name, (value, _) in metrics.items()
+        }
+        reset = tf.local_variables_initializer()
+        tables = session_initializers()
+        variables = tuple(each.op.name for each in tf.global_variables())
+        local = {each.op.name for each in tf.local_variables()}
+    return EvaluationGraph(
+        graph_def=_apart(graph.to_message(), local),
+        session_initializers=tables,
+        reset=reset.name,
+        update=update.name,
+        num_rows=drawn.num_rows.name,
+        values=values,
+        variables=variables,
+    )
+
+
+def _mean_loss(loss: Any, num_rows: Any) -> tuple[Any, Any]:
+    """A metric: the mean over rows, of batches that each have the mean loss of their rows."""
+    collections = [tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES]
+    with tf.variable_scope("mean_loss"):
+        total, count = (
+            tf.get_variable(
+                name,
+                [],
+                tf.float64,
+                initializer=tf.zeros_initializer(),
+                trainable=False,
+                collections=collections,
+            )
+            for name in ("total", "count")
+        )
+    rows = tf.cast(num_rows, tf.float64)
+    added = tf.cast(tf.reshape(loss, []), tf.float64) * rows
+    update = tf.group(tf.assign_add(total, added), tf.assign_add(count, rows))
+    return tf.math.div_no_nan(total, count), update
+
+
+def _beside(training: TrainingGraph, layout: Layout) -> Callable[[Any], str]:
+    """A function for `tf.device`: the variables of training where training has them."""
+    known = {node.name: node.device for node in training.graph_def.node if node.op in _VARIABLES}
+    rest: Any = variables_on_ps(layout.num_shards) or _on_first_worker
+
+    def device_of(op: Any) -> str:
+        if op.type in _VARIABLES and op.name in known:
+            return known[op.name]
+        return str(rest(op))
+
+    return device_of
+
+
+def _on_first_worker(op: Any) -> str:
+    """Where the metrics of a job without parameter servers meet; the rest is on each worker."""
+    return f"{WORKER_DEVICE}/task:0" if op.type in _VARIABLES else WORKER_DEVICE
+
+
+def _require_trained(graph: tf.Graph, training: TrainingGraph) -> None:
+    with graph.as_default():
+        names = {each.op.name for each in tf.global_variables()}
+    missing = sorted(names - set(training.variables))
+    if missing:
+        raise ValueError(
+            f"model_fn makes the variables {', '.join(missing)} in mode EVAL but not in mode "
+            "TRAIN; both modes must build the same network under the same names"
+        )
+
+
+def _apart(graph_def: GraphDef, local: set[str]) -> GraphDef:
+    """The graph with its metrics in a container of their own.
+
+    Training may keep metrics of the same names; variables of one name in one container are one.
+    """
+    for node in graph_def.node:
+        if node.op in _VARIABLES and node.name in local:
+            node.attr["container"].s = _CONTAINER
+    return graph_def
+
+
+def _operation(update: Any) -> Any:
+    return update.op if isinstance(update, tf.Tensor) else update
