@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sparkflow.spark.errors import SparkTrainingError as SparkTrainingError
     from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
     from sparkflow.spark.run.callbacks import Callback as Callback
+    from sparkflow.spark.sources.tfrecord import TFRecordDataSource as TFRecordDataSource
     from sparkflow.spark.trainer import SparkTrainer as SparkTrainer
 
 _HOMES = {
@@ -20,9 +21,16 @@ _HOMES = {
     "SparkTrainer": "sparkflow.spark.trainer",
     "SparkTrainerModel": "sparkflow.spark.model.trainer_model",
     "SparkTrainingError": "sparkflow.spark.errors",
+    "TFRecordDataSource": "sparkflow.spark.sources.tfrecord",
 }
 
-__all__ = ["Callback", "SparkTrainer", "SparkTrainerModel", "SparkTrainingError"]
+__all__ = [
+    "Callback",
+    "SparkTrainer",
+    "SparkTrainerModel",
+    "SparkTrainingError",
+    "TFRecordDataSource",
+]
 
 
 def __getattr__(name: str) -> Any:
