@@ -109,11 +109,14 @@ class RowFormat:
 
     @property
     def components(self) -> list[tuple[DType, tuple[int | None, ...]]]:
-        """Of a batch: those of the inputs, and at last the number of rows, a float32 scalar.
+        """Of a batch: those of the inputs, then `waited_s`, then the number of rows.
 
-        The number is 0 in batches that only keep a replica in step with the others.
+        waited_s, a float32 scalar, is how long the step waited for this batch. The number of rows,
+        a float32 scalar, is 0 in batches that only keep a replica in step with the others.
         """
-        return [part for each in self.inputs for part in each.components] + [(dtypes.float32, ())]
+        scalar: tuple[int | None, ...] = ()
+        parts = [part for each in self.inputs for part in each.components]
+        return [*parts, (dtypes.float32, scalar), (dtypes.float32, scalar)]
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -1,0 +1,71 @@
+"""The child's side: Arrow files mapped into memory, of which the kernel may drop what it needs to.
+
+A mapped page belongs to the page cache; it can be dropped and read again, so rows may be many times
+larger than the memory. But it counts as resident while it is mapped, and who limits processes by
+that (YARN does) would end ours. `MappedChunks` therefore gives pages back itself where the rows are
+large beside the memory there is.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Final
+
+import pyarrow as pa
+
+_CGROUP_LIMITS: Final = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+_SMALLEST_WINDOW: Final = 64 << 20
+
+
+class MappedChunks:
+    """Record batches that lie in files. For one thread at a time.
+
+    Args:
+        memory_bytes: What rows may keep resident without being given back; a quarter of the
+            machine's or container's memory if None.
+    """
+
+    def __init__(self, memory_bytes: int | None = None) -> None:
+        self.size_bytes = 0
+        self._maps: list[mmap.mmap] = []
+        self._window = memory_bytes if memory_bytes is not None else _window_bytes()
+        self._touched = 0
+
+    def map(self, path: str) -> pa.RecordBatch:
+        """The only record batch of an Arrow file, without reading it."""
+        file = os.open(path, os.O_RDONLY)
+        try:
+            size = os.fstat(file).st_size
+            mapped = mmap.mmap(file, size, prot=mmap.PROT_READ)
+        finally:
+            os.close(file)
+        self._maps.append(mapped)
+        self.size_bytes += size
+        return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped))).get_batch(0)
+
+    def touched(self, size_bytes: int) -> None:
+        """Says that so many bytes were read; gives the pages back once there are many."""
+        self._touched += size_bytes
+        if self._touched > self._window and self.size_bytes > self._window:
+            for mapped in self._maps:
+                mapped.madvise(mmap.MADV_DONTNEED)
+            self._touched = 0
+
+    def close(self) -> None:
+        """Lets go of the files; arrays that still refer to them stay valid."""
+        self._maps = []
+
+
+def _window_bytes() -> int:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in _CGROUP_LIMITS:
+        try:
+            with open(path) as file:
+                memory = min(memory, int(file.read()))
+        except (OSError, ValueError):  # no such hierarchy, or "max"
+            continue
+    return max(memory // 4, _SMALLEST_WINDOW)
