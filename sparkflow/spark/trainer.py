@@ -74,11 +74,11 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         self.setParams(**params)
 
     @abstractmethod
-    def network(self, data: TrainingData) -> ModelFn:
+    def model_fn_for(self, data: TrainingData) -> ModelFn:
         """The model_fn that is trained on these data."""
 
     def look_at(self, prepared: PreparedRows) -> Any:
-        """What `network` has to know of the rows; may run a Spark job."""
+        """What `model_fn_for` has to know of the rows; may run a Spark job."""
         return None
 
     def new_model(
@@ -120,7 +120,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         return self._train(data, training, inference)
 
     def _build(self, data: TrainingData) -> tuple[TrainingGraph, InferenceGraph]:
-        model_fn = self.network(data)
+        model_fn = self.model_fn_for(data)
         inputs = ModelInputs(data.prepared.format, self.getModelParams(), self.getSeed())
         mode = TrainingMode(self.getSyncMode())
         training = build_training_graph(model_fn, inputs, data.layout, mode)
@@ -232,7 +232,7 @@ class SparkTrainer(BaseTrainer):
         super().__init__(callbacks=callbacks, **params)
         self.model_fn = model_fn
 
-    def network(self, data: TrainingData) -> ModelFn:
+    def model_fn_for(self, data: TrainingData) -> ModelFn:
         """The user's model_fn."""
         return self.model_fn
 
