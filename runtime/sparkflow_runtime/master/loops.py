@@ -70,31 +70,19 @@ class Loop:
         Steps that some partition has begun are completed by all: one that waits for something
         that does not come needs `cancel`. May be called again.
         """
+        stop_together([self])
+
+    def _hold(self) -> list[Future[int]]:
+        """Has no partition begin another step; how many each has begun. Empty if stopped before."""
         with self._lock:
             if self._stopping:
-                return
+                return []
             self._stopping = True
-        begun = [link.hold_loop(self._step_id) for link in self._executable.steps.links]
-        left = len(begun)
+        return [link.hold_loop(self._step_id) for link in self._executable.steps.links]
 
-        def count(_: Future[int]) -> None:
-            nonlocal left
-            with self._lock:
-                left -= 1
-                if left:
-                    return
-            steps = self._executable.steps
-            for each in begun:
-                error = each.exception()
-                if isinstance(error, OpError):
-                    # The partitions cannot agree on a step, unless the loop is over already.
-                    steps.cancel(self._step_id, error)
-                    return
-            for link in steps.links:
-                link.end_loop(self._step_id, max(each.result() for each in begun))
-
-        for each in begun:
-            each.add_done_callback(count)
+    def _end_after(self, num_steps: int) -> None:
+        for link in self._executable.steps.links:
+            link.end_loop(self._step_id, num_steps)
 
     def cancel(self, reason: str = "The loop was cancelled") -> None:
         """Ends the loop in the middle of whatever step it is in, with a CancelledError."""
@@ -134,6 +122,36 @@ class Loop:
     def _ends_early(self, end: LoopEnd) -> int | None:
         limit = self._terms.num_steps
         return end.num_steps if limit is None or end.num_steps < limit else None
+
+
+def stop_together(loops: Sequence[Loop]) -> None:
+    """Ends several loops after the same number of steps, the first that all of them can reach.
+
+    For replicas that wait for each other within a step. Does not wait for the ends. Loops that were
+    stopped or have ended before are left alone.
+    """
+    held = [(loop, loop._hold()) for loop in loops]
+    begun = [each for _, futures in held for each in futures]
+    left = len(begun)
+    lock = threading.Lock()
+
+    def count(_: Future[int]) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            if left:
+                return
+        known = [each.result() for each in begun if each.exception() is None]
+        for loop, futures in held:
+            error = next(filter(None, (each.exception() for each in futures)), None)
+            if isinstance(error, OpError):
+                # The partitions cannot agree on a step, unless the loop is over already.
+                loop._executable.steps.cancel(loop._step_id, error)
+            elif futures:
+                loop._end_after(max(known))
+
+    for each in begun:
+        each.add_done_callback(count)
 
 
 class JoinedUpdates:

@@ -15,7 +15,7 @@ import numpy as np
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
-from sparkflow_runtime.ops.random import RandomStream
+from sparkflow_runtime.ops.random import RandomStream, stream_of
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     bool_attr,
@@ -123,9 +123,8 @@ class _Sampler(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., tuple[Array, ...]]:
         """The kernel, with the stream and the distribution of its node in this session."""
         attrs = node.attrs
-        stream = context.session.get_or_create(
-            "", node.name, RandomStream, lambda: RandomStream(attrs["seed"], attrs["seed2"])
-        )
+        seeds = attrs["seed"], attrs["seed2"]
+        stream = stream_of(context.session, node.name, RandomStream, lambda: RandomStream(*seeds))
         chances = context.session.get_or_create(
             "", f"{node.name}/classes", Distribution, lambda: self.distribution(attrs)
         )

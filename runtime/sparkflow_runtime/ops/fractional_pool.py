@@ -12,7 +12,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
-from sparkflow_runtime.ops.random import RandomStream
+from sparkflow_runtime.ops.random import RandomStream, stream_of
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, type_attr
 from sparkflow_runtime.ops.static import ints, shape_tensor
@@ -94,7 +94,7 @@ class _FractionalPool(Op):
         """The kernel, whose borders are the same in all steps where `deterministic`."""
         attrs = node.attrs
         seeds = attrs["seed"], attrs["seed2"]
-        stream = context.session.get_or_create("", node.name, _Borders, lambda: _Borders(*seeds))
+        stream = stream_of(context.session, node.name, _Borders, lambda: _Borders(*seeds))
 
         def kernel(value: Array) -> tuple[Array, ...]:
             _, height, width, _ = value.shape

@@ -21,7 +21,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.image_boxes import box_overlaps
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
-from sparkflow_runtime.ops.random import RandomStream
+from sparkflow_runtime.ops.random import RandomStream, stream_of
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     bool_attr,
@@ -208,9 +208,7 @@ class SampleDistortedBoundingBoxV2(Op):
         """The kernel, which draws from the node's own stream."""
         attrs = node.attrs
         seeds = attrs["seed"], attrs["seed2"]
-        stream = context.session.get_or_create(
-            "", node.name, RandomStream, lambda: RandomStream(*seeds)
-        )
+        stream = stream_of(context.session, node.name, RandomStream, lambda: RandomStream(*seeds))
 
         def kernel(size: Array, boxes: Array, covered: Array) -> tuple[Array, ...]:
             height, width = int(size[0]), int(size[1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -29,12 +29,15 @@ from sparkflow_runtime.ops.static import (
     ints,
     scalar,
 )
+from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.shapes import Shape
 
 HostArray = np.ndarray[Any, Any]
 
 SEEDS = {"seed": int_attr(0), "seed2": int_attr(0)}
 _KEY_MASK = (1 << 64) - 1
+WAITING_STATES = "waiting random states"
+"""A session's dictionary of the states of streams that nobody has asked for yet."""
 _STEPS = {np.float16: 1 << 11, bfloat16.numpy: 1 << 8}
 """The bits of narrow types: as many equally spaced numbers in [0, 1)."""
 
@@ -54,6 +57,29 @@ class RandomStream:
             philox = np.random.Philox(key=key)
         self.generator = np.random.Generator(philox)
         self.lock = threading.Lock()
+
+
+S = TypeVar("S", bound=RandomStream)
+
+
+def stream_of(session: Resources, name: str, kind: type[S], make: Callable[[], S]) -> S:
+    """The stream of a node in a session, which all compiled steps share.
+
+    Args:
+        session: The session's own resources.
+        name: The node's.
+        kind: The stream's class.
+        make: Makes the stream where there is none yet.
+    """
+
+    def made() -> S:
+        stream = make()
+        waiting = session.get_or_create("", WAITING_STATES, dict, dict)
+        if name in waiting:
+            stream.generator.bit_generator.state = waiting.pop(name)
+        return stream
+
+    return session.get_or_create("", name, kind, made)
 
 
 class RandomOp(Op):
@@ -99,9 +125,7 @@ class RandomOp(Op):
     def _stream(self, node: NodeView, context: KernelContext) -> RandomStream:
         """The stream that the session's other compiled steps use too."""
         seeds = node.attrs["seed"], node.attrs["seed2"]
-        return context.session.get_or_create(
-            "", node.name, RandomStream, lambda: RandomStream(*seeds)
-        )
+        return stream_of(context.session, node.name, RandomStream, lambda: RandomStream(*seeds))
 
 
 class _OfShape(RandomOp):

@@ -78,6 +78,13 @@ class Resources:
                 if isinstance(item, kind) and name.startswith(prefix)
             ]
 
+    def items(self, kind: type[T]) -> list[tuple[str, T]]:
+        """Names and resources of a kind, in any container."""
+        with self._lock:
+            return [
+                (name, item) for (_, name), item in self._items.items() if isinstance(item, kind)
+            ]
+
     def put(self, container: str, name: str, item: Any) -> None:
         """Enters or replaces a resource."""
         with self._lock:

@@ -108,9 +108,9 @@ class GradientRounds(Generic[G, R]):
                 self._changed.notify_all()
 
     def join(self, replica: int) -> None:
-        """Has a replica work for the open round, whatever it did before."""
+        """Has a replica work for the open round, whatever it did before; others wait for it."""
         with self._changed:
-            self._rounds.go_on(replica)
+            self._rounds.join(replica)
 
     def leave(self, replica: int) -> None:
         """Takes a replica out that has no more data, or is gone; the others do not wait for it."""

@@ -145,10 +145,16 @@ class Rounds(Generic[G]):
         """Has a replica work for the open round: from now on it reads what the last one left."""
         self._at[replica] = self.step
 
+    def join(self, replica: int) -> None:
+        """Takes a replica in that works for the open round: it is waited for from now on."""
+        self._active.add(replica)
+        self.go_on(replica)
+
     def leave(self, replica: int) -> None:
         """Takes a replica out: no round waits for it. What it contributed counts.
 
-        If it was finishing a round, the round is over. It takes part again when it contributes.
+        If it was finishing a round, the round is over. It takes part again when it joins or
+        contributes.
         """
         self._active.discard(replica)
         self._at.pop(replica, None)
