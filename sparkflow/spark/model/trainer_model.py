@@ -118,7 +118,7 @@ class SparkTrainerModel(Model, ColumnParams, MLWritable, MLReadable["SparkTraine
     @classmethod
     def read(cls) -> MLReader[SparkTrainerModel]:
         """A reader; `load(path)` is short for `read().load(path)`."""
-        return _ModelReader()
+        return _ModelReader(cls)
 
 
 class _ModelWriter(MLWriter):
@@ -135,15 +135,20 @@ class _ModelWriter(MLWriter):
 
 
 class _ModelReader(MLReader[SparkTrainerModel]):
+    def __init__(self, model_class: type[SparkTrainerModel]) -> None:
+        super().__init__()
+        self._class = model_class
+
     def load(self, path: str) -> SparkTrainerModel:
         """Reads what the writer wrote."""
         session = self.sparkSession
+        kind = self._class
         metadata = DefaultParamsReader.loadMetadata(
-            path, session.sparkContext, f"{SparkTrainerModel.__module__}.SparkTrainerModel"
+            path, session.sparkContext, f"{kind.__module__}.{kind.__name__}"
         )
         inference_model = InferenceModel.from_files(read_files(session, path, FILES))
         history = TrainingHistory.from_dict(inference_model.extra["history"])
-        model = SparkTrainerModel(inference_model, history)
+        model = kind(inference_model, history)
         model._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(model, metadata)
         return model
