@@ -18,27 +18,15 @@ from sparkflow.spark.graphs.model_fn import (
     session_initializers,
 )
 from sparkflow.spark.graphs.placement import variables_on_ps
+from sparkflow.spark.graphs.replication import (
+    TrainingMode as TrainingMode,
+    replica_graph,
+    strategy_for,
+)
+from sparkflow.spark.graphs.state import StateNodes, add_state_nodes
 from sparkflow.spark.job.layout import Layout
-from sparkflow.train.replication import AsyncReplication, Replication
-from sparkflow.train.sync import SyncReplication
+from sparkflow.train.replication import Replication
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingMode:
-    """How the workers' gradients reach the variables.
-
-    Attributes:
-        sync_mode: `async`, `sync`, `ssp` or `allreduce`.
-        staleness: Steps that a worker may be ahead of the slowest, with `ssp`.
-        backup_workers: Contributions that a step does without, with `sync`.
-        gradient_accumulation: Batches per update.
-    """
-
-    sync_mode: str = "async"
-    staleness: int = 0
-    backup_workers: int = 0
-    gradient_accumulation: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +36,7 @@ class TrainingGraph:
     Attributes:
         graph_def: The graph; computation is on `/job:worker`, variables are on tasks of `/job:ps`.
         initializers: Operations that give all variables their first values.
+        local_initializers: Those of them that every session runs, for variables of its own.
         session_initializers: Operations that every session runs before its first step: they fill
             lookup tables, which each worker has for itself.
         loss: Tensor, [] float: the mean loss of the worker's batch.
@@ -56,10 +45,15 @@ class TrainingGraph:
         train_op: The operation of a step.
         variables: Names of the variables.
         strategy: How the replicas' gradients reach the variables.
+        mode: The same in the words of the parameters.
+        join_ops: What every session runs before its first step, all at once.
+        leave_ops: What a session runs when its worker makes no more steps for now.
+        state: How checkpoints read and set what was learnt.
     """
 
     graph_def: GraphDef
     initializers: tuple[str, ...]
+    local_initializers: tuple[str, ...]
     session_initializers: tuple[str, ...]
     loss: str
     weight: str
@@ -67,10 +61,14 @@ class TrainingGraph:
     train_op: str
     variables: tuple[str, ...]
     strategy: Replication
+    mode: TrainingMode
+    join_ops: tuple[str, ...]
+    leave_ops: tuple[str, ...]
+    state: StateNodes
 
     def replica(self, index: int, count: int) -> GraphDef:
         """The graph as replica `index` of `count` runs it."""
-        return self.strategy.specialised(self.graph_def, index, count)
+        return replica_graph(self.strategy, self.graph_def, index, count)
 
 
 def build_training_graph(
@@ -92,24 +90,26 @@ def build_training_graph(
     with graph.as_default(), graph.device(variables_on_ps(layout.num_shards)):
         tf.set_random_seed(inputs.seed)
         drawn = draw_batch(inputs.row_format, TRAIN_DATA)
-        strategy = _strategy(mode, graph, drawn.num_rows)
+        strategy = strategy_for(mode, graph, drawn.num_rows, layout.num_workers)
         with strategy.scope():
             spec: Any = call_model_fn(
                 model_fn, drawn.batch, tf.estimator.ModeKeys.TRAIN, inputs.params
             )
-        if mode.sync_mode == "sync" and not strategy.join_ops:
+        if mode.sync_mode != "async" and not strategy.join_ops:
             raise ValueError(
-                "With syncMode='sync' the train_op must come from an optimizer's minimize or "
-                "apply_gradients; this one does not"
+                f"With syncMode={mode.sync_mode!r} the train_op must come from an optimizer's "
+                "minimize or apply_gradients; this one does not"
             )
         train_op = tf.group(spec.train_op, name="train_step")
         loss = tf.identity(tf.reshape(spec.loss, []), name="reported_loss")
         initializers = (tf.global_variables_initializer(), tf.local_variables_initializer())
+        state = add_state_nodes(tf.global_variables(), tf.local_variables())
         tables = session_initializers()
         names = tuple(variable.op.name for variable in tf.global_variables())
     return TrainingGraph(
         graph_def=graph.to_message(),
         initializers=tuple(op.name for op in initializers),
+        local_initializers=(initializers[1].name,),
         session_initializers=tables,
         loss=loss.name,
         weight=drawn.num_rows.name,
@@ -117,10 +117,8 @@ def build_training_graph(
         train_op=train_op.name,
         variables=names,
         strategy=strategy,
+        mode=mode,
+        join_ops=tuple(op.name for op in strategy.join_ops),
+        leave_ops=tuple(op.name for op in strategy.leave_ops),
+        state=state,
     )
-
-
-def _strategy(mode: TrainingMode, graph: tf.Graph, num_rows: Any) -> Replication:
-    if mode.sync_mode == "sync":
-        return SyncReplication(graph, num_rows)
-    return AsyncReplication(graph)

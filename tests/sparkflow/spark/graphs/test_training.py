@@ -56,7 +56,7 @@ def test_computation_is_on_the_worker_and_variables_on_parameter_servers() -> No
     assert {"layer/kernel", "layer/bias", "global_step", "layer/kernel/Adam"} <= set(
         graph.variables
     )
-    assert graph.replica(1, 2) == graph.graph_def
+    assert graph.replica(0, 2) == graph.graph_def
 
 
 def test_replicas_of_a_synchronous_graph_differ_in_their_numbers() -> None:

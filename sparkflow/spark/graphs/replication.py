@@ -1,0 +1,143 @@
+"""How the workers' gradients reach the variables: from the trainer's parameters to a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sparkflow as tf
+from sparkflow.train.all_reduce import GROUP_KEY, AllReduceReplication
+from sparkflow.train.gradient_accumulation import GradientAccumulationOptimizer
+from sparkflow.train.replication import AsyncReplication, Replication
+from sparkflow.train.staleness import BoundedStaleness
+from sparkflow.train.sync import SyncReplication
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+
+_STEPS_KEY: Final = 0x5EED
+"""`instance_key` of the count of all workers' rows; those of `AllReduceReplication` count up."""
+
+# Odd and large, so that no two workers' seeds meet in graphs with few random ops.
+_SEED_STRIDE: Final = 0x9E3779B1
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMode:
+    """How the workers' gradients reach the variables.
+
+    Attributes:
+        sync_mode: `async`, `sync`, `ssp` or `allreduce`.
+        staleness: Steps that a worker may be ahead of the slowest, with `ssp`.
+        backup_workers: Contributions that a step does without, with `sync`.
+        gradient_accumulation: Batches per update.
+    """
+
+    sync_mode: str = "async"
+    staleness: int = 0
+    backup_workers: int = 0
+    gradient_accumulation: int = 1
+
+    @property
+    def in_step(self) -> bool:
+        """Whether all workers make their steps together, so that these can be counted as one."""
+        return self.sync_mode in ("sync", "allreduce")
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether every worker has its own copy of the variables."""
+        return self.sync_mode == "allreduce"
+
+    @property
+    def leaves(self) -> bool:
+        """Whether a worker must say that it makes no more steps, because others may wait for it."""
+        return self.sync_mode == "ssp" or self.backup_workers > 0
+
+
+def strategy_for(
+    mode: TrainingMode, graph: tf.Graph, num_rows: Any, num_workers: int
+) -> Replication:
+    """The strategy, to be in scope while `model_fn` is called.
+
+    Args:
+        mode: What was asked for.
+        graph: The graph it builds in.
+        num_rows: Tensor, [] float32: the rows of the worker's batch.
+        num_workers: Workers that train.
+    """
+    made: Replication
+    if mode.sync_mode == "sync":
+        required = num_workers - mode.backup_workers if mode.backup_workers else None
+        made = SyncReplication(
+            graph, num_rows, num_replicas=num_workers, replicas_to_aggregate=required
+        )
+    elif mode.sync_mode == "ssp":
+        made = BoundedStaleness(mode.staleness, graph, num_replicas=num_workers)
+    elif mode.sync_mode == "allreduce":
+        made = AllReduceReplication(graph, num_rows, num_replicas=num_workers)
+    else:
+        made = AsyncReplication(graph)
+    if mode.gradient_accumulation > 1:
+        return _Accumulating(made, mode.gradient_accumulation, num_rows)
+    return made
+
+
+def replica_graph(strategy: Replication, graph_def: GraphDef, index: int, count: int) -> GraphDef:
+    """The graph as worker `index` of `count` runs it.
+
+    Its random ops draw other numbers than those of other workers: dropout would else drop the same
+    units on all of them. Worker 0 keeps the seeds of the graph.
+    """
+    specialised = strategy.specialised(graph_def, index, count)
+    for node in specialised.node:
+        if index and "seed" in node.attr and "seed2" in node.attr:
+            seeds = node.attr["seed"].i, node.attr["seed2"].i
+            if seeds != (0, 0):
+                node.attr["seed2"].i = (seeds[1] + index * _SEED_STRIDE) & (2**62 - 1)
+    return specialised
+
+
+class _Accumulating(Replication):
+    """Another strategy, whose updates are each made of the gradients of several batches.
+
+    Args:
+        inner: The other strategy.
+        num_batches: How many.
+        num_rows: Tensor, [] float32: the rows of the worker's batch.
+    """
+
+    def __init__(self, inner: Replication, num_batches: int, num_rows: Any) -> None:
+        super().__init__(inner.graph, replica=inner.replica, num_replicas=inner.num_replicas)
+        self._inner = inner
+        self._num_batches = num_batches
+        self._num_rows = num_rows
+        self.join_ops = inner.join_ops
+        self.leave_ops = inner.leave_ops
+
+    def apply_gradients(
+        self,
+        optimizer: Any,
+        grads_and_vars: Sequence[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        """The inner strategy's update, with an optimizer that waits for enough batches."""
+        rows = self._num_rows
+        if isinstance(self._inner, AllReduceReplication):
+            # What is summed up there are means over all workers, and the same on all of them.
+            rows = self._rows_of_all()
+        accumulating = GradientAccumulationOptimizer(optimizer, self._num_batches, rows)
+        return self._inner.apply_gradients(accumulating, grads_and_vars, global_step, name)
+
+    def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
+        """As the inner strategy has it."""
+        return self._inner.specialised(graph_def, replica, num_replicas)
+
+    def _rows_of_all(self) -> Any:
+        attrs = {
+            "group_size": self.num_replicas,
+            "group_key": GROUP_KEY,
+            "instance_key": _STEPS_KEY,
+            "merge_op": "Add",
+            "final_op": "Id",
+        }
+        return self.graph.apply("CollectiveReduce", (self._num_rows,), attrs, name="rows_of_all")

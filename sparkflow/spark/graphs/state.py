@@ -1,0 +1,116 @@
+"""Nodes that read and set what training has learnt, for checkpoints and for the best values.
+
+They are part of the training graph, because random streams belong to its sessions; no training step
+runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sparkflow as tf
+from sparkflow.spark.graphs.placement import WORKER_DEVICE
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.shapes import Shape
+
+SCOPE: Final = "sparkflow_state"
+
+
+@dataclass(frozen=True, slots=True)
+class VariableNodes:
+    """What can be done with one variable.
+
+    Attributes:
+        name: Its name.
+        dtype, shape: Of its value; the shape may be unknown in part.
+        device: Where it is.
+        value: Tensor: its value.
+        feed: Placeholder of a new value.
+        assign: The operation that sets it to what is fed.
+        keep: The operation that copies it beside itself, on its own task.
+        give_back: The operation that sets it to that copy.
+        kept: Tensor: the copy.
+        assign_kept: The operation that sets the copy to what is fed.
+    """
+
+    name: str
+    dtype: DType
+    shape: Shape
+    device: str
+    value: str
+    feed: str
+    assign: str
+    keep: str
+    give_back: str
+    kept: str
+    assign_kept: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateNodes:
+    """What is to be saved of a training graph, and how.
+
+    Attributes:
+        shared: The global variables by name: parameters, slots, the global step.
+        own: The local variables that each worker has for itself, such as accumulated gradients.
+        random: Tensor, [] string: where the random streams of a worker's session have got to.
+        random_feed: Placeholder of such a text.
+        set_random: The operation that has the session go on from what is fed.
+    """
+
+    shared: Mapping[str, VariableNodes]
+    own: Mapping[str, VariableNodes]
+    random: str
+    random_feed: str
+    set_random: str
+
+
+def add_state_nodes(shared: Sequence[Any], local: Sequence[Any]) -> StateNodes:
+    """Adds the nodes to the default graph.
+
+    Args:
+        shared: Its global variables.
+        local: Its local variables.
+    """
+    graph = tf.get_default_graph()
+    with graph.name_scope(SCOPE), graph.control_dependencies(None):
+        with graph.device(f"{WORKER_DEVICE}/device:CPU:0"):
+            random = graph.apply("RandomStates", (), {}, name="random")
+            random_feed = tf.placeholder(tf.string, [], name="new_random")
+            set_random = graph.create_op("SetRandomStates", (random_feed,), {}, name="set_random")
+        nodes = {each.op.name: _nodes_of(each) for each in shared}
+        # Those that a parameter server has are shared after all: one worker's value is no other's.
+        own = {
+            each.op.name: _nodes_of(each) for each in local if "/job:ps" not in (each.device or "")
+        }
+    return StateNodes(nodes, own, random.name, random_feed.name, set_random.name)
+
+
+def _nodes_of(variable: Any) -> VariableNodes:
+    graph = tf.get_default_graph()
+    dtype, shape = variable.dtype.base_dtype, variable.shape
+    known = shape.ndims is not None and shape.is_fully_defined()
+    with graph.colocate_with(variable.op):
+        feed = tf.placeholder(dtype, shape, name="new")
+        assign = tf.assign(variable, feed, validate_shape=known)
+        copy = graph.apply("VariableV2", (), {"dtype": dtype, "shape": shape}, name="copy")
+        value = variable.read_value() if hasattr(variable, "read_value") else variable.value()
+        keep = tf.assign(copy, value, validate_shape=known)
+        kept = tf.identity(copy, name="kept")
+        give_back = tf.assign(variable, kept, validate_shape=known)
+        assign_kept = tf.assign(copy, feed, validate_shape=known)
+    return VariableNodes(
+        name=variable.op.name,
+        dtype=dtype,
+        shape=tuple(shape.as_list()) if shape.ndims is not None else None,
+        device=variable.device or "",
+        value=value.name,
+        feed=feed.name,
+        assign=assign.op.name,
+        keep=keep.op.name,
+        give_back=give_back.op.name,
+        kept=kept.name,
+        assign_kept=assign_kept.op.name,
+    )
