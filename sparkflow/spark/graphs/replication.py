@@ -56,7 +56,7 @@ class TrainingMode:
 def strategy_for(
     mode: TrainingMode, graph: tf.Graph, num_rows: Any, num_workers: int
 ) -> Replication:
-    """The strategy, to be in scope while `model_fn` is called.
+    """The strategy, to be in scope while `model_fn` is called; `replica_graph` numbers replicas.
 
     Args:
         mode: What was asked for.
@@ -67,13 +67,11 @@ def strategy_for(
     made: Replication
     if mode.sync_mode == "sync":
         required = num_workers - mode.backup_workers if mode.backup_workers else None
-        made = SyncReplication(
-            graph, num_rows, num_replicas=num_workers, replicas_to_aggregate=required
-        )
+        made = SyncReplication(graph, num_rows, replicas_to_aggregate=required)
     elif mode.sync_mode == "ssp":
-        made = BoundedStaleness(mode.staleness, graph, num_replicas=num_workers)
+        made = BoundedStaleness(mode.staleness, graph)
     elif mode.sync_mode == "allreduce":
-        made = AllReduceReplication(graph, num_rows, num_replicas=num_workers)
+        made = AllReduceReplication(graph, num_rows)
     else:
         made = AsyncReplication(graph)
     if mode.gradient_accumulation > 1:
