@@ -111,7 +111,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         with prepare_rows(dataset, self) as prepared:
             # A worker without rows would have nothing to do.
             layout = Layout(self.getNumPs(), min(self.getNumWorkers(), prepared.num_rows))
-            placed = place_rows(prepared.rows, prepared.partition_rows, layout)
+            placed = place_rows(prepared, layout, self.getSeed(), by_content=False).df
             yield TrainingData(prepared, layout, placed, self.look_at(prepared))
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:

@@ -1,47 +1,131 @@
 """Which task gets which row: equal shares for the workers, none for the parameter servers.
 
-Rows are numbered in the order of the DataFrame and dealt out to the workers like cards. The number
-of a row is the number of rows in the partitions before its own plus its place in it, so that the
-counts of `profile` are all that is needed: no sort, and no second exchange. Measured on 2 busy
-cores (2026-11-21), 1,000,003 rows of 20 floats from `range`: shares of 500,002 and 500,001 rows; 5
-s to profile and 4 s from submission to the last row in Python.
+Rows are either dealt out to the workers like cards, by their numbers in the order of the DataFrame,
+or go where a hash of their content sends them. Dealt shares differ by one row at most; but with
+another partitioning of the same rows, another worker gets them in another order. Hashed shares
+differ a little, and depend on nothing but the content of the rows and the seed: what reproducible
+training needs. Both take no sort and no second exchange.
+
+Dealing costs no pass: the number of a row is the number of rows in the partitions before its own,
+which `prepare` has counted, plus its place in it. Otherwise one pass over the prepared rows, which
+are usually cached, counts the rows of each worker.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, functions as F
 
+from sparkflow.spark.feed.conversion import VALIDATES
+from sparkflow.spark.feed.inputs import ROW_NUMBER
 from sparkflow.spark.job.layout import Layout
+from sparkflow.spark.rows.prepare import PreparedRows
 
-NUMBER = "row_number"
-"""The name of the column with the row's number, a bigint that is unique over all rows."""
-_TASK = "task_index"
+_log = logging.getLogger(__name__)
+
+_WORKER: Final = "worker_index"
+_TASK: Final = "task_index"
 
 # monotonically_increasing_id() is the partition times 2**33 plus the place in the partition.
-_PLACE_MASK = (1 << 33) - 1
+_PLACE_MASK: Final = (1 << 33) - 1
+
+# By how much the largest hashed share may exceed the mean.
+_MOST_SKEW: Final = 0.05
+_MOST_SKEW_ROWS: Final = 100
 
 
-def place_rows(rows: DataFrame, partition_rows: Mapping[int, int], layout: Layout) -> DataFrame:
-    """The rows with their numbers, in `layout.num_tasks` partitions, one per task.
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """Rows in one partition per task of the job.
+
+    Attributes:
+        df: The prepared rows and `row_number`, a bigint: each worker's rows are fed in its order,
+            or in permutations of it.
+        worker_rows: By worker the rows that train.
+        validation_rows: By worker the rows that validate.
+    """
+
+    df: DataFrame
+    worker_rows: list[int]
+    validation_rows: list[int]
+
+
+def place_rows(prepared: PreparedRows, layout: Layout, seed: int, by_content: bool) -> PlacedRows:
+    """Numbers the rows and says which partition each goes to.
+
+    Blocks for one Spark job where `by_content` or where rows validate.
 
     Args:
-        rows: Any DataFrame whose partitions stay as they are between this call and the run; a
-            cached one does.
-        partition_rows: Rows per partition of `rows`.
+        prepared: The rows; their partitions stay as they are until the job has run.
         layout: The tasks.
+        seed: With `by_content`, what the order and the shares depend on beside the content.
+        by_content: Whether share and number of a row depend on its content instead of its place.
+            Rows are dealt by number all the same, with a warning, where many equal rows would
+            make one share far larger than the others.
     """
-    numbered = rows.withColumn(NUMBER, _row_number(partition_rows))
-    worker = F.pmod(F.col(NUMBER), F.lit(layout.num_workers))
-    target = (worker + layout.num_ps).cast("int")
-    if hasattr(rows, "repartitionById"):  # Spark 4.1
-        placed = numbered.withColumn(_TASK, target).repartitionById(layout.num_tasks, F.col(_TASK))
+    if by_content:
+        hashed = _hashed(prepared, layout, seed)
+        shares = _count(hashed, prepared, layout)
+        if _is_even(shares[0]):
+            return _placed(hashed, layout, shares)
+        _log.warning(
+            "Many rows are equal: by their content, one worker would train on %d of %d rows. They "
+            "are dealt by their place in the DataFrame instead, so training repeats itself only "
+            "while the DataFrame's partitions stay as they are",
+            max(shares[0]),
+            sum(shares[0]),
+        )
+    dealt = _dealt(prepared, layout)
+    if VALIDATES in prepared.rows.columns:
+        return _placed(dealt, layout, _count(dealt, prepared, layout))
+    rows = layout.worker_rows(sum(prepared.partition_rows.values()))
+    return _placed(dealt, layout, (rows, [0] * layout.num_workers))
+
+
+def _dealt(prepared: PreparedRows, layout: Layout) -> DataFrame:
+    numbered = prepared.rows.withColumn(ROW_NUMBER, _row_number(prepared.partition_rows))
+    return numbered.withColumn(_WORKER, F.pmod(F.col(ROW_NUMBER), F.lit(layout.num_workers)))
+
+
+def _hashed(prepared: PreparedRows, layout: Layout, seed: int) -> DataFrame:
+    content = [F.col(f"`{name}`") for name in sorted(prepared.rows.columns)]
+    numbered = prepared.rows.withColumn(ROW_NUMBER, F.xxhash64(F.lit(seed), *content))
+    # Hashed again, so that the numbers of a worker's rows are as random as those of all.
+    worker = F.pmod(F.xxhash64(F.col(ROW_NUMBER)), F.lit(layout.num_workers))
+    return numbered.withColumn(_WORKER, worker)
+
+
+def _count(
+    assigned: DataFrame, prepared: PreparedRows, layout: Layout
+) -> tuple[list[int], list[int]]:
+    """Rows that train and rows that validate, by worker."""
+    has_validation = VALIDATES in prepared.rows.columns
+    validates = F.col(VALIDATES) if has_validation else F.lit(False)
+    found = assigned.groupBy(F.col(_WORKER), validates.alias(VALIDATES)).count().collect()
+    train, validation = ([0] * layout.num_workers for _ in range(2))
+    for row in found:
+        (validation if row[VALIDATES] else train)[row[_WORKER]] = row["count"]
+    return train, validation
+
+
+def _is_even(shares: list[int]) -> bool:
+    mean = sum(shares) / len(shares)
+    return max(shares) <= mean * (1 + _MOST_SKEW) + _MOST_SKEW_ROWS
+
+
+def _placed(assigned: DataFrame, layout: Layout, shares: tuple[list[int], list[int]]) -> PlacedRows:
+    target = (F.col(_WORKER) + layout.num_ps).cast("int")
+    if hasattr(assigned, "repartitionById"):  # Spark 4.1
+        with_task = assigned.withColumn(_TASK, target)
+        placed = with_task.repartitionById(layout.num_tasks, F.col(_TASK))
     else:
-        keys = hash_keys(layout.num_tasks)
-        key = F.element_at(F.lit(keys), target + 1)
-        placed = numbered.withColumn(_TASK, key).repartition(layout.num_tasks, F.col(_TASK))
-    return placed.drop(_TASK)
+        key = F.element_at(F.lit(hash_keys(layout.num_tasks)), target + 1)
+        placed = assigned.withColumn(_TASK, key).repartition(layout.num_tasks, F.col(_TASK))
+    return PlacedRows(placed.drop(_TASK, _WORKER), *shares)
 
 
 def _row_number(partition_rows: Mapping[int, int]) -> Column:
