@@ -42,6 +42,7 @@ def deep_logits(
     batch_norm: bool,
     mode: str,
     partitioner: Any,
+    batch_norm_momentum: float = 0.999,
 ) -> Tensor:
     """Fully connected layers over columns, below the scope `dnn`: `[batch, units]`."""
     training = mode == ModeKeys.TRAIN
@@ -61,7 +62,10 @@ def deep_logits(
             if batch_norm:
                 with variable_scope(f"hiddenlayer_{index}"):
                     net = batch_normalization(
-                        net, momentum=0.999, training=training, name=f"batchnorm_{index}"
+                        net,
+                        momentum=batch_norm_momentum,
+                        training=training,
+                        name=f"batchnorm_{index}",
                     )
         logits: Tensor = dense(
             net, units=units, activation=None, kernel_initializer=GlorotUniform(), name="logits"

@@ -1,0 +1,90 @@
+"""Checks of single values that only the Params of this room need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sparkflow.spark.params.converters import column, integer, number
+
+
+def fraction(value: Any) -> float:
+    """A number from 0 to below 1."""
+    found = number(0.0, 1.0)(value)
+    if found == 1.0:
+        raise ValueError("must be below 1, got 1")
+    return found
+
+
+def positive(value: Any) -> float:
+    """A finite number above 0."""
+    found = number(0.0)(value)
+    if found == 0.0:
+        raise ValueError("must be above 0, got 0")
+    return found
+
+
+def integers(minimum: int) -> Callable[[Any], list[int]]:
+    """One or more integers of at least `minimum`."""
+
+    def convert(value: Any) -> list[int]:
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise TypeError(f"a list of integers is needed, got {value!r}")
+        found = [integer(minimum)(each) for each in value]
+        if not found:
+            raise ValueError("one or more integers are needed, got none")
+        return found
+
+    return convert
+
+
+def class_count(value: Any) -> int:
+    """0, or at least 2."""
+    found = integer(0)(value)
+    if found == 1:
+        raise ValueError("must be at least 2, or 0 to take it from the labels, got 1")
+    return found
+
+
+def thresholds(value: Any) -> list[float]:
+    """A number per class, none negative and at most one of them 0; or none."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"a list of numbers, one per class, is needed, got {value!r}")
+    found = [number(0.0)(each) for each in value]
+    if found.count(0.0) > 1:
+        raise ValueError(f"at most one threshold may be 0, got {value!r}")
+    if len(found) == 1:
+        raise ValueError(f"two or more thresholds are needed, one per class, got {value!r}")
+    return found
+
+
+def column_list(value: Any) -> list[str]:
+    """Names of columns, none twice; may be empty."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"a list of names of columns is needed, got {value!r}")
+    found = [column(each) for each in value]
+    if len(set(found)) < len(found):
+        raise ValueError(f"a column is named twice in {value!r}")
+    return found
+
+
+def crosses(value: Any) -> list[list[str]]:
+    """Lists of two or more columns."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"a list of lists of columns is needed, got {value!r}")
+    found = [column_list(each) for each in value]
+    for each in found:
+        if len(each) < 2:
+            raise ValueError(f"two or more columns are crossed, got {each!r}")
+    return found
+
+
+def integer_by_column(minimum: int) -> Callable[[Any], int | dict[str, int]]:
+    """One integer for all columns, or a dictionary of column to integer."""
+
+    def convert(value: Any) -> int | dict[str, int]:
+        if isinstance(value, Mapping):
+            return {column(name): integer(minimum)(each) for name, each in value.items()}
+        return integer(minimum)(value)
+
+    return convert

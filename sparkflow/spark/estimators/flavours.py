@@ -1,0 +1,219 @@
+"""Estimators of classes and of numbers, whose loss, weights and predictions are made here.
+
+`ClassifierTrainer` and `RegressorTrainer` are what all of them share; `SparkTrainerClassifier` and
+`SparkTrainerRegressor` take the network as a function.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.ml.classification import ProbabilisticClassifier
+from pyspark.ml.param.shared import HasWeightCol
+from pyspark.ml.regression import Regressor
+
+import sparkflow as tf
+from sparkflow.estimator.canned.optimizers import optimizer_of
+from sparkflow.export import InferenceModel
+from sparkflow.spark.estimators.heads import (
+    Logits,
+    ModelFn,
+    Objective,
+    classifier_model_fn,
+    regressor_model_fn,
+)
+from sparkflow.spark.estimators.models import (
+    SparkTrainerClassificationModel,
+    SparkTrainerRegressionModel,
+)
+from sparkflow.spark.estimators.params import ClassifierParams, OptimizerParams
+from sparkflow.spark.estimators.statistics import Moments, RowStatistics, row_statistics
+from sparkflow.spark.graphs.model_fn import takes
+from sparkflow.spark.report.history import TrainingHistory
+from sparkflow.spark.rows.prepare import PreparedRows
+from sparkflow.spark.trainer import BaseTrainer, TrainingData
+
+
+class HeadTrainer(BaseTrainer, OptimizerParams):
+    """What both kinds share."""
+
+    def look_at(self, prepared: PreparedRows) -> RowStatistics:
+        """Means, deviations and labels of the rows; runs a Spark job."""
+        return row_statistics(prepared)
+
+    def train_op(self, loss: Any) -> Any:
+        """The operation of a step, in the graph of the loss."""
+        step = optimizer_of(self.getOptimizer(), self.getLearningRate())
+        return step.minimize(loss, global_step=tf.train.get_or_create_global_step())
+
+    def objective(self, facts: RowStatistics, reg_param: float) -> Objective:
+        """What is made smaller."""
+        return Objective(self.train_op, reg_param, self.getElasticNetParam(), facts.mean_weight)
+
+
+# pyspark.ml's own know of one features column only.
+class ClassifierTrainer(  # type: ignore[misc]
+    HeadTrainer, ClassifierParams, ProbabilisticClassifier, HasWeightCol
+):
+    """An estimator of classes; a subclass gives the logits."""
+
+    @abstractmethod
+    def logits_fn(self, data: TrainingData, num_classes: int) -> Logits:
+        """The network."""
+
+    def model_fn_for(self, data: TrainingData) -> ModelFn:
+        """The network with loss, metrics and predictions.
+
+        Raises:
+            ValueError: A label is no class, or there are more or fewer thresholds than classes.
+        """
+        num_classes = self._count_classes(data.facts)
+        logits_fn = self.logits_fn(data, num_classes)
+        objective = self.objective(data.facts, self.getRegParam())
+        return classifier_model_fn(logits_fn, num_classes, objective)
+
+    def new_model(
+        self, inference_model: InferenceModel, history: TrainingHistory
+    ) -> SparkTrainerClassificationModel:
+        """A model of classes."""
+        return SparkTrainerClassificationModel(inference_model, history)
+
+    def _count_classes(self, facts: RowStatistics) -> int:
+        found = facts.label_range
+        name = self.getLabelCol()
+        if found is None:
+            raise ValueError(
+                f"The label column {name!r} holds vectors or arrays; a classifier takes one class "
+                "per row, 0, 1, ..., as a number"
+            )
+        wrong = found.fractional if found.fractional is not None else found.least
+        if found.fractional is not None or found.least < 0:
+            raise ValueError(
+                f"The label column {name!r} holds {wrong:g}; classes are 0, 1, 2, ... "
+                "(pyspark.ml's StringIndexer numbers the values of a column)"
+            )
+        given, seen = self.getNumClasses(), int(found.greatest) + 1
+        if given and given < seen:
+            raise ValueError(
+                f"The label column {name!r} holds {seen - 1}, and numClasses={given} allows 0 to "
+                f"{given - 1}: set numClasses to {seen} or more, or to 0 to have it taken from the "
+                "labels"
+            )
+        num_classes = given or max(seen, 2)
+        limits = self.getThresholds() if self.isDefined(self.thresholds) else []
+        if limits and len(limits) != num_classes:
+            raise ValueError(
+                f"There are {len(limits)} thresholds for {num_classes} classes; give one per class"
+            )
+        return num_classes
+
+
+class RegressorTrainer(  # type: ignore[misc]
+    HeadTrainer, Regressor[SparkTrainerRegressionModel], HasWeightCol
+):
+    """An estimator of numbers; a subclass gives the output."""
+
+    @abstractmethod
+    def output_fn(self, data: TrainingData) -> Logits:
+        """The network."""
+
+    def label_unit(self, facts: RowStatistics) -> Moments | None:
+        """Mean and deviation of the labels where the network learns standardized ones."""
+        return None
+
+    def model_fn_for(self, data: TrainingData) -> ModelFn:
+        """The network with loss, metrics and predictions.
+
+        Raises:
+            ValueError: The labels are vectors.
+        """
+        if data.facts.label is None:
+            raise ValueError(
+                f"The label column {self.getLabelCol()!r} holds vectors or arrays; a regressor "
+                "takes one number per row (SparkTrainer with a model_fn takes any)"
+            )
+        unit = self.label_unit(data.facts)
+        # As in pyspark.ml, the penalty stands beside half the mean square in the labels' unit.
+        reg_param = 2 * self.getRegParam() / (1.0 if unit is None else float(unit.scale[0]))
+        objective = self.objective(data.facts, reg_param)
+        return regressor_model_fn(self.output_fn(data), objective, unit)
+
+    def new_model(
+        self, inference_model: InferenceModel, history: TrainingHistory
+    ) -> SparkTrainerRegressionModel:
+        """A model of numbers."""
+        return SparkTrainerRegressionModel(inference_model, history)
+
+
+class SparkTrainerClassifier(ClassifierTrainer):
+    """Trains a network of classes, of which the user writes the logits only.
+
+    Args:
+        network: `network(features, mode, params, num_classes)` returns the logits: [batch,
+            num_classes], or for two classes [batch] or [batch, 1], those of class 1. It may leave
+            out all arguments but the first. `params` is `modelParams`. Losses that it adds to
+            `tf.GraphKeys.REGULARIZATION_LOSSES` are added to the loss, operations in
+            `tf.GraphKeys.UPDATE_OPS` run with each step.
+        **params: The parameters, see `docs/spark_estimators.md`; callbacks as for `SparkTrainer`.
+
+    Raises:
+        TypeError: No callable, an unknown parameter, or one of a wrong type.
+        ValueError: A parameter has a value that is not allowed.
+
+    Example:
+        >>> def network(features):
+        ...     return tf.layers.dense(tf.layers.dense(features, 16, tf.nn.relu), 3)
+        >>> SparkTrainerClassifier(network=network).fit(df)  # doctest: +SKIP
+    """
+
+    def __init__(self, *, network: Callable[..., Any], **params: Any) -> None:
+        super().__init__(**params)
+        self.network = _callable(network)
+
+    def logits_fn(self, data: TrainingData, num_classes: int) -> Logits:
+        """The user's function."""
+        return _by_name(self.network, self.getModelParams(), num_classes=num_classes)
+
+
+class SparkTrainerRegressor(RegressorTrainer):
+    """Trains a network of numbers, of which the user writes the output only.
+
+    Args:
+        network: `network(features, mode, params)` returns [batch] or [batch, 1], in the unit of
+            the labels; else as for `SparkTrainerClassifier`.
+        **params: The parameters, see `docs/spark_estimators.md`; callbacks as for `SparkTrainer`.
+
+    Raises:
+        TypeError: No callable, an unknown parameter, or one of a wrong type.
+        ValueError: A parameter has a value that is not allowed.
+    """
+
+    def __init__(self, *, network: Callable[..., Any], **params: Any) -> None:
+        super().__init__(**params)
+        self.network = _callable(network)
+
+    def output_fn(self, data: TrainingData) -> Logits:
+        """The user's function."""
+        return _by_name(self.network, self.getModelParams())
+
+
+def _callable(network: Any) -> Callable[..., Any]:
+    if not callable(network):
+        raise TypeError(f"network must be a function, got {network!r}")
+    function: Callable[..., Any] = network
+    return function
+
+
+def _by_name(network: Callable[..., Any], params: Mapping[str, Any], **given: Any) -> Logits:
+    def logits_fn(features: Any, mode: str) -> Any:
+        named = {"mode": mode, "params": dict(params), **given}
+        logits = network(
+            features, **{name: value for name, value in named.items() if takes(network, name)}
+        )
+        if not isinstance(logits, tf.Tensor):
+            raise TypeError(f"network must return a tensor of logits, got {logits!r}")
+        return logits
+
+    return logits_fn

@@ -1,0 +1,157 @@
+"""Deep and linear estimators for people who write no graph.
+
+They hold nothing but parameters, and so are written and read again like pyspark.ml's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
+
+import sparkflow as tf
+from sparkflow.estimator.canned.models import deep_logits, linear_logits
+from sparkflow.spark.estimators.columns import InputColumns, require_numbers
+from sparkflow.spark.estimators.flavours import ClassifierTrainer, RegressorTrainer
+from sparkflow.spark.estimators.heads import Logits
+from sparkflow.spark.estimators.params import HiddenParams, StandardizationParams
+from sparkflow.spark.estimators.statistics import Moments, RowStatistics
+from sparkflow.spark.trainer import TrainingData
+
+BATCH_NORM_MOMENTUM = 0.9
+"""Of the moving averages: those of TensorFlow's canned networks need thousands of steps."""
+
+
+class _Standardized(StandardizationParams):
+    """Estimators of rows that hold numbers only."""
+
+    def _columns(
+        self, data: TrainingData, sparse_dim: int | None
+    ) -> tuple[InputColumns, list[Any]]:
+        """All inputs as columns of numbers.
+
+        Raises:
+            TypeError: One holds texts or lists of any length.
+        """
+        given = data.prepared.format
+        require_numbers(given.features, type(self).__name__)
+        moments = data.facts.features if self.getStandardization() else {}
+        inputs = InputColumns(given, moments)
+        return inputs, [inputs.numbers(each, sparse_dim) for each in given.features]
+
+    def label_unit(self, facts: RowStatistics) -> Moments | None:
+        """Those of the labels if all is standardized."""
+        return facts.label if self.getStandardization() else None
+
+
+class _Linear(_Standardized):
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {"learningRate": 0.01, "epochs": 10}
+
+    def _linear(self, data: TrainingData, units: int) -> Logits:
+        inputs, columns = self._columns(data, None)
+
+        def logits_fn(features: Any, mode: str) -> Any:
+            return linear_logits(inputs.features(features), columns, units, "sum", None)
+
+        return logits_fn
+
+
+class _Deep(_Standardized, HiddenParams):
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {"epochs": 10}
+
+    def _deep(self, data: TrainingData, units: int) -> Logits:
+        hidden = self.getHiddenUnits()
+        inputs, columns = self._columns(data, hidden[0])
+        return deep_network(self, inputs, columns, units)
+
+
+def deep_network(
+    params: HiddenParams, inputs: InputColumns, columns: list[Any], units: int
+) -> Logits:
+    """Hidden layers over columns, and logits over these."""
+    dropout = params.getDropout() or None
+    activation = getattr(tf.nn, params.getActivation())
+
+    def logits_fn(features: Any, mode: str) -> Any:
+        return deep_logits(
+            inputs.features(features),
+            columns,
+            units,
+            params.getHiddenUnits(),
+            activation,
+            dropout,
+            params.getBatchNorm(),
+            mode,
+            None,
+            batch_norm_momentum=BATCH_NORM_MOMENTUM,
+        )
+
+    return logits_fn
+
+
+class SparkLinearClassifier(  # type: ignore[misc]  # see ClassifierTrainer
+    _Linear,
+    ClassifierTrainer,
+    DefaultParamsWritable,
+    DefaultParamsReadable["SparkLinearClassifier"],
+):
+    """Logistic regression of two or more classes.
+
+    Args:
+        **params: The parameters, see `docs/spark_estimators.md`; in camelCase or snake_case.
+            Callbacks as for `SparkTrainer`.
+
+    Raises:
+        TypeError: An unknown parameter, or one of a wrong type.
+        ValueError: A parameter has a value that is not allowed.
+
+    Example:
+        >>> SparkLinearClassifier(featuresCol="x", regParam=0.01).fit(df)  # doctest: +SKIP
+    """
+
+    def logits_fn(self, data: TrainingData, num_classes: int) -> Logits:
+        """A weighted sum of the features; one of class 1 where there are two."""
+        return self._linear(data, 1 if num_classes == 2 else num_classes)
+
+
+class SparkLinearRegressor(  # type: ignore[misc]  # see ClassifierTrainer
+    _Linear, RegressorTrainer, DefaultParamsWritable, DefaultParamsReadable["SparkLinearRegressor"]
+):
+    """Linear regression; arguments as for `SparkLinearClassifier`."""
+
+    def output_fn(self, data: TrainingData) -> Logits:
+        """A weighted sum of the features."""
+        return self._linear(data, 1)
+
+
+class SparkDNNClassifier(  # type: ignore[misc]  # see ClassifierTrainer
+    _Deep, ClassifierTrainer, DefaultParamsWritable, DefaultParamsReadable["SparkDNNClassifier"]
+):
+    """A deep network of fully connected layers that tells classes.
+
+    Args:
+        **params: The parameters, see `docs/spark_estimators.md`; in camelCase or snake_case.
+            Callbacks as for `SparkTrainer`.
+
+    Raises:
+        TypeError: An unknown parameter, or one of a wrong type.
+        ValueError: A parameter has a value that is not allowed.
+
+    Example:
+        >>> SparkDNNClassifier(hiddenUnits=[128, 64], dropout=0.2).fit(df)  # doctest: +SKIP
+    """
+
+    def logits_fn(self, data: TrainingData, num_classes: int) -> Logits:
+        """Hidden layers; one logit of class 1 where there are two."""
+        return self._deep(data, 1 if num_classes == 2 else num_classes)
+
+
+class SparkDNNRegressor(  # type: ignore[misc]  # see ClassifierTrainer
+    _Deep, RegressorTrainer, DefaultParamsWritable, DefaultParamsReadable["SparkDNNRegressor"]
+):
+    """A deep network that predicts numbers; arguments as for `SparkDNNClassifier`."""
+
+    def output_fn(self, data: TrainingData) -> Logits:
+        """Hidden layers."""
+        return self._deep(data, 1)

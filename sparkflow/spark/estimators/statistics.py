@@ -1,0 +1,161 @@
+"""What a network of our own has to know of the rows: means, deviations, the labels there are.
+
+One Spark job over rows that are cached by then. Rows that only validate count for the check of the
+labels and for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.ml.functions import array_to_vector
+from pyspark.ml.stat import Summarizer
+from pyspark.sql import Column, DataFrame, functions as F
+
+from sparkflow.spark.feed.inputs import DENSE, SPARSE, Input
+from sparkflow.spark.rows.prepare import VALIDATES, PreparedRows
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Of an input's elements.
+
+    Attributes:
+        mean: [size]; all 0 for sparse inputs, which stay sparse.
+        scale: [size], the deviations; 1 where an element never changes.
+    """
+
+    mean: Vector
+    scale: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRange:
+    """The labels of all rows.
+
+    Attributes:
+        least, greatest: Of all labels.
+        fractional: One that is no integer; None if all are.
+    """
+
+    least: float
+    greatest: float
+    fractional: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowStatistics:
+    """See the module.
+
+    Attributes:
+        features: Moments of the numeric inputs that have a fixed size, by name.
+        label: Of scalar labels; None for others.
+        label_range: Of scalar labels; None for others.
+        mean_weight: Of the rows; 1 where there are no weights.
+    """
+
+    features: Mapping[str, Moments]
+    label: Moments | None
+    label_range: LabelRange | None
+    mean_weight: float
+
+
+def row_statistics(prepared: PreparedRows) -> RowStatistics:
+    """Looks at all rows. Blocks for one Spark job, and one more per sparse input."""
+    rows, given = prepared.rows, prepared.format
+    trains = ~F.col(VALIDATES) if VALIDATES in rows.columns else F.lit(True)
+    dense = [each for each in given.features if each.kind == DENSE and each.dtype != "string"]
+    wanted: dict[str, Column] = {}
+    if dense:
+        weight = F.when(trains, 1.0).otherwise(0.0)
+        wanted["features"] = Summarizer.metrics("mean", "std").summary(_vector(dense), weight)
+    label = given.label if given.label is not None and given.label.shape == () else None
+    if label is not None:
+        value = _quoted(label.name).cast("double")
+        wanted |= {
+            "label_mean": F.avg(F.when(trains, value)),
+            "label_deviation": F.stddev_pop(F.when(trains, value)),
+            "least": F.min(value),
+            "greatest": F.max(value),
+            "fractional": F.max(F.when(value != F.floor(value), value)),
+        }
+    if given.weight is not None:
+        wanted["mean_weight"] = F.avg(F.when(trains, _quoted(given.weight.name)))
+    found = _one_row(rows, wanted)
+    moments = _dense_moments(dense, found.get("features"))
+    for each in given.features:
+        if each.kind == SPARSE:
+            moments[each.name] = _sparse_moments(rows.where(trains), each, prepared.num_rows)
+    return RowStatistics(
+        features=moments,
+        label=None
+        if label is None
+        else _moments(np.array([found["label_mean"]]), np.array([found["label_deviation"]])),
+        label_range=None
+        if label is None
+        else LabelRange(found["least"], found["greatest"], found["fractional"]),
+        mean_weight=float(found.get("mean_weight") or 1.0),
+    )
+
+
+def _one_row(rows: DataFrame, wanted: Mapping[str, Column]) -> dict[str, Any]:
+    if not wanted:
+        return {}
+    row = rows.agg(*(column.alias(name) for name, column in wanted.items())).collect()[0]
+    return dict(row.asDict())
+
+
+def _vector(inputs: list[Input]) -> Column:
+    """All elements of the inputs, one after the other."""
+    arrays = [
+        (F.array(_quoted(each.name)) if each.shape == () else _quoted(each.name)).cast(
+            "array<double>"
+        )
+        for each in inputs
+    ]
+    return array_to_vector(arrays[0] if len(arrays) == 1 else F.concat(*arrays))
+
+
+def _dense_moments(inputs: list[Input], summary: Any) -> dict[str, Moments]:
+    found = {}
+    start = 0
+    for each in inputs:
+        part = slice(start, start + each.size)
+        found[each.name] = _moments(summary["mean"].toArray()[part], summary["std"].toArray()[part])
+        start += each.size
+    return found
+
+
+def _sparse_moments(rows: DataFrame, given: Input, num_rows: int) -> Moments:
+    entries = rows.select(
+        F.explode(F.arrays_zip(*(_quoted(given.name)[part] for part in ("indices", "values"))))
+    ).select(F.col("col")["0"].alias("index"), F.col("col")["1"].cast("double").alias("value"))
+    sums = (
+        entries.groupBy("index")
+        .agg(F.sum("value").alias("sum"), F.sum(F.col("value") * F.col("value")).alias("squares"))
+        .collect()
+    )
+    mean = np.zeros(given.size)
+    square = np.zeros(given.size)
+    for row in sums:
+        mean[row["index"]] = row["sum"] / num_rows
+        square[row["index"]] = row["squares"] / num_rows
+    deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+    return _moments(np.zeros(given.size), deviation)
+
+
+def _moments(mean: npt.NDArray[Any], deviation: npt.NDArray[Any]) -> Moments:
+    # What is constant but for rounding would become noise.
+    changes = deviation > 1e-6 * np.abs(mean)
+    changes &= deviation > 0
+    return Moments(mean.astype(np.float32), np.where(changes, deviation, 1.0).astype(np.float32))
+
+
+def _quoted(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
