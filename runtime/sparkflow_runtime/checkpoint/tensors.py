@@ -7,6 +7,7 @@ in the file's metadata under `crc32/<name>`, where other readers of safetensors 
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from collections.abc import Mapping
@@ -15,11 +16,31 @@ from typing import Any, Final
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
 
 _CHECKSUM: Final = "crc32/"
+
+
+def pack_tensors(tensors: Mapping[str, Any]) -> bytes:
+    """The bytes of a file of arrays.
+
+    Args:
+        tensors: Name -> numpy array of a numeric or boolean dtype.
+
+    Raises:
+        InvalidArgumentError: An array of a dtype safetensors does not know.
+    """
+    arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub":
+            raise InvalidArgumentError(
+                message=f"Tensor {name!r} has dtype {array.dtype}, which cannot be saved; "
+                "numbers and booleans can"
+            )
+    metadata = {_CHECKSUM + name: _checksum(array) for name, array in arrays.items()}
+    return save(arrays, metadata=metadata)
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> None:
@@ -33,19 +54,12 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> N
         InvalidArgumentError: An array of a dtype safetensors does not know.
         OSError: The disk is full, the directory is missing or not writable.
     """
-    arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-    for name, array in arrays.items():
-        if array.dtype.kind not in "fiub":
-            raise InvalidArgumentError(
-                message=f"Tensor {name!r} has dtype {array.dtype}, which cannot be saved; "
-                "numbers and booleans can"
-            )
-    metadata = {_CHECKSUM + name: _checksum(array) for name, array in arrays.items()}
+    data = pack_tensors(tensors)
     target = Path(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
-            file.write(save(arrays, metadata=metadata))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
@@ -68,14 +82,38 @@ def read_tensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise DataLossError(message=f"{os.fspath(path)} cannot be read: {error}") from error
+    _check(arrays, metadata, os.fspath(path))
+    return arrays
+
+
+def unpack_tensors(data: bytes, origin: str) -> dict[str, np.ndarray[Any, Any]]:
+    """As `read_tensors`, from the bytes of a file.
+
+    Args:
+        data: What `pack_tensors` gave.
+        origin: Where they are from, for error texts.
+
+    Raises:
+        DataLossError: They are not of a safetensors file, truncated, or a checksum is wrong.
+    """
+    try:
+        arrays = load(data)
+        size = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
+    except (SafetensorError, ValueError, KeyError, AttributeError) as error:
+        raise DataLossError(message=f"{origin} cannot be read: {error}") from error
+    _check(arrays, metadata, origin)
+    return arrays
+
+
+def _check(arrays: Mapping[str, Any], metadata: Mapping[str, str], origin: str) -> None:
     for name, array in arrays.items():
         expected = metadata.get(_CHECKSUM + name)
         if expected is not None and expected != _checksum(array):
             raise DataLossError(
-                message=f"Tensor {name!r} in {os.fspath(path)} is damaged: its checksum is "
+                message=f"Tensor {name!r} in {origin} is damaged: its checksum is "
                 f"{_checksum(array)}, {expected} was written"
             )
-    return arrays
 
 
 def _checksum(array: np.ndarray[Any, Any]) -> str:

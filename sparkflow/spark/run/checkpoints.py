@@ -1,0 +1,312 @@
+"""Checkpoints of a run: directories of safetensors files, complete once their manifest is there.
+
+    <checkpointDir>/checkpoint-000007-step-1200/tensors-00000.safetensors, ..., manifest.json
+
+The manifest is written last, under its name by a rename where the file system has one, and lists
+every file with its size. Checkpoints are numbered in the order in which they were written, so the
+latest is the last one whatever its step; none is ever written over. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.run.checkpoint_files import CheckpointFiles
+from sparkflow.spark.run.snapshot import Position, Snapshot
+from sparkflow.version import SPARKFLOW_VERSION
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.checkpoint.tensors import pack_tensors, unpack_tensors
+from sparkflow_runtime.errors import DataLossError, OpError
+
+_log = logging.getLogger(__name__)
+
+FORMAT: Final = "sparkflow training checkpoint"
+VERSION: Final = 1
+MANIFEST: Final = "manifest.json"
+_NAME = re.compile(r"checkpoint-(\d+)-step-(\d+)")
+_FILE_BYTES: Final = 256 << 20
+"""Tensors share a file up to this size: it is in memory once more while it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that was read.
+
+    Attributes:
+        path: Its directory.
+        snapshot: What it holds.
+    """
+
+    path: str
+    snapshot: Snapshot
+
+
+class CheckpointStore:
+    """The checkpoints of one directory. For one writer; not thread-safe.
+
+    Args:
+        directory: A path or URI.
+        keep_max: How many checkpoints stay; 0 for all.
+        files: How the directory is reached.
+    """
+
+    def __init__(self, directory: str, keep_max: int, files: CheckpointFiles) -> None:
+        self.directory = directory.rstrip("/") or "/"
+        self._keep_max = keep_max
+        self._files = files
+
+    def prepare(self) -> None:
+        """Makes the directory and tries to write, so that it fails before training and not after.
+
+        Raises:
+            SparkTrainingError: It cannot be written.
+        """
+        probe = self._path(".sparkflow-probe")
+        try:
+            self._files.make_dirs(probe)
+            self._files.write(f"{probe}/probe", b"sparkflow")
+            self._files.remove_tree(probe)
+        except (OSError, OpError) as error:
+            raise SparkTrainingError(
+                f"checkpointDir={self.directory!r} cannot be written: {error}"
+            ) from error
+
+    def names(self) -> list[str]:
+        """The checkpoints, complete or not, oldest first."""
+        found = [name for name in self._files.list(self.directory) if _NAME.fullmatch(name)]
+        return sorted(found, key=_number)
+
+    def latest(self) -> Checkpoint | None:
+        """The last checkpoint that can be read; None where there is none.
+
+        Those that are incomplete or damaged are passed over with a warning.
+
+        Raises:
+            SparkTrainingError: It is of a format that this version does not know.
+        """
+        for name in reversed(self.names()):
+            path = self._path(name)
+            try:
+                return Checkpoint(path, self._read(path))
+            except (DataLossError, OSError, OpError) as error:
+                _log.warning("The checkpoint %s is ignored: %s", path, error)
+        return None
+
+    def write(self, snapshot: Snapshot) -> str:
+        """Writes a checkpoint, deletes those that are too many, and returns its path.
+
+        Raises:
+            OSError, OpError: It could not be written.
+            SparkTrainingError: A variable's dtype cannot be saved.
+        """
+        names = self.names()
+        number = _number(names[-1]) + 1 if names else 1
+        path = self._path(f"checkpoint-{number:06d}-step-{snapshot.step}")
+        self._files.make_dirs(path)
+        listed: dict[str, Any] = {}
+        sizes: dict[str, int] = {}
+        for index, part in enumerate(_parts(snapshot.tensors())):
+            file = f"tensors-{index:05d}.safetensors"
+            data = pack_tensors({name: _plain(name, value) for name, value in part.items()})
+            self._files.write(f"{path}/{file}", data)
+            sizes[file] = len(data)
+            for name, value in part.items():
+                listed[name] = {
+                    "file": file,
+                    "dtype": dtypes.as_dtype(value.dtype).name,
+                    "shape": list(value.shape),
+                }
+        self._write_manifest(path, _manifest(snapshot, listed, sizes))
+        self._prune(number)
+        return path
+
+    def _write_manifest(self, path: str, manifest: Mapping[str, Any]) -> None:
+        data = json.dumps(manifest).encode()
+        target = f"{path}/{MANIFEST}"
+        if self._files.renames(path):
+            self._files.write(f"{target}.partial", data)
+            self._files.rename(f"{target}.partial", target)
+        else:
+            self._files.write(target, data)
+
+    def _read(self, path: str) -> Snapshot:
+        present = self._files.list(path)
+        if MANIFEST not in present:
+            raise DataLossError(message="it is incomplete: it has no manifest")
+        manifest = _parsed(self._files.read(f"{path}/{MANIFEST}"), path)
+        tensors: dict[str, npt.NDArray[Any]] = {}
+        try:
+            for file, size in manifest["files"].items():
+                data = self._files.read(f"{path}/{_plain_name(file)}")
+                if len(data) != size:
+                    raise DataLossError(message=f"{file} has {len(data)} bytes instead of {size}")
+                tensors |= unpack_tensors(data, f"{path}/{file}")
+            values = {
+                name: _value(tensors[name], known) for name, known in manifest["tensors"].items()
+            }
+            return _snapshot(manifest, values)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataLossError(
+                message=f"its manifest does not fit its files: {error!r}"
+            ) from error
+
+    def _prune(self, newest: int) -> None:
+        complete = []
+        for name in self.names():
+            if MANIFEST in self._files.list(self._path(name)):
+                complete.append(name)
+            elif _number(name) < newest:
+                self._remove(name)  # left behind by a run that was cut off
+        for name in complete[: -self._keep_max] if self._keep_max else ():
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        try:
+            self._files.remove_tree(self._path(name))
+        except (OSError, OpError) as error:
+            # The next one tries again.
+            _log.warning("The old checkpoint %s could not be deleted: %s", self._path(name), error)
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory.rstrip('/')}/{name}"
+
+
+def _number(name: str) -> int:
+    match = _NAME.fullmatch(name)
+    assert match is not None, name
+    return int(match[1])
+
+
+def _parts(tensors: Mapping[str, npt.NDArray[Any]]) -> Iterator[dict[str, npt.NDArray[Any]]]:
+    part: dict[str, npt.NDArray[Any]] = {}
+    size = 0
+    for name, value in tensors.items():
+        if part and size + value.nbytes > _FILE_BYTES:
+            yield part
+            part, size = {}, 0
+        part[name] = value
+        size += value.nbytes
+    yield part
+
+
+def _plain(name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """As safetensors' numpy side knows it: what is no plain number goes as bytes."""
+    if value.dtype.kind in "fiub":
+        return value
+    if value.dtype.hasobject:
+        raise SparkTrainingError(
+            f"{name.removeprefix('variables/')} holds strings, which a checkpoint cannot; keep "
+            "them in a lookup table, or train without checkpointDir"
+        )
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+
+
+def _value(stored: npt.NDArray[Any], known: Mapping[str, Any]) -> npt.NDArray[Any]:
+    dtype = dtypes.as_dtype(known["dtype"]).as_numpy_dtype
+    value = stored if stored.dtype == dtype else stored.view(dtype)
+    return value.reshape([int(size) for size in known["shape"]])
+
+
+def _plain_name(file: str) -> str:
+    if "/" in file or file.startswith("."):
+        raise ValueError(f"no name of a file: {file!r}")
+    return file
+
+
+def _manifest(
+    snapshot: Snapshot, tensors: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    position = snapshot.position
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "sparkflow": SPARKFLOW_VERSION,
+        "step": snapshot.step,
+        "done": position.done,
+        "epoch_steps": position.epoch_steps,
+        "feed": position.feed,
+        "num_workers": len(snapshot.workers),
+        "early_stopping": snapshot.early_stopping,
+        "history": snapshot.history,
+        "files": sizes,
+        "tensors": tensors,
+    }
+
+
+def _parsed(data: bytes, path: str) -> dict[str, Any]:
+    try:
+        manifest = json.loads(data)
+        found, version = manifest["format"], int(manifest["version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataLossError(message=f"its manifest cannot be read: {error!r}") from error
+    if found != FORMAT or version > VERSION:
+        raise SparkTrainingError(
+            f"The checkpoint {path} is a {found!r} of version {version} (written by sparkflow "
+            f"{manifest.get('sparkflow', '?')}); this is sparkflow {SPARKFLOW_VERSION}, which "
+            f"reads {FORMAT!r} up to version {VERSION}. Use the version that wrote it, another "
+            "checkpointDir, or resume=False"
+        )
+    return dict(manifest)
+
+
+def _snapshot(manifest: Mapping[str, Any], values: Mapping[str, Any]) -> Snapshot:
+    shared, best, workers = Snapshot.sorted_out(values, int(manifest["num_workers"]))
+    position = Position(
+        tuple(map(int, manifest["done"])),
+        tuple(map(int, manifest["epoch_steps"])),
+        dict(manifest["feed"]),
+    )
+    return Snapshot(
+        step=int(manifest["step"]),
+        position=position,
+        shared=shared,
+        best=best,
+        workers=workers,
+        history=manifest["history"],
+        early_stopping=manifest["early_stopping"],
+    )
+
+
+def require_same_variables(checkpoint: Checkpoint, variables: Mapping[str, Any]) -> None:
+    """Passes when a checkpoint is of a graph with these variables.
+
+    Args:
+        checkpoint: What was read.
+        variables: Name -> anything with `dtype` and `shape`, as `StateNodes.shared` has them.
+
+    Raises:
+        SparkTrainingError: It is of another graph; names what differs.
+    """
+    saved = checkpoint.snapshot.shared
+    problems = [f"{name} is not in the checkpoint" for name in variables if name not in saved]
+    problems += [f"the model has no {name}" for name in saved if name not in variables]
+    for name, variable in variables.items():
+        if name not in saved:
+            continue
+        value, shape = saved[name], variable.shape
+        fits = shape is None or (
+            len(shape) == value.ndim
+            and all(a in (None, b) for a, b in zip(shape, value.shape, strict=True))
+        )
+        dtype = dtypes.as_dtype(value.dtype).name
+        if dtype != variable.dtype.name or not fits:
+            problems.append(
+                f"{name} is {dtype} {list(value.shape)} in the checkpoint and "
+                f"{variable.dtype.name} {None if shape is None else list(shape)} in the model"
+            )
+    if problems:
+        more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise SparkTrainingError(
+            f"The checkpoint {checkpoint.path} is of another model: "
+            f"{'; '.join(problems[:5])}{more}. Use another checkpointDir, or resume=False to start "
+            "anew"
+        )

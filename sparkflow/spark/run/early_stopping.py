@@ -1,0 +1,57 @@
+"""When training ends because validation finds nothing better any more. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+class EarlyStopping:
+    """Watches a metric.
+
+    Args:
+        metric: Its name; less is better, with a leading `-` more is.
+        patience: Evaluations without a better value after which training ends.
+        min_delta: How much better a value must be to count.
+
+    Attributes:
+        name: The metric's name.
+        best: The best value; NaN before the first.
+        best_step: The step after which it was reached.
+        waited: Evaluations since then.
+    """
+
+    def __init__(self, metric: str, patience: int, min_delta: float = 0.0) -> None:
+        self.name = metric.removeprefix("-")
+        self._sign = -1.0 if metric.startswith("-") else 1.0
+        self._patience = patience
+        self._min_delta = min_delta
+        self.best = math.nan
+        self.best_step = 0
+        self.waited = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether training ends."""
+        return self.waited >= self._patience
+
+    def update(self, value: float, step: int) -> bool:
+        """Takes an evaluation; whether it is the best so far. NaN is never the best."""
+        gain = self._sign * (self.best - value)
+        if gain > self._min_delta or (math.isnan(self.best) and not math.isnan(value)):
+            self.best, self.best_step, self.waited = value, step, 0
+            return True
+        self.waited += 1
+        return False
+
+    def to_json(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        best = None if math.isnan(self.best) else self.best
+        return {"best": best, "best_step": self.best_step, "waited": self.waited}
+
+    def restore(self, value: Mapping[str, Any]) -> None:
+        """Goes on from what `to_json` gave."""
+        self.best = math.nan if value["best"] is None else float(value["best"])
+        self.best_step = int(value["best_step"])
+        self.waited = int(value["waited"])

@@ -1,0 +1,142 @@
+"""Which steps come next: segments between the points at which something must happen.
+
+Pure: numbers in, numbers out. The driver knows how many steps an epoch has on each worker, so every
+segment is an exact number of steps per worker, and data positions follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """Where training must come to a halt.
+
+    Attributes:
+        every: Numbers of steps, of all workers: at each multiple of one of them.
+        at_epochs: Whether at the end of each epoch.
+        max_steps: Where training ends at the latest; 0 for the end of the epochs.
+    """
+
+    every: tuple[int, ...] = ()
+    at_epochs: bool = False
+    max_steps: int = 0
+
+
+class Schedule:
+    """The steps of a run that are done and those that come.
+
+    A step is one of all workers where they are made together (`in_step`), else one of any worker.
+
+    Args:
+        epoch_steps: Per worker the steps of an epoch; 0 for a worker without rows. The same number
+            for all workers where steps are made together.
+        epochs: How many epochs there are.
+        in_step: Whether all workers make their steps together.
+        stops: Where to come to a halt.
+        done: Per worker the steps that an earlier run has made; none if None.
+
+    Attributes:
+        done: Per worker the steps made so far, over all epochs.
+    """
+
+    def __init__(
+        self,
+        epoch_steps: Sequence[int],
+        epochs: int,
+        in_step: bool,
+        stops: Stops,
+        done: Sequence[int] | None = None,
+    ) -> None:
+        assert any(epoch_steps), "no worker has rows"
+        assert not in_step or len(set(epoch_steps)) == 1, epoch_steps
+        self._epoch_steps = tuple(epoch_steps)
+        self._epochs = epochs
+        self._in_step = in_step
+        self._stops = stops
+        self.done = list(done) if done is not None else [0] * len(self._epoch_steps)
+
+    @property
+    def total(self) -> int:
+        """Steps made so far."""
+        return self._count(self.done)
+
+    @property
+    def end(self) -> int:
+        """`total` at the end of training."""
+        all_steps = self._count(self._epoch_steps) * self._epochs
+        limit = self._stops.max_steps
+        return min(all_steps, limit) if limit else all_steps
+
+    @property
+    def epochs_done(self) -> int:
+        """Epochs that all workers have completed."""
+        pairs = zip(self.done, self._epoch_steps, strict=True)
+        return min(done // steps for done, steps in pairs if steps)
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.total >= self.end
+
+    @property
+    def positions(self) -> tuple[tuple[int, int], ...]:
+        """Per worker the epochs that it has completed and its steps of the next one."""
+        pairs = zip(self.done, self._epoch_steps, strict=True)
+        return tuple(divmod(done, steps) if steps else (0, 0) for done, steps in pairs)
+
+    def is_multiple(self, period: int) -> bool:
+        """Whether the steps so far are a multiple of so many; never of 0."""
+        return period > 0 and self.total % period == 0
+
+    def next_segment(self) -> tuple[int, ...] | None:
+        """Per worker the steps until the next halt; None at the end of training."""
+        left = self.end - self.total
+        if left <= 0:
+            return None
+        for period in self._stops.every:
+            left = min(left, period - self.total % period)
+        if self._stops.at_epochs:
+            left = min(left, self._count(self._left_of_epoch(self.done, self.epochs_done)))
+        return self._shares(left)
+
+    def advance(self, steps: Sequence[int]) -> None:
+        """Counts steps that the workers have made."""
+        self.done = [done + more for done, more in zip(self.done, steps, strict=True)]
+
+    def _count(self, steps: Sequence[int]) -> int:
+        return steps[0] if self._in_step else sum(steps)
+
+    def _left_of_epoch(self, done: Sequence[int], epoch: int) -> list[int]:
+        # A worker that was stopped in the middle may be an epoch ahead of the slowest.
+        return [
+            max(0, (epoch + 1) * steps - made)
+            for made, steps in zip(done, self._epoch_steps, strict=True)
+        ]
+
+    def _shares(self, count: int) -> tuple[int, ...]:
+        """So many steps, dealt so that all workers end their epochs together."""
+        if self._in_step:
+            return (count,) * len(self.done)
+        reached = list(self.done)
+        epoch = self.epochs_done
+        while count:
+            left = self._left_of_epoch(reached, epoch)
+            if sum(left) > count:
+                left = _proportional(count, left)
+            reached = [done + more for done, more in zip(reached, left, strict=True)]
+            count -= sum(left)
+            epoch += 1
+        return tuple(after - done for after, done in zip(reached, self.done, strict=True))
+
+
+def _proportional(count: int, of: Sequence[int]) -> list[int]:
+    """`count` things dealt in proportion to `of`, whose sum is larger; never more than `of`."""
+    total = sum(of)
+    shares = [count * each // total for each in of]
+    by_rest = sorted(range(len(of)), key=lambda index: (-(count * of[index] % total), index))
+    for index in by_rest[: count - sum(shares)]:
+        shares[index] += 1
+    return shares
