@@ -9,3 +9,11 @@ class SparkTrainingError(RuntimeError):
     Errors of the graph arrive as sparkflow's own exceptions (for instance
     `InvalidArgumentError`), errors of parameters and columns as `ValueError` or `TypeError`.
     """
+
+
+class LostTaskError(SparkTrainingError):
+    """A process, an executor or a machine was lost; trying again may go better."""
+
+
+class StalledError(SparkTrainingError):
+    """No step was made for `stallTimeout` seconds; the text says who waits for whom."""

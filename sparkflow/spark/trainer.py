@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import platform
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,21 +25,27 @@ from sparkflow.spark.graphs.inference import (
 )
 from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs
 from sparkflow.spark.graphs.training import TrainingGraph, TrainingMode, build_training_graph
-from sparkflow.spark.job.barrier_job import BarrierJob
+from sparkflow.spark.job.cluster import Cluster, ClusterPlan
+from sparkflow.spark.job.failures import is_restartable
 from sparkflow.spark.job.layout import Layout
-from sparkflow.spark.job.registration import RegistrationServer
-from sparkflow.spark.job.slots import require_classic_session, require_slots
-from sparkflow.spark.job.task import JobConfig
+from sparkflow.spark.job.slots import (
+    gpu_memory_bytes,
+    require_classic_session,
+    require_slots,
+    reserved_slots,
+)
+from sparkflow.spark.job.worker_callbacks import WorkerCallback, require_callbacks
 from sparkflow.spark.model.inference import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.params.trainer import TrainerParams
 from sparkflow.spark.report.history import TrainingHistory
-from sparkflow.spark.report.progress import ProgressBar, ScalarLog
 from sparkflow.spark.report.recorder import HistoryRecorder
+from sparkflow.spark.report.reporters import Reporters
 from sparkflow.spark.rows.placement import place_rows
 from sparkflow.spark.rows.prepare import PreparedRows, prepare_rows
-from sparkflow.spark.run.callbacks import Callback, Callbacks, Update
-from sparkflow.spark.run.training_run import TrainingPlan, TrainingRun, finish
+from sparkflow.spark.run.callbacks import Callback, Callbacks
+from sparkflow.spark.run.supervisor import Supervisor
+from sparkflow.spark.run.training_run import TrainingPlan, TrainingRun
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.security import new_token
 
@@ -65,12 +72,20 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
 
     Args:
         callbacks: Are told on the driver how training goes, see `Callback`.
+        workerCallbacks: Functions of a `WorkerEvent`, called in the Spark tasks of the workers.
         **params: The parameters; in camelCase or snake_case.
     """
 
-    def __init__(self, *, callbacks: Sequence[Callback] = (), **params: Any) -> None:
+    def __init__(
+        self,
+        *,
+        callbacks: Sequence[Callback] = (),
+        workerCallbacks: Sequence[WorkerCallback] = (),
+        **params: Any,
+    ) -> None:
         super().__init__()
         self.callbacks = tuple(Callbacks(callbacks))
+        self.worker_callbacks = require_callbacks(workerCallbacks)
         self.setParams(**params)
 
     @abstractmethod
@@ -107,10 +122,11 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         session = dataset.sparkSession
         require_classic_session(session)
-        require_slots(session, Layout(self.getNumPs(), self.getNumWorkers()))
+        require_slots(session, Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode()))
         with prepare_rows(dataset, self) as prepared:
             # A worker without rows would have nothing to do.
-            layout = Layout(self.getNumPs(), min(self.getNumWorkers(), prepared.num_rows))
+            workers = min(self.getNumWorkers(), prepared.num_rows)
+            layout = Layout.of(self.getNumPs(), workers, self.getSyncMode())
             placed = place_rows(prepared, layout, self.getSeed(), by_content=False).df
             yield TrainingData(prepared, layout, placed, self.look_at(prepared))
 
@@ -157,33 +173,42 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         recorder = HistoryRecorder(prepared.num_rows, range(layout.num_workers), sync)
         history = recorder.history
         token = new_token()
-        context: Any = prepared.rows.sparkSession.sparkContext
-        host = context.getConf().get("spark.driver.host")
-        with (
-            ProgressBar(history, prepared.num_rows * self.getEpochs(), self.getProgress()) as bar,
-            ScalarLog(history, self.getLogDir()) as scalars,
-        ):
-            callbacks = Callbacks((_Show(bar, scalars), *self.callbacks))
-            run = TrainingRun(plan, token, recorder, callbacks)
-            bind = context.getConf().get("spark.driver.bindAddress", host)
-            server = RegistrationServer(layout.tasks, run.events.put, bind, token)
-            job = BarrierJob(
-                data.placed,
-                JobConfig(f"{host}:{server.port}", token, layout, dim, feed),
-                group=f"sparkflow-{self.uid}-{token[:8]}",
-                description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} parameter "
-                f"servers, {self.getSyncMode()}",
-                post=run.events.put,
+        session = prepared.rows.sparkSession
+        name = f"sparkflow-{self.uid}-{token[:8]}"
+        reporters = Reporters(self, session, name, training.graph_def)
+        callbacks = Callbacks((*reporters.callbacks, *self.callbacks))
+        cluster = Cluster(
+            ClusterPlan(
+                rows=data.placed,
+                layout=layout,
+                dim=dim,
+                name=name,
+                description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} "
+                f"parameter servers, {self.getSyncMode()}",
+                token=token,
+                shows_logs=self.getWorkerLogs(),
+                callbacks=self.worker_callbacks,
+                gpu_memory_bytes=gpu_memory_bytes(prepared.rows.sparkSession),
             )
-            failed = True
-            try:
-                values = run.run(server, job)
-                failed = False
-            finally:
-                try:
-                    finish(server, job, failed)
-                finally:
-                    callbacks.on_close()
+        )
+
+        def attempt(number: int) -> Mapping[str, Any]:
+            run = TrainingRun(plan, token, recorder, callbacks)
+            server, job = cluster.begin_attempt(run.events.put, json.dumps(asdict(feed)))
+            return run.run(server, job)
+
+        supervisor = Supervisor(
+            attempt, self.getMaxRestarts(), is_restartable, callbacks.on_restart
+        )
+        try:
+            with (
+                reserved_slots(session, layout, callbacks.on_waiting),
+                contextlib.closing(cluster),
+            ):
+                values = supervisor.run()
+                cluster.end()
+        finally:
+            callbacks.on_close()
         inference_model = InferenceModel.build(
             inference.graph_def,
             values,
@@ -195,6 +220,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 "versions": _versions(),
             },
         )
+        reporters.log_model(inference_model)
         model = self.new_model(inference_model, history)
         model._resetUid(self.uid)
         own = {param.name for param in model.params}
@@ -212,6 +238,7 @@ class SparkTrainer(BaseTrainer):
             column holds integers, else float32, and None in mode PREDICT; params is
             `modelParams`. It may leave out all but the first. It is called on the driver only.
         callbacks: Are told on the driver how training goes, see `Callback`.
+        workerCallbacks: Functions of a `WorkerEvent`, called in the Spark tasks of the workers.
         **params: The parameters, see `docs/spark_trainer.md`; in camelCase or snake_case.
 
     Raises:
@@ -225,31 +252,21 @@ class SparkTrainer(BaseTrainer):
     """
 
     def __init__(
-        self, *, model_fn: ModelFn, callbacks: Sequence[Callback] = (), **params: Any
+        self,
+        *,
+        model_fn: ModelFn,
+        callbacks: Sequence[Callback] = (),
+        workerCallbacks: Sequence[WorkerCallback] = (),
+        **params: Any,
     ) -> None:
         if not callable(model_fn):
             raise TypeError(f"model_fn must be a function, got {model_fn!r}")
-        super().__init__(callbacks=callbacks, **params)
+        super().__init__(callbacks=callbacks, workerCallbacks=workerCallbacks, **params)
         self.model_fn = model_fn
 
     def model_fn_for(self, data: TrainingData) -> ModelFn:
         """The user's model_fn."""
         return self.model_fn
-
-
-class _Show(Callback):
-    """Feeds the progress bar and the TensorBoard scalars."""
-
-    def __init__(self, bar: ProgressBar, scalars: ScalarLog) -> None:
-        self._bar = bar
-        self._scalars = scalars
-
-    def on_waiting(self, text: str) -> None:
-        self._bar.say(text)
-
-    def on_steps(self, update: Update) -> None:
-        self._bar.update()
-        self._scalars.update()
 
 
 def _versions() -> dict[str, str]:

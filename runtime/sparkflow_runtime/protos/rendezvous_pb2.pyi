@@ -429,15 +429,19 @@ class AwaitEndRequest(google.protobuf.message.Message):
 
     JOB_FIELD_NUMBER: builtins.int
     TASK_FIELD_NUMBER: builtins.int
+    ATTEMPT_FIELD_NUMBER: builtins.int
     job: builtins.str
     task: builtins.int
+    attempt: builtins.int
+    """The attempt that the task has registered in."""
     def __init__(
         self,
         *,
         job: builtins.str = ...,
         task: builtins.int = ...,
+        attempt: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["job", b"job", "task", b"task"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "job", b"job", "task", b"task"]) -> None: ...
 
 global___AwaitEndRequest = AwaitEndRequest
 

@@ -1,7 +1,7 @@
 """A worker's rows: written by the Spark task as an Arrow file, mapped and fed by its child process.
 
 The file is Arrow's IPC format with the columns `features` (a fixed-size list of float32), `label`
-and `row_number`, in record batches of up to `_CHUNK_BYTES`. The child unlinks it once it is mapped.
+and `row_number`, in record batches of up to `_CHUNK_BYTES`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class ArrowSource:
     `sparkflow_runtime.resources.batch_source.BatchSource`; `_lock` guards `_batches`.
 
     Args:
-        path: The file; None for a worker without rows. It is unlinked as soon as it is mapped.
+        path: The file; None for a worker without rows. 
         plan: What to feed.
         worker: The worker's index.
     """
@@ -123,7 +123,6 @@ class ArrowSource:
         numbers: list[npt.NDArray[np.int64]] = []
         if path is not None:
             reader = pa.ipc.open_file(pa.memory_map(str(path)))
-            path.unlink()
             for index in range(reader.num_record_batches):
                 batch = reader.get_batch(index)
                 column = batch.column("features")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 from pyspark import InheritableThread
@@ -19,10 +21,13 @@ _CANCEL_TIMEOUT_S = 15.0
 class BarrierJob:
     """One run of `task.run_task` on every partition of the placed rows.
 
+    It belongs to the caller's job group, if there is one, so that `cancelJobGroup` ends it, and has
+    a tag of its own.
+
     Args:
         rows: What `placement.place_rows` returned.
         config: What the tasks are told.
-        group: Name of the Spark job group, unique per job; cancelling it ends the job.
+        group: Unique per job: its tag, and its job group if the caller has none.
         description: What Spark's UI shows.
         post: Receives `JobEnded`.
     """
@@ -32,17 +37,26 @@ class BarrierJob:
     ) -> None:
         self._rows = rows
         self._config = config
-        self._group = group
+        self._tag = group
         self._description = description
         self._post = post
         self._context: Any = rows.sparkSession.sparkContext
+        self._group = self._context.getLocalProperty("spark.jobGroup.id") or group
+        self._is_started = False
         # A plain thread would not take the caller's properties (pool, user) along to the JVM.
         self._thread = InheritableThread(target=self._run, name=group)
         self._thread.daemon = True
 
     def start(self) -> None:
-        """Submits the job and returns."""
-        self._thread.start()
+        """Submits the job and returns; nothing if that was done before."""
+        if not self._is_started:
+            self._is_started = True
+            self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the job has begun and not ended."""
+        return self._thread.is_alive()
 
     def has_active_tasks(self) -> bool:
         """Whether any task of the job, be it the barrier stage's or one before, runs now."""
@@ -55,24 +69,31 @@ class BarrierJob:
                     return True
         return False
 
-    def finish(self) -> bool:
+    def finish(self, patience_s: float = _END_TIMEOUT_S) -> bool:
         """Waits for the job's end, cancels it if it does not come, and says whether it came.
 
         Tasks that were told to end do so at once. Cancelling comes second, because Spark then says
         that the job has ended while its processes still do so.
         """
-        self._thread.join(_END_TIMEOUT_S)
+        if not self._is_started:
+            return True
+        self._thread.join(patience_s)
         if self._thread.is_alive():
-            self._context.cancelJobGroup(self._group)
+            with contextlib.suppress(Exception):  # the session was stopped: its jobs have ended
+                self._context.cancelJobsWithTag(self._tag)
             self._thread.join(_CANCEL_TIMEOUT_S)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:
-            self._context.setJobGroup(self._group, self._description)
-            self._rows.mapInArrow(
-                functools.partial(run_task, self._config), RESULT_SCHEMA, barrier=True
-            ).collect()
+            context = self._context
+            if context.getLocalProperty("spark.jobGroup.id") is None:
+                context.setLocalProperty("spark.jobGroup.id", self._group)
+            context.setLocalProperty("spark.job.description", self._description)
+            context.addJobTag(self._tag)
+            # A named function, for Spark's UI shows it.
+            task: Callable[..., Any] = functools.partial(run_task, self._config)
+            self._rows.mapInArrow(task, RESULT_SCHEMA, barrier=True).collect()
         except BaseException as error:
             self._post(JobEnded(error))
         else:
@@ -88,6 +109,13 @@ def describe_spark_failure(error: BaseException) -> str:
     python = re.search(
         r"Traceback \(most recent call last\):.*?(?=\n\s*\n|\n\s*at |\Z)", text, re.S
     )
-    if python is not None:
-        return python.group().strip()
-    return text.strip().split("\n", 1)[0]
+    if python is None:
+        return text.strip().split("\n", 1)[0]
+    found = python.group().strip()
+    missing = re.search(r"ModuleNotFoundError: No module named '(\w+)", found)
+    if missing is not None:
+        found += (
+            f"\nThe executors' Python has no package {missing[1]!r}: install it there (pip install "
+            "sparkflow), or ship an environment with --archives (see docs/spark_operations.md)"
+        )
+    return found

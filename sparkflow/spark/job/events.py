@@ -31,12 +31,30 @@ class RowsReady:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed:
-    """A task's process reported its own failure, or the end of its child process."""
+    """A task's process reported its own failure, or the end of its child process.
+
+    Attributes:
+        task: Which task.
+        host: Where it ran.
+        message: What happened.
+        traceback: Of the task, if it has one.
+        lost: Whether the process was killed from outside, so that starting it again may do.
+        time_s: When, in seconds of the driver's clock (`time.time()`).
+    """
 
     task: TaskName
     host: str
     message: str
     traceback: str = ""
+    lost: bool = False
+    time_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRefused:
+    """The tasks that registered do not fit together, or not the driver; the text says why."""
+
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +98,14 @@ class LoopEnded:
 
 
 Event: TypeAlias = (
-    TaskRegistered | RowsReady | TaskFailed | TaskGone | JobEnded | StepsDone | LoopEnded
+    TaskRegistered
+    | RowsReady
+    | TaskFailed
+    | ClusterRefused
+    | TaskGone
+    | JobEnded
+    | StepsDone
+    | LoopEnded
 )
 Post: TypeAlias = Callable[[Event], None]
 """Takes an event from any thread."""

@@ -1,61 +1,122 @@
-"""Where tasks report who and where they are: the service on the driver, and the tasks' way to it.
+"""Where tasks report who and where they are: the service on the driver.
 
 `RegisterTask` answers when every task has come, with the whole cluster: rendezvous and roll-call in
-one. `AwaitEnd` lasts as long as the job. When a task's process dies, its call breaks and the driver
-knows at once; when the driver dies, the tasks do.
+one. `AwaitEnd` lasts as long as the job and brings instructions. When a task's process dies, its
+call breaks and the driver knows at once; when the driver dies, the tasks do.
+
+A job may take several attempts. When one begins, the processes that live forget the one before and
+register again, and those that were lost are started again by their Spark tasks.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-import traceback
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from sparkflow.spark.job.events import Post, RowsReady, TaskFailed, TaskGone, TaskRegistered
-from sparkflow.spark.job.layout import TaskName
+from sparkflow.spark.job.events import (
+    ClusterRefused,
+    Post,
+    RowsReady,
+    TaskFailed,
+    TaskGone,
+    TaskRegistered,
+)
+from sparkflow.spark.job.layout import Layout, TaskName
 from sparkflow_runtime.errors import (
+    AbortedError,
     AlreadyExistsError,
     CancelledError,
     InvalidArgumentError,
-    OpError,
 )
 from sparkflow_runtime.protos import rendezvous_pb2
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.protos.rendezvous_pb2 import (
+    AwaitEndResponse,
+    ReportStateRequest,
+    TaskInfo,
+)
 from sparkflow_runtime.transport import rpc
 
 SERVICE = "sparkflow_runtime.protos.RegistrationService"
 
-# Long enough for a loaded machine, short against a human's patience.
-_REPORT_TIMEOUT_S = 5.0
+Check: TypeAlias = Callable[[Sequence[TaskInfo]], str]
+"""Says what is wrong with the tasks that have come; an empty text when they fit."""
+ShowLines: TypeAlias = Callable[[TaskName, Sequence[str], int], None]
+"""Takes lines of a task's log, and how many were left out before them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a task's last heartbeat said.
+
+    Attributes:
+        rows: Rows received so far.
+        steps: Steps of its loops so far.
+        heard_s: `time.monotonic()` when it came.
+    """
+
+    rows: int
+    steps: int
+    heard_s: float
 
 
 class RegistrationServer:
     """The driver's side. Events are posted from the threads of gRPC.
 
-    `_changed` guards `_tasks` and `_ended`.
+    `_changed` guards all fields that change.
 
     Args:
-        tasks: Every task that must come.
+        layout: The tasks that must come.
         post: Takes what happens.
         host: The address to listen on.
         token: The job's token.
+        check: Asked once all tasks have come.
+        show_lines: Takes lines of the tasks' logs, from the threads of gRPC.
     """
 
-    def __init__(self, tasks: Iterable[TaskName], post: Post, host: str, token: str) -> None:
-        self._expected = frozenset(tasks)
+    def __init__(
+        self,
+        layout: Layout,
+        post: Post,
+        host: str,
+        token: str,
+        check: Check = lambda infos: "",
+        show_lines: ShowLines = lambda task, lines, dropped: None,
+    ) -> None:
+        self._layout = layout
+        self._expected = frozenset(layout.tasks)
         self._post = post
+        self._check = check
+        self._show_lines = show_lines
         self._changed = threading.Condition()
-        self._tasks: dict[TaskName, rendezvous_pb2.TaskInfo] = {}
+        self._attempt = 0
+        self._feed_plan = ""
+        self._tasks: dict[TaskName, TaskInfo] = {}
+        self._following: dict[TaskName, object] = {}
+        self._lost: set[TaskName] = set()
+        self._returning: set[TaskName] = set()
+        self._progress: dict[TaskName, Progress] = {}
+        self._clock_ahead: dict[TaskName, float] = {}
+        self._states: dict[TaskName, ReportStateRequest] = {}
+        self._states_asked = 0
         self._ended: str | None = None
+        pb = rendezvous_pb2
         methods = {
-            "RegisterTask": rpc.Method(self._register, rendezvous_pb2.RegisterTaskRequest),
-            "DataReady": rpc.Method(self._data_ready, rendezvous_pb2.DataReadyRequest),
-            "ReportFailure": rpc.Method(self._report_failure, rendezvous_pb2.ReportFailureRequest),
+            "RegisterTask": rpc.Method(self._register, pb.RegisterTaskRequest),
+            "DataReady": rpc.Method(self._data_ready, pb.DataReadyRequest),
+            "ReportFailure": rpc.Method(self._report_failure, pb.ReportFailureRequest),
             "AwaitEnd": rpc.Method(
-                self._await_end, rendezvous_pb2.AwaitEndRequest, wants_context=True
+                self._await_end, pb.AwaitEndRequest, streams=True, wants_context=True
             ),
+            "AwaitRestart": rpc.Method(
+                self._await_restart, pb.AwaitRestartRequest, wants_context=True
+            ),
+            "Heartbeat": rpc.Method(self._heartbeat, pb.HeartbeatRequest),
+            "ReportState": rpc.Method(self._report_state, pb.ReportStateRequest),
+            "WriteLogs": rpc.Method(self._write_logs, pb.WriteLogsRequest),
         }
         self._server = rpc.RpcServer(
             [rpc.handlers(SERVICE, methods)], host=host, port=0, token=token
@@ -63,19 +124,75 @@ class RegistrationServer:
         self._server.start()
         self.port = self._server.port
 
-    def cluster(self) -> ClusterDef:
-        """The tasks that have registered, with their addresses."""
-        cluster = ClusterDef()
+    def begin_attempt(self, feed_plan: str) -> int:
+        """Has all tasks register, again if they did before; returns the attempt's number from 1.
+
+        Args:
+            feed_plan: What workers are told about their rows, as JSON.
+        """
         with self._changed:
-            for job in sorted({task.job for task in self._tasks}):
-                members = {t.index: i.address for t, i in self._tasks.items() if t.job == job}
-                cluster.job.add(name=job, tasks=dict(sorted(members.items())))
+            self._attempt += 1
+            self._feed_plan = feed_plan
+            self._tasks.clear()
+            self._progress.clear()
+            self._lost.clear()
+            self._returning.clear()
+            self._changed.notify_all()
+            return self._attempt
+
+    def let_return(self, task: TaskName) -> None:
+        """Lets a lost task come back into the attempt that goes on without it."""
+        with self._changed:
+            self._returning.add(task)
+            self._changed.notify_all()
+
+    def wait_for_answers(self, timeout_s: float) -> bool:
+        """Whether every task can begin a new attempt: it lives, or asks to be started again.
+
+        Waits up to `timeout_s` for that.
+        """
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._expected <= self._following.keys() | self._lost, timeout_s
+            )
+
+    def cluster(self) -> ClusterDef:
+        """The tasks that have registered, with their addresses, and what they host."""
+        with self._changed:
+            members = {task: info.address for task, info in self._tasks.items()}
+            for task, info in self._tasks.items():
+                hosted = self._layout.hosted_by(task)
+                if hosted is not None:
+                    members[hosted] = info.ps_address
+        cluster = ClusterDef()
+        for job in sorted({task.job for task in members}):
+            own = {task.index: where for task, where in members.items() if task.job == job}
+            cluster.job.add(name=job, tasks=dict(sorted(own.items())))
         return cluster
 
     def missing(self) -> list[TaskName]:
         """The tasks that have not registered yet."""
         with self._changed:
             return sorted(self._expected - self._tasks.keys())
+
+    def progress(self) -> Mapping[TaskName, Progress]:
+        """The last heartbeat of each task."""
+        with self._changed:
+            return dict(self._progress)
+
+    def infos(self) -> Mapping[TaskName, TaskInfo]:
+        """What each task said when it registered."""
+        with self._changed:
+            return dict(self._tasks)
+
+    def states(self, timeout_s: float) -> Mapping[TaskName, ReportStateRequest]:
+        """Asks all tasks what they do; those that do not answer within `timeout_s` are left out."""
+        with self._changed:
+            self._states.clear()
+            self._states_asked += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._following.keys() <= self._states.keys(), timeout_s)
+            return dict(self._states)
 
     def end(self, reason: str = "") -> None:
         """Tells all tasks to end, once; `reason` is empty when training ended well."""
@@ -95,19 +212,38 @@ class RegistrationServer:
         if name not in self._expected:
             raise InvalidArgumentError(message=f"The job has no {name}")
         with self._changed:
-            if name in self._tasks:
+            if name in self._tasks and name not in self._returning:
                 raise AlreadyExistsError(
                     message=f"{name} has registered from {self._tasks[name].address} already"
                 )
+            self._returning.discard(name)
+            self._lost.discard(name)
             self._tasks[name] = info
-            self._changed.notify_all()
+            self._clock_ahead[name] = info.time_s - time.time() if info.time_s else 0.0
+            attempt = self._attempt
+            infos = list(self._tasks.values())
+        if len(infos) == len(self._expected):
+            problem = self._check(infos)
+            if problem:
+                self._post(ClusterRefused(problem))
+                self.end(problem)
         self._post(TaskRegistered(name, info.address, info.host))
         with self._changed:
-            while len(self._tasks) < len(self._expected) and self._ended is None:
+            self._changed.notify_all()
+            while (
+                len(self._tasks) < len(self._expected)
+                and self._ended is None
+                and self._attempt == attempt
+            ):
                 self._changed.wait()
             if self._ended is not None:
                 raise CancelledError(message=self._ended or "Training has ended")
-        return rendezvous_pb2.RegisterTaskResponse(cluster=self.cluster())
+            if self._attempt != attempt:
+                raise AbortedError(message="The job has begun another attempt")
+            plan = self._feed_plan
+        return rendezvous_pb2.RegisterTaskResponse(
+            cluster=self.cluster(), attempt=attempt, feed_plan=plan
+        )
 
     def _data_ready(self, request: Any) -> rendezvous_pb2.DataReadyResponse:
         self._post(RowsReady(TaskName(request.job, request.task), request.rows))
@@ -115,92 +251,102 @@ class RegistrationServer:
 
     def _report_failure(self, request: Any) -> rendezvous_pb2.ReportFailureResponse:
         name = TaskName(request.task.job, request.task.task)
-        self._post(TaskFailed(name, request.task.host, request.message, request.traceback))
+        with self._changed:
+            time_s = request.time_s - self._clock_ahead.get(name, 0.0)
+        self._post(
+            TaskFailed(
+                name, request.task.host, request.message, request.traceback, request.lost, time_s
+            )
+        )
         return rendezvous_pb2.ReportFailureResponse()
 
-    def _await_end(self, request: Any, context: Any) -> rendezvous_pb2.AwaitEndResponse:
+    def _await_end(self, request: Any, context: Any) -> Iterator[AwaitEndResponse]:
+        name = TaskName(request.job, request.task)
+        marker = object()
+        broken = False
+
+        def notice() -> None:
+            nonlocal broken
+            with self._changed:
+                broken = True
+                self._changed.notify_all()
+
+        if not context.add_callback(notice):
+            broken = True  # it broke before we could ask to be told
+        with self._changed:
+            self._following[name] = marker
+            seen = (request.attempt, self._states_asked)
+            self._changed.notify_all()
+        while True:
+            with self._changed:
+                while not broken and self._ended is None and self._now() == seen:
+                    self._changed.wait()
+                reason, (attempt, asked) = self._ended, self._now()
+            if reason is not None:
+                yield AwaitEndResponse(reason=reason, ended=True)
+                return
+            if broken:
+                self._lose(name, marker)
+                return
+            yield AwaitEndResponse(
+                attempt=attempt if attempt != seen[0] else 0, wants_state=asked != seen[1]
+            )
+            seen = (attempt, asked)
+
+    def _now(self) -> tuple[int, int]:
+        """What those who follow have to be told of; under `_changed`."""
+        return self._attempt, self._states_asked
+
+    def _lose(self, name: TaskName, marker: object) -> None:
+        with self._changed:
+            if self._following.get(name) is not marker:
+                return  # another process of the task is there already
+            del self._following[name]
+            info = self._tasks.get(name)
+        self._post(TaskGone(name, info.host if info is not None else "an unknown host"))
+
+    def _await_restart(self, request: Any, context: Any) -> rendezvous_pb2.AwaitRestartResponse:
         name = TaskName(request.job, request.task)
         broken = False
 
         def notice() -> None:
             nonlocal broken
             with self._changed:
-                broken = self._ended is None
+                broken = True
                 self._changed.notify_all()
 
         if not context.add_callback(notice):
-            broken = True  # it broke before we could ask to be told
+            broken = True
         with self._changed:
-            while self._ended is None and not broken:
-                self._changed.wait()
-            info = self._tasks.get(name)
-            reason = self._ended
-        if reason is None:
-            self._post(TaskGone(name, info.host if info is not None else "an unknown host"))
-        return rendezvous_pb2.AwaitEndResponse(reason=reason or "")
-
-
-class RegistrationClient:
-    """A task's way to the driver.
-
-    Args:
-        address: `host:port` of the driver's service.
-        token: The job's token.
-    """
-
-    def __init__(self, address: str, token: str) -> None:
-        self._channel = rpc.channel(address)
-        self._stub = rpc.Stub(self._channel, SERVICE, token, f"The driver at {address}")
-
-    def register(self, task: rendezvous_pb2.TaskInfo) -> ClusterDef:
-        """Registers and blocks until all tasks have; returns the whole cluster."""
-        response: rendezvous_pb2.RegisterTaskResponse = self._stub.call(
-            "RegisterTask",
-            rendezvous_pb2.RegisterTaskRequest(task=task),
-            rendezvous_pb2.RegisterTaskResponse.FromString,
-        )
-        return response.cluster
-
-    def data_ready(self, task: TaskName, rows: int, size_bytes: int) -> None:
-        """Says that the task has all its rows."""
-        self._stub.call(
-            "DataReady",
-            rendezvous_pb2.DataReadyRequest(
-                job=task.job, task=task.index, rows=rows, bytes=size_bytes
-            ),
-            rendezvous_pb2.DataReadyResponse.FromString,
-        )
-
-    def await_end(self, task: TaskName) -> Any:
-        """A future of AwaitEndResponse that lasts as long as the job; see grpc.Future."""
-        return self._stub.future(
-            "AwaitEnd",
-            rendezvous_pb2.AwaitEndRequest(job=task.job, task=task.index),
-            rendezvous_pb2.AwaitEndResponse.FromString,
-        )
-
-    def report_failure(self, task: TaskName, host: str, error: BaseException | str) -> None:
-        """Tells the driver why this task ends. Never raises: the driver may be gone."""
-        text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
-        kind = "" if isinstance(error, str) else type(error).__name__
-        request = rendezvous_pb2.ReportFailureRequest(
-            task=rendezvous_pb2.TaskInfo(job=task.job, task=task.index, host=host),
-            error_type=kind,
-            message=str(error),
-            traceback=text,
-            time_s=time.time(),
-        )
-        try:
-            self._stub.call(
-                "ReportFailure",
-                request,
-                rendezvous_pb2.ReportFailureResponse.FromString,
-                timeout_s=_REPORT_TIMEOUT_S,
+            attempt = self._attempt
+            self._lost.add(name)
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: (
+                    broken
+                    or self._ended is not None
+                    or self._attempt != attempt
+                    or name in self._returning
+                )
             )
-        except OpError:
-            # The failure itself is raised or written to stderr by the caller.
-            return
+            if broken:
+                self._lost.discard(name)
+            restart = self._ended is None and not broken
+        return rendezvous_pb2.AwaitRestartResponse(restart=restart)
 
-    def close(self) -> None:
-        """Closes the connection."""
-        self._channel.close()
+    def _heartbeat(self, request: Any) -> rendezvous_pb2.HeartbeatResponse:
+        with self._changed:
+            self._progress[TaskName(request.job, request.task)] = Progress(
+                request.rows, request.steps, time.monotonic()
+            )
+        return rendezvous_pb2.HeartbeatResponse()
+
+    def _report_state(self, request: Any) -> rendezvous_pb2.ReportStateResponse:
+        with self._changed:
+            self._states[TaskName(request.job, request.task)] = request
+            self._changed.notify_all()
+        return rendezvous_pb2.ReportStateResponse()
+
+    def _write_logs(self, request: Any) -> rendezvous_pb2.WriteLogsResponse:
+        self._show_lines(TaskName(request.job, request.task), request.lines, request.dropped)
+        return rendezvous_pb2.WriteLogsResponse()

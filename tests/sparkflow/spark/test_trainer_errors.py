@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer, SparkTrainingError
-from sparkflow.spark.report.history import HistoryRecorder
+from sparkflow.spark.run.callbacks import Callback, Update
 from sparkflow_runtime.errors import InvalidArgumentError
 
 pytestmark = pytest.mark.timeout(300)
@@ -145,41 +146,63 @@ def test_a_label_out_of_range(df: DataFrame, sync_mode: str) -> None:
     assert "/job:worker/replica:0/task:1" in text
 
 
-@pytest.mark.parametrize("sync_mode", ["async", "sync"])
-def test_a_killed_process(
-    df: DataFrame,
-    monkeypatch: pytest.MonkeyPatch,
-    child_processes: Callable[[], list[int]],
-    sync_mode: str,
+class OnFirstSteps(Callback):
+    """Does something when the first steps are known, and remembers restarts."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act: Callable[[], None] | None = act
+        self.restarts: list[str] = []
+
+    def on_steps(self, update: Update) -> None:
+        act, self.act = self.act, None
+        if act is not None:
+            act()
+
+    def on_restart(self, reason: str) -> None:
+        self.restarts.append(reason)
+
+
+@pytest.fixture
+def kill(child_processes: Callable[[], list[int]]) -> Callable[[str], None]:
+    """Kills the process of a task: `worker 1`."""
+
+    def kill(task: str) -> None:
+        roles = {_role(pid): pid for pid in child_processes()}
+        os.kill(roles[task], signal.SIGKILL)
+
+    return kill
+
+
+def _role(pid: int) -> str:
+    environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return next(each for each in environment if each.startswith(b"SPARKFLOW_TASK="))[15:].decode()
+
+
+@pytest.mark.parametrize(
+    ("sync_mode", "task"), [("async", "ps 0"), ("sync", "worker 1"), ("async", "worker 1")]
+)
+def test_a_killed_process_comes_back(
+    df: DataFrame, kill: Callable[[str], None], sync_mode: str, task: str
 ) -> None:
-    add = HistoryRecorder.add
-    killed: list[int] = []
+    killing = OnFirstSteps(lambda: kill(task))
+    trainer = _trainer(numWorkers=2, epochs=300, syncMode=sync_mode, callbacks=[killing])
+    assert trainer.fit(df).history.epochs >= 300
+    assert killing.act is None
 
-    def add_and_kill(self: HistoryRecorder, *args: Any) -> int:
-        if not killed:
-            killed.extend(child_processes())
-            os.kill(max(killed), signal.SIGKILL)
-        return add(self, *args)
 
-    monkeypatch.setattr(HistoryRecorder, "add", add_and_kill)
+def test_a_killed_process_without_restarts(df: DataFrame, kill: Callable[[str], None]) -> None:
+    killing = OnFirstSteps(lambda: kill("ps 0"))
     with pytest.raises(
         SparkTrainingError,
-        match=r"The process of \w+ task \d on \S+ was killed by signal 9 \(SIGKILL\)",
+        match=r"The process of ps task 0 on \S+ was killed by signal 9 \(SIGKILL\)",
     ):
-        _trainer(numWorkers=2, epochs=100_000, syncMode=sync_mode).fit(df)
-    assert len(killed) == 3
-    monkeypatch.undo()
+        _trainer(numWorkers=2, epochs=100_000, maxRestarts=0, callbacks=[killing]).fit(df)
     # The next one works, in the same session.
-    assert sum(_trainer(numWorkers=2, syncMode=sync_mode).fit(df).history.rows) == ROWS
+    assert sum(_trainer(numWorkers=2).fit(df).history.rows) == ROWS
 
 
-def test_ctrl_c(df: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    def press(self: HistoryRecorder, *args: Any) -> int:
-        signal.raise_signal(signal.SIGINT)
-        return 0
-
-    monkeypatch.setattr(HistoryRecorder, "add", press)
+def test_ctrl_c(df: DataFrame) -> None:
+    pressing = OnFirstSteps(lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
-        _trainer(numWorkers=2, epochs=100_000).fit(df)
-    monkeypatch.undo()
+        _trainer(numWorkers=2, epochs=100_000, callbacks=[pressing]).fit(df)
     assert _trainer(numWorkers=2).fit(df).history.steps == 8

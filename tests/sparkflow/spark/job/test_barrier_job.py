@@ -17,7 +17,8 @@ ModuleNotFoundError: No module named 'sparkflow'
 def test_the_traceback_of_a_task_is_cut_out() -> None:
     text = describe_spark_failure(RuntimeError(OF_A_TASK))
     assert text.startswith("Traceback (most recent call last):\n")
-    assert text.endswith("ModuleNotFoundError: No module named 'sparkflow'")
+    assert "ModuleNotFoundError: No module named 'sparkflow'\nThe executors' Python has no" in text
+    assert "org.apache" not in text
 
 
 def test_other_failures_lose_the_stack() -> None:

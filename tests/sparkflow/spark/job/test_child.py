@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from sparkflow.spark.job.child import TRAIN_DATA
-from sparkflow.spark.job.layout import TaskName
+from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.job.registration import RegistrationServer
 
 TIMEOUT_S = 60
+PLAN = {"batch_size": 1, "epochs": 1, "steps_per_epoch": 0, "shuffle": False, "seed": 0}
 
 
 class Driver:
@@ -23,14 +23,16 @@ class Driver:
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.server = RegistrationServer(
-            [TaskName("worker", 0)], self.events.append, "127.0.0.1", "token"
+            Layout.of(1, 1, "allreduce"), self.events.append, "127.0.0.1", "token"
         )
+        self.server.begin_attempt(json.dumps(PLAN))
         self.processes: list[subprocess.Popen[str]] = []
 
     def start(self, **config: Any) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
             [sys.executable, "-m", "sparkflow.spark.job.child"],
             stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
@@ -43,13 +45,9 @@ class Driver:
             "task": 0,
             "partition": 0,
             "attempt": 0,
-            "plan": {
-                "batch_size": 1,
-                "epochs": 1,
-                "steps_per_epoch": 0,
-                "shuffle": False,
-                "seed": 0,
-            },
+            "hosted_ps": None,
+            "gpu_addresses": None,
+            "gpu_memory_bytes": None,
             **config,
         }
         assert process.stdin is not None
@@ -62,7 +60,7 @@ class Driver:
         for process in self.processes:
             process.kill()
             process.wait()
-            for stream in (process.stdin, process.stderr):
+            for stream in (process.stdin, process.stdout, process.stderr):
                 assert stream is not None
                 stream.close()
 
@@ -114,8 +112,8 @@ def test_it_says_what_is_wrong(driver: Driver) -> None:
 
 def test_it_needs_no_pyspark(tmp_path: Path) -> None:
     program = (
-        "import sys, sparkflow.spark.job.child, sparkflow.spark.feed.feed; "
-        "import sparkflow.spark.job.registration; "
+        "import sys, sparkflow.spark.job.child, sparkflow.spark.job.attempts; "
+        "import sparkflow.spark.job.registration_client; "
         "from sparkflow_runtime.server import Server; "
         "print(sorted(m for m in sys.modules if m.split('.')[0] in ('pyspark', 'py4j', 'pandas')))"
     )
@@ -124,4 +122,3 @@ def test_it_needs_no_pyspark(tmp_path: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True
     )
     assert found.stdout.strip() == "[]"
-    assert TRAIN_DATA == "train_data"

@@ -5,29 +5,25 @@ import sys
 
 import pytest
 
-from sparkflow.spark.feed.feed import FeedPlan
+from sparkflow.spark.job.child_process import describe_exit
 from sparkflow.spark.job.layout import Layout
-from sparkflow.spark.job.task import JobConfig, child_environment, describe_exit
+from sparkflow.spark.job.task import JobConfig, child_environment
 
 
 def test_the_environment_of_a_child_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     given = {"OPENBLAS_CORETYPE": "Haswell", "OMP_NUM_THREADS": "1", "HOME": "/root"}
-    found = child_environment(given, cpus=1, neighbours=3, gpus=None)
+    found = child_environment(given, cpus=1, neighbours=3)
     assert "OPENBLAS_CORETYPE" not in found
     assert found["OMP_NUM_THREADS"] == found["OPENBLAS_NUM_THREADS"] == "2"
     assert found["HOME"] == "/root"
     assert found["PYTHONPATH"].split(os.pathsep) == [path for path in sys.path if path]
-    assert "CUDA_VISIBLE_DEVICES" not in found
 
 
-def test_a_task_gets_the_threads_and_gpus_that_spark_gave_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_task_gets_the_threads_that_spark_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    found = child_environment({}, cpus=4, neighbours=3, gpus=["2", "5"])
+    found = child_environment({}, cpus=4, neighbours=3)
     assert found["OMP_NUM_THREADS"] == "4"
-    assert found["CUDA_VISIBLE_DEVICES"] == "2,5"
 
 
 @pytest.mark.parametrize(
@@ -52,5 +48,5 @@ def test_a_killed_process_may_have_been_too_large() -> None:
 
 
 def test_the_token_is_not_shown() -> None:
-    config = JobConfig("host:1", "secret", Layout(1, 1), 3, FeedPlan(1, 1, 0, False, 0))
+    config = JobConfig("host:1", "secret", Layout(1, 1), 3)
     assert "secret" not in repr(config)

@@ -1,0 +1,136 @@
+"""A task's child process as the Spark task sees it: started, spoken to, heard, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+from sparkflow.spark.job.layout import TaskName
+
+_TAIL_LINES = 40
+# The child ends by itself when its input ends; it is killed only if it does not.
+_END_TIMEOUT_S = 5.0
+
+OnLine = Callable[[str], None]
+OnEvent = Callable[[Mapping[str, Any]], None]
+
+
+class ChildProcess:
+    """The child process of one task. `send` may be called from any thread.
+
+    It is killed when the thread that starts it ends, so that one has to last as long.
+
+    Args:
+        name: The task.
+        config: Goes to the child's stdin, because others can read arguments.
+        environment: Of the child.
+        on_line: Gets what it writes to stderr and stdout, line by line.
+        on_event: Gets what it tells of itself.
+    """
+
+    def __init__(
+        self,
+        name: TaskName,
+        config: Mapping[str, Any],
+        environment: Mapping[str, str],
+        on_line: OnLine,
+        on_event: OnEvent,
+    ) -> None:
+        self._name = name
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "sparkflow.spark.job.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._on_line = on_line
+        self._on_event = on_event
+        self._readers = [
+            threading.Thread(target=read, args=(stream,), daemon=True)
+            for read, stream in (
+                (self._read_lines, self._process.stderr),
+                (self._read_events, self._process.stdout),
+            )
+        ]
+        for reader in self._readers:
+            reader.start()
+        self.send(config)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Writes one line to the child's stdin; nothing if it has ended, which `wait` tells."""
+        stdin = self._process.stdin
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError):  # ValueError: `end` has closed it
+            stdin.write(json.dumps(message) + "\n")
+            stdin.flush()
+
+    def wait(self) -> int:
+        """Blocks until the child ends; its exit code, or the negative number of a signal."""
+        code = self._process.wait()
+        for reader in self._readers:
+            reader.join(_END_TIMEOUT_S)
+        return code
+
+    def describe_end(self, code: int) -> str:
+        """How it ended, and what it said last."""
+        text = f"The process of {self._name} on {socket.gethostname()} {describe_exit(code)}"
+        if self._tail:
+            text += ". Its last words:\n" + "".join(self._tail).rstrip()
+        return text
+
+    def kill(self) -> None:
+        """Ends the child at once; does not wait for it."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """Ends the child if it is there still. May be called more than once."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended already
+            self._process.stdin.close()
+        try:
+            self._process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for reader in self._readers:
+            reader.join(_END_TIMEOUT_S)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def _read_lines(self, stderr: IO[str]) -> None:
+        for line in stderr:
+            self._tail.append(line)
+            # Spark keeps what its workers write to stderr in the executor's log.
+            sys.stderr.write(f"[{self._name}] {line}")
+            sys.stderr.flush()
+            self._on_line(line)
+
+    def _read_events(self, stdout: IO[str]) -> None:
+        for line in stdout:
+            self._on_event(json.loads(line))
+
+
+def describe_exit(code: int) -> str:
+    """`exited with code 1`, or the signal that killed it, from a Popen return code."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    hint = ", for instance because the machine ran out of memory" if name == "SIGKILL" else ""
+    return f"was killed by signal {-code} ({name}){hint}"
