@@ -1,0 +1,131 @@
+"""Where TensorBoard's events go: a growing local file, or files one after another far away."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pyarrow.fs
+
+from sparkflow_runtime.events.event_file import FILE_VERSION, EventFileWriter
+from sparkflow_runtime.events.records import frame_record
+from sparkflow_runtime.protos.event_pb2 import Event
+
+# A file of its own so often at first; later, when fewer files are better, so often.
+_FIRST_S, _LATER_S = 5.0, 60.0
+
+
+class EventSink(Protocol):
+    """Takes events in their order."""
+
+    def add(self, event: Event) -> None:
+        """Takes one."""
+
+    def flush(self) -> None:
+        """Has TensorBoard see what was added, perhaps a little later."""
+
+    def close(self) -> None:
+        """Writes the rest."""
+
+
+def open_sink(directory: str, wall_clock: Callable[[], float] = time.time) -> EventSink:
+    """A sink for a run's directory.
+
+    Args:
+        directory: A local path, or a URI that `pyarrow.fs.FileSystem.from_uri` understands;
+            `s3a:` and `s3n:` are read as `s3:`.
+        wall_clock: Returns seconds since the epoch.
+
+    Raises:
+        OSError: The directory cannot be made.
+        ValueError: pyarrow does not know the scheme.
+    """
+    if "://" not in directory:
+        return LocalSink(directory, wall_clock)
+    scheme, rest = directory.split("://", 1)
+    uri = f"{'s3' if scheme in ('s3a', 's3n') else scheme}://{rest}"
+    system, path = pyarrow.fs.FileSystem.from_uri(uri)
+    return RemoteSink(system, path, wall_clock)
+
+
+class LocalSink:
+    """One file, appended to.
+
+    Args:
+        directory: Made if it does not exist.
+        wall_clock: Returns seconds since the epoch.
+    """
+
+    def __init__(self, directory: str, wall_clock: Callable[[], float] = time.time) -> None:
+        self._writer = EventFileWriter(directory, clock=wall_clock)
+
+    def add(self, event: Event) -> None:
+        """Appends."""
+        self._writer.add_event(event)
+
+    def flush(self) -> None:
+        """Hands all to the operating system."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._writer.close()
+
+
+class RemoteSink:
+    """A file after another, each written once: object stores cannot append.
+
+    TensorBoard reads the files of a directory in the order of their names, and goes to the next
+    when there is one.
+
+    Args:
+        system: A pyarrow file system.
+        directory: A path in it.
+        clock: Returns seconds since the epoch.
+
+    Raises:
+        OSError: The file system cannot be reached.
+    """
+
+    def __init__(self, system: Any, directory: str, clock: Callable[[], float] = time.time) -> None:
+        self._system = system
+        self._directory = directory
+        self._clock = clock
+        self._began = clock()
+        self._stem = f"events.out.tfevents.{int(self._began):010d}"
+        self._name = f"{socket.gethostname()}.{os.getpid()}"
+        self._files = 0
+        self._buffer = io.BytesIO()
+        self._next = self._began + _FIRST_S
+        system.create_dir(directory, recursive=True)
+
+    def add(self, event: Event) -> None:
+        """Keeps it until the next file is due."""
+        if not self._buffer.tell():
+            version = Event(wall_time=self._clock(), file_version=FILE_VERSION)
+            self._buffer.write(frame_record(version.SerializeToString()))
+        self._buffer.write(frame_record(event.SerializeToString()))
+
+    def flush(self) -> None:
+        """Writes a file if it is due."""
+        if self._clock() >= self._next:
+            self._write()
+
+    def close(self) -> None:
+        """Writes the last file."""
+        self._write()
+
+    def _write(self) -> None:
+        if self._buffer.tell():
+            # Numbers come before host and process, so that names sort as they were written.
+            path = f"{self._directory}/{self._stem}.{self._files:06d}.{self._name}"
+            with self._system.open_output_stream(path) as stream:
+                stream.write(self._buffer.getvalue())
+            self._files += 1
+            self._buffer = io.BytesIO()
+        waited = self._clock() - self._began
+        self._next = self._clock() + min(max(_FIRST_S, waited / 10), _LATER_S)

@@ -1,0 +1,231 @@
+"""The figures of a running training that all displays show, and their words."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkflow.spark.run.callbacks import Callback, RunControl, Update
+
+# The shown loss follows slowly: of each step it takes so much.
+_LOSS_SHARE = 0.05
+# Rates are those of so many seconds.
+_WINDOW_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How a training stands.
+
+    Attributes:
+        phase: What is waited for before the first step; "" while steps go on.
+        epoch: The epoch under way, from 1; 0 before the first step.
+        epochs: Epochs to do.
+        step: Steps done.
+        total_steps: Steps to do.
+        rows: Rows trained on.
+        total_rows: Rows to train on.
+        loss: A moving mean over steps; None before the first.
+        rows_per_s: Rows per second lately.
+        wait_share: Share of the workers' time spent waiting for data lately.
+        elapsed_s: Seconds since the beginning.
+        validation: The last evaluation: `loss` and the metrics.
+        restarts: How often training was interrupted.
+        ended: "" while it runs, else "done" or "failed".
+        epoch_rows: Per epoch that is over a mapping of `loss`, `val_<metric>`, ...
+    """
+
+    phase: str = ""
+    epoch: int = 0
+    epochs: int = 0
+    step: int = 0
+    total_steps: int = 0
+    rows: int = 0
+    total_rows: int = 0
+    loss: float | None = None
+    rows_per_s: float = 0.0
+    wait_share: float = 0.0
+    elapsed_s: float = 0.0
+    validation: Mapping[str, float] = field(default_factory=dict)
+    restarts: int = 0
+    ended: str = ""
+    epoch_rows: tuple[Mapping[str, float], ...] = ()
+
+    @property
+    def done(self) -> float:
+        """The share of the rows that is done, from 0 to 1."""
+        return min(self.rows / self.total_rows, 1.0) if self.total_rows else 0.0
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds still to go at the rate of late; None where there is none."""
+        if self.ended or self.rows_per_s <= 0 or not self.total_rows:
+            return None
+        return max(self.total_rows - self.rows, 0) / self.rows_per_s
+
+
+class FiguresTracker(Callback):
+    """Keeps the figures of a run. For the thread of `fit`.
+
+    Args:
+        clock: Returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._run: RunControl | None = None
+        self._phase = ""
+        self._loss: float | None = None
+        self._validation: dict[str, float] = {}
+        self._restarts = 0
+        self._ended = ""
+        self._epochs: list[Mapping[str, float]] = []
+        # (seconds, rows, seconds waited) at some moments of the last _WINDOW_S.
+        self._window: deque[tuple[float, int, float]] = deque()
+
+    def figures(self) -> Figures:
+        """The figures as they are now."""
+        run, elapsed_s = self._run, self._clock() - self._began
+        if run is None:
+            return Figures(phase=self._phase, elapsed_s=elapsed_s, ended=self._ended)
+        history = run.history
+        rows = sum(history.epoch_rows)
+        rows_per_s, wait_share = self._rates(run)
+        epochs = round(run.total_rows / run.rows_per_epoch) if run.rows_per_epoch else 0
+        return Figures(
+            phase=self._phase,
+            epoch=min(int(history.epochs) + 1, max(epochs, 1)),
+            epochs=epochs,
+            step=history.steps,
+            total_steps=run.total_steps,
+            rows=rows,
+            total_rows=run.total_rows,
+            loss=self._loss,
+            rows_per_s=rows_per_s,
+            wait_share=wait_share,
+            elapsed_s=elapsed_s,
+            validation=dict(self._validation),
+            restarts=self._restarts,
+            ended=self._ended,
+            epoch_rows=tuple(self._epochs),
+        )
+
+    def on_waiting(self, text: str) -> None:
+        """Takes what is waited for."""
+        self._phase = text
+
+    def on_train_begin(self, run: RunControl) -> None:
+        """Takes the run."""
+        self._run = run
+        self._phase = ""
+        self._window.clear()
+        self._mark(run)
+
+    def on_steps(self, update: Update) -> None:
+        """Takes the losses."""
+        self._phase = ""
+        self._loss = _follow(self._loss, update.losses[update.rows > 0])
+        if self._run is not None:
+            self._mark(self._run)
+
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Takes the metrics of the epoch."""
+        del self._epochs[epoch:]  # what a restart does again
+        figures = self.figures()
+        rates = {"rows_per_s": figures.rows_per_s, "wait_share": figures.wait_share}
+        self._epochs.append({"epoch": epoch, **metrics, **rates})
+
+    def on_validation(self, metrics: Mapping[str, float]) -> None:
+        """Takes the metrics."""
+        self._validation = {name: value for name, value in metrics.items() if name != "step"}
+
+    def on_restart(self, reason: str) -> None:
+        """Counts."""
+        self._restarts += 1
+        self._phase = f"starting again: {reason.splitlines()[0] if reason else 'interrupted'}"
+
+    def on_train_end(self, history: object) -> None:
+        """Training went well."""
+        self._phase = ""
+        self._ended = "done"
+
+    def on_close(self) -> None:
+        """It is over, well if `on_train_end` came before."""
+        self._ended = self._ended or "failed"
+
+    def _mark(self, run: RunControl) -> None:
+        now = self._clock()
+        if self._window and now - self._window[-1][0] < _WINDOW_S / 100:
+            return
+        history = run.history
+        self._window.append((now, sum(history.epoch_rows), history.waited_seconds))
+        while len(self._window) > 2 and now - self._window[0][0] > _WINDOW_S:
+            self._window.popleft()
+
+    def _rates(self, run: RunControl) -> tuple[float, float]:
+        history = run.history
+        if self._ended or not self._window:
+            return history.rows_per_second, history.wait_share
+        began, rows, waited = self._window[0]
+        seconds = self._clock() - began
+        if seconds <= 0:
+            return 0.0, 0.0
+        share = (history.waited_seconds - waited) / (seconds * max(run.num_workers, 1))
+        return (sum(history.epoch_rows) - rows) / seconds, min(max(share, 0.0), 1.0)
+
+
+def _follow(mean: float | None, losses: npt.NDArray[np.float32]) -> float | None:
+    """The moving mean after some more losses."""
+    if not len(losses):
+        return mean
+    if mean is None or not math.isfinite(mean):
+        mean = float(losses[0])
+        losses = losses[1:]
+    kept = (1 - _LOSS_SHARE) ** np.arange(len(losses) - 1, -1, -1)
+    new = _LOSS_SHARE * float(np.dot(kept, losses.astype(np.float64)))
+    return mean * float((1 - _LOSS_SHARE) ** len(losses)) + new
+
+
+def describe(figures: Figures) -> str:
+    """The figures in one line, such as "epoch 2/5, step 120/600, loss 0.31, 45,600 rows/s"."""
+    if figures.phase:
+        return figures.phase
+    if not figures.step:
+        return figures.ended or "starting"
+    parts = [
+        f"epoch {figures.epoch}/{figures.epochs}",
+        f"step {figures.step:,}/{figures.total_steps:,}" if figures.total_steps else "",
+        f"loss {number(figures.loss)}" if figures.loss is not None else "",
+        f"{figures.rows_per_s:,.0f} rows/s",
+        f"wait {figures.wait_share:.0%}",
+        *(f"val {name} {number(value)}" for name, value in figures.validation.items()),
+        restarts(figures.restarts),
+        figures.ended,
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def restarts(count: int) -> str:
+    """How many restarts in words; nothing for none."""
+    return f"{count} restart{'s' if count > 1 else ''}" if count else ""
+
+
+def number(value: float | None) -> str:
+    """A loss or metric in few digits."""
+    return "" if value is None else f"{value:.4g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as 0:05, 12:34 or 1:02:03; "" for None."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,252 @@
+"""A fit as a run of MLflow: parameters, metrics by step, the model with its signature."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparkflow.export import InferenceModel
+from sparkflow.spark.report.figures import FiguresTracker
+from sparkflow.spark.run.callbacks import Callback, RunControl, Update
+from sparkflow.version import SPARKFLOW_VERSION
+
+if TYPE_CHECKING:
+    from sparkflow.spark.report.history import TrainingHistory
+
+_FLUSH_S = 5.0
+_POINTS_PER_FLUSH = 50
+# MLflow's own limits.
+_MAX_PARAM_LENGTH = 6000
+_MAX_PARAMS = 100
+_PARENT = "mlflow.parentRunId"
+
+
+def require_mlflow() -> None:
+    """Makes sure that MLflow is installed.
+
+    Raises:
+        ImportError: It is not.
+    """
+    if importlib.util.find_spec("mlflow") is None:
+        raise ImportError(
+            "mlflow=True asks for MLflow, which is not installed: pip install 'sparkflow[mlflow]', "
+            "or leave mlflow=False"
+        )
+
+
+class MlflowReporter(Callback):
+    """Makes an MLflow run for a fit, below the run that is active, if one is.
+
+    While the fit goes on, its run is the active one of the thread, so that what callbacks log goes
+    there, too. Metrics are sent by MLflow's own threads.
+
+    Args:
+        name: Of the run.
+        clock: Returns seconds.
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._clock = clock
+        self._tracker = FiguresTracker(clock)
+        self._run_id = ""
+        self._losses: list[tuple[int, float, int]] = []  # step, loss, rows; not sent yet
+        self._sent: list[Any] = []
+        self._next = clock()
+        self._is_well = False
+
+    @property
+    def run_id(self) -> str:
+        """The run; "" before training begins."""
+        return self._run_id
+
+    def on_train_begin(self, run: RunControl) -> None:
+        """Starts the run and logs the parameters; at a restart it goes on."""
+        import mlflow
+
+        self._tracker.on_train_begin(run)
+        self._losses.clear()
+        if self._run_id:
+            return
+        parent = _active_run_id()
+        tags = {"sparkflow.version": SPARKFLOW_VERSION}
+        experiment = None
+        if parent is not None:
+            tags[_PARENT] = parent
+            experiment = mlflow.MlflowClient().get_run(parent).info.experiment_id
+        started = mlflow.start_run(
+            run_name=self._name, experiment_id=experiment, tags=tags, nested=True
+        )
+        self._run_id = started.info.run_id
+        params = {name: _param(value) for name, value in run.params.items()}
+        items = list(params.items())
+        for start in range(0, len(items), _MAX_PARAMS):
+            mlflow.log_params(dict(items[start : start + _MAX_PARAMS]))
+
+    def on_steps(self, update: Update) -> None:
+        """Sends the losses now and then, as means of several where there are many."""
+        self._tracker.on_steps(update)
+        steps = range(update.first_step, update.first_step + update.num_steps)
+        self._losses += zip(steps, update.losses.tolist(), update.rows.tolist(), strict=True)
+        if self._clock() >= self._next:
+            self._send_losses()
+
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Sends the epoch's loss."""
+        self._send([("epoch_loss", metrics["loss"], epoch)])
+
+    def on_validation(self, metrics: Mapping[str, float]) -> None:
+        """Sends the metrics."""
+        step = int(metrics.get("step", 0))
+        self._send([(f"val_{name}", v, step) for name, v in metrics.items() if name != "step"])
+
+    def on_restart(self, reason: str) -> None:
+        """Counts the restart in a tag."""
+        import mlflow
+
+        self._tracker.on_restart(reason)
+        if self._run_id:
+            restarts = str(self._tracker.figures().restarts)
+            mlflow.MlflowClient().set_tag(self._run_id, "sparkflow.restarts", restarts)
+
+    def on_train_end(self, history: TrainingHistory) -> None:
+        """Sends what is left, and figures of the whole training."""
+        self._tracker.on_train_end(history)
+        self._send_losses()
+        whole = {
+            "training_seconds": history.seconds,
+            "training_rows_per_second": history.rows_per_second,
+            "training_wait_share": history.wait_share,
+        }
+        self._send([(name, value, history.steps) for name, value in whole.items()])
+        self._is_well = True
+
+    def on_close(self) -> None:
+        """Ends the run, once everything has arrived."""
+        import mlflow
+
+        if not self._run_id:
+            return
+        status = "FINISHED" if self._is_well else "FAILED"
+        try:
+            for sent in self._sent:
+                sent.wait()
+        finally:
+            active = mlflow.active_run()
+            if active is not None and active.info.run_id == self._run_id:
+                mlflow.end_run(status)
+            else:
+                mlflow.MlflowClient().set_terminated(self._run_id, status)
+
+    def log_model(self, model: InferenceModel) -> None:
+        """Adds the model to the run, as `model`; after `on_close`."""
+        import mlflow
+
+        if not self._run_id:
+            return
+        parameters = inspect.signature(mlflow.pyfunc.log_model).parameters
+        path = {"name" if "name" in parameters else "artifact_path": "model"}
+        with (
+            tempfile.TemporaryDirectory(prefix="sparkflow-mlflow-") as folder,
+            mlflow.start_run(run_id=self._run_id, nested=True),
+        ):
+            model.save(Path(folder) / "files")
+            mlflow.pyfunc.log_model(
+                **path,
+                loader_module="sparkflow.spark.report.mlflow_model",
+                data_path=str(Path(folder) / "files"),
+                signature=_signature(model),
+                # Not sparkflow: PyPI has another package of that name.
+                pip_requirements=[f"numpy=={np.__version__}"],
+                metadata={"sparkflow": SPARKFLOW_VERSION},
+            )
+
+    def _send_losses(self) -> None:
+        if not self._losses:
+            return
+        found = []
+        size = -(-len(self._losses) // _POINTS_PER_FLUSH)
+        for start in range(0, len(self._losses), size):
+            steps, losses, rows = zip(*self._losses[start : start + size], strict=True)
+            mean = float(np.average(losses, weights=rows)) if sum(rows) else losses[-1]
+            found.append(("loss", mean, steps[-1]))
+        step = self._losses[-1][0]
+        self._losses.clear()
+        figures = self._tracker.figures()
+        found.append(("rows_per_second", figures.rows_per_s, step))
+        found.append(("wait_share", figures.wait_share, step))
+        self._send(found)
+        self._next = self._clock() + _FLUSH_S
+
+    def _send(self, values: list[tuple[str, float, int]]) -> None:
+        import mlflow
+        from mlflow.entities import Metric
+
+        if not self._run_id:
+            return
+        now_ms = int(time.time() * 1000)
+        metrics = [Metric(name, float(value), now_ms, step) for name, value, step in values]
+        client = mlflow.MlflowClient()
+        self._sent.append(client.log_batch(self._run_id, metrics=metrics, synchronous=False))
+
+
+def _active_run_id() -> str | None:
+    """The run that a new one belongs to.
+
+    An active run is its thread's own, but CrossValidator fits in threads of a pool: where this
+    thread has none, it is that of the main thread, or of other threads if all agree.
+    """
+    import mlflow
+    from mlflow.tracking import fluent
+
+    run = mlflow.active_run()
+    if run is not None:
+        return str(run.info.run_id)
+    stacks = getattr(fluent, "_active_run_stack", None)
+    if hasattr(stacks, "get_all_thread_values"):
+        active = {
+            thread: stack for thread, stack in stacks.get_all_thread_values().items() if stack
+        }
+        main = active.get(threading.main_thread().ident)
+        if main:
+            return str(main[-1].info.run_id)
+        # Fits that run beside this one are children of what we look for.
+        runs = [stack[0] for stack in active.values()]
+        parents = {run.data.tags.get(_PARENT, run.info.run_id) for run in runs}
+        if len(parents) == 1:
+            return str(parents.pop())
+    return os.environ.get("MLFLOW_RUN_ID")
+
+
+def _param(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text[:_MAX_PARAM_LENGTH]
+
+
+def _signature(model: InferenceModel) -> Any:
+    from mlflow.models import ModelSignature
+    from mlflow.types import Schema, TensorSpec
+
+    def spec(name: str | None, dtype: str, shape: tuple[int | None, ...]) -> Any:
+        numpy_type = np.dtype(object if dtype == "string" else dtype)
+        return TensorSpec(numpy_type, (-1, *(-1 if n is None else n for n in shape)), name)
+
+    signature = model.signature
+    if any(each.kind != "dense" for each in signature.inputs):
+        return None  # MLflow's schemas know neither sparse rows nor lists of any length
+    inputs = [
+        spec(each.name if signature.named else None, each.dtype, each.shape)
+        for each in signature.inputs
+    ]
+    outputs = [spec(each.name, each.dtype, each.shape) for each in signature.outputs]
+    return ModelSignature(inputs=Schema(inputs), outputs=Schema(outputs))

@@ -1,0 +1,147 @@
+"""A live table in notebooks: one HTML output that is replaced while training runs."""
+
+from __future__ import annotations
+
+import html
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from sparkflow.spark.report.figures import Figures, describe, duration, number, restarts
+
+# The epochs that are listed; of more, the first and these many last ones.
+_LISTED = 12
+
+# Notebooks are light or dark: colours are the page's own, thinned.
+_STYLE = (
+    "font-family: system-ui, sans-serif; font-size: 13px; font-variant-numeric: tabular-nums; "
+    "max-width: 760px"
+)
+_LINE = "1px solid rgba(128, 128, 128, 0.35)"
+_COLOURS = {"": "#2f7ed8", "done": "#3c9d5b", "failed": "#cf4a3c"}
+
+
+class NotebookDisplay:
+    """A table of the figures and of the epochs.
+
+    It goes through IPython's display with an id of its own, which Jupyter, VS Code, Colab and
+    Databricks replace in place.
+
+    Args:
+        name: The table's title.
+    """
+
+    period_s = 0.5
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._id = f"sparkflow-{uuid.uuid4().hex}"
+        self._shown = False
+
+    def show(self, figures: Figures) -> None:
+        """Replaces the table."""
+        from IPython.display import display, update_display
+
+        content = {
+            "text/html": draw(self._name, figures),
+            "text/plain": f"{self._name}: {describe(figures)}",
+        }
+        put: Any = update_display if self._shown else display
+        put(content, raw=True, display_id=self._id)
+        self._shown = True
+
+    def close(self, figures: Figures) -> None:
+        """Leaves the last table there."""
+        self.show(figures)
+
+
+def draw(name: str, figures: Figures) -> str:
+    """The table as HTML, without scripts and without styles of its own."""
+    colour = _COLOURS[figures.ended]
+    cells = [
+        ("epoch", f"{figures.epoch} of {figures.epochs}"),
+        (
+            "step",
+            f"{figures.step:,}" + (f" of {figures.total_steps:,}" * bool(figures.total_steps)),
+        ),
+        ("loss", number(figures.loss)),
+        ("rows/s", f"{figures.rows_per_s:,.0f}"),
+        ("waiting for data", f"{figures.wait_share:.0%}"),
+        *((f"val {key}", number(value)) for key, value in figures.validation.items()),
+    ]
+    if not figures.step:
+        cells = []
+    state = figures.phase or figures.ended or ("training" if figures.step else "starting")
+    if figures.restarts:
+        state += f", {restarts(figures.restarts)}"
+    times = duration(figures.elapsed_s)
+    if figures.remaining_s is not None:
+        times += f", {duration(figures.remaining_s)} to go"
+    parts = [
+        f'<div style="{_STYLE}">',
+        '<div style="display: flex; justify-content: space-between; margin: 2px 0 4px">',
+        f"<span><b>{html.escape(name)}</b> &nbsp; {html.escape(state)}</span>",
+        f'<span style="opacity: 0.7">{times}</span></div>',
+        '<div style="background: rgba(128, 128, 128, 0.2); border-radius: 3px; height: 6px">',
+        f'<div style="background: {colour}; border-radius: 3px; height: 6px; '
+        f'width: {100 * figures.done:.1f}%"></div></div>',
+        _figures(cells),
+        _epochs(figures.epoch_rows),
+        "</div>",
+    ]
+    return "".join(parts)
+
+
+def _figures(cells: list[tuple[str, str]]) -> str:
+    if not cells:
+        return ""
+    blocks = "".join(
+        '<div style="margin: 0 26px 2px 0">'
+        f'<div style="opacity: 0.65; font-size: 11px">{html.escape(label)}</div>'
+        f'<div style="font-size: 15px">{html.escape(value)}</div></div>'
+        for label, value in cells
+    )
+    return f'<div style="display: flex; flex-wrap: wrap; margin: 8px 0 4px">{blocks}</div>'
+
+
+def _epochs(epochs: tuple[Mapping[str, float], ...]) -> str:
+    if not epochs:
+        return ""
+    names = list(dict.fromkeys(name for each in epochs for name in each))
+    listed: list[Mapping[str, float] | None] = list(epochs)
+    if len(epochs) > _LISTED + 1:
+        listed = [epochs[0], None, *epochs[-_LISTED:]]
+    head = "".join(_cell("th", _TITLES.get(name, name.replace("val_", "val "))) for name in names)
+    lines = [
+        "<tr>"
+        + "".join(_cell("td", "⋮" if each is None else _value(each, n)) for n in names)
+        + "</tr>"
+        for each in listed
+    ]
+    return (
+        f'<table style="border-collapse: collapse; border-top: {_LINE}; margin: 4px 0 2px; '
+        f'font-size: 12px"><thead><tr style="border-bottom: {_LINE}; background: none">{head}'
+        f"</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+_TITLES = {"rows_per_s": "rows/s", "wait_share": "wait"}
+
+
+def _value(epoch: Mapping[str, Any], name: str) -> str:
+    value = epoch.get(name)
+    if value is None:
+        return ""
+    if name == "epoch":
+        return str(int(value) + 1)
+    if name == "rows_per_s":
+        return f"{value:,.0f}"
+    if name == "wait_share":
+        return f"{value:.0%}"
+    return number(float(value))
+
+
+def _cell(tag: str, text: str) -> str:
+    style = "text-align: right; padding: 1px 18px 1px 0; background: none; border: none"
+    weight = "; font-weight: 600" if tag == "th" else ""
+    return f'<{tag} style="{style}{weight}">{html.escape(text)}</{tag}>'

@@ -1,0 +1,83 @@
+"""The reporters that a trainer's parameters ask for."""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark.sql import SparkSession
+
+from sparkflow.export import InferenceModel
+from sparkflow.spark.params.reporting import ReportingParams
+from sparkflow.spark.report.displays import choose_display
+from sparkflow.spark.report.guarded import Guarded
+from sparkflow.spark.report.live import LiveReporter
+from sparkflow.spark.report.mlflow_reporter import MlflowReporter, require_mlflow
+from sparkflow.spark.report.spark_ui import JobDescriptionDisplay
+from sparkflow.spark.report.tensorboard import TensorBoardReporter
+from sparkflow.spark.run.callbacks import Callback
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+
+_log = logging.getLogger(__name__)
+
+
+class Reporters:
+    """Reporters for one fit.
+
+    None of them ends a training once it runs; what can be known to fail before fails here.
+
+    Args:
+        params: Whose `progress`, `logDir` and `mlflow` say what is wanted.
+        session: Whose UI shows the training.
+        job_tag: The tag of the training's Spark jobs.
+        graph_def: The graph for TensorBoard.
+
+    Attributes:
+        callbacks: In the order in which they are to be called.
+
+    Raises:
+        ImportError: `mlflow` is wanted and not installed.
+        OSError: `logDir` cannot be written.
+        ValueError: `logDir` is on a file system that pyarrow does not know.
+    """
+
+    def __init__(
+        self,
+        params: ReportingParams,
+        session: SparkSession,
+        job_tag: str,
+        graph_def: GraphDef | None = None,
+    ) -> None:
+        uid = str(getattr(params, "uid", "fit"))
+        self.callbacks: list[Callback] = []
+        self._mlflow: MlflowReporter | None = None
+        if params.getMlflow():
+            require_mlflow()
+            self._mlflow = MlflowReporter(uid)
+            self.callbacks.append(Guarded(self._mlflow, "MLflow"))
+        if params.getLogDir():
+            board = TensorBoardReporter(params.getLogDir(), uid, graph_def)
+            _log.info("TensorBoard: %s", board.run_directory)
+            self.callbacks.append(Guarded(board, f"TensorBoard in {board.run_directory}"))
+        description = _job_description(session, job_tag, uid)
+        if description is not None:
+            self.callbacks.append(LiveReporter(description))
+        if params.getProgress():
+            self.callbacks.append(LiveReporter(choose_display(uid)))
+
+    def log_model(self, model: InferenceModel) -> None:
+        """Gives the trained model to those that keep it; after `on_close`."""
+        if self._mlflow is not None:
+            try:
+                self._mlflow.log_model(model)
+            except Exception as error:  # a model that cannot be logged is there all the same
+                _log.warning("MLflow has no model of this run: %r", error)
+
+
+def _job_description(
+    session: SparkSession, job_tag: str, title: str
+) -> JobDescriptionDisplay | None:
+    try:
+        return JobDescriptionDisplay(session, job_tag, title)
+    except Exception as error:  # Spark Connect has no JVM here; others do not let us in
+        _log.info("Spark's UI is not told how training goes: %r", error)
+        return None
