@@ -7,7 +7,7 @@ import json
 import platform
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.estimators.multiple import fit_multiple
-from sparkflow.spark.feed.feed import FeedPlan
+from sparkflow.spark.feed.plan import FeedPlan
 from sparkflow.spark.graphs.inference import (
     InferenceGraph,
     build_inference_graph,
@@ -150,9 +150,9 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     ) -> SparkTrainerModel:
         prepared, layout = data.prepared, data.layout
         sync = self.getSyncMode() == "sync"
-        dim = prepared.format.features[0].size
         steps_per_epoch = layout.steps_per_epoch(prepared.num_rows, self.getBatchSize())
         feed = FeedPlan(
+            row_format=prepared.format,
             batch_size=self.getBatchSize(),
             epochs=self.getEpochs(),
             steps_per_epoch=steps_per_epoch if sync else 0,
@@ -181,7 +181,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             ClusterPlan(
                 rows=data.placed,
                 layout=layout,
-                dim=dim,
+                row_format=prepared.format,
                 name=name,
                 description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} "
                 f"parameter servers, {self.getSyncMode()}",
@@ -194,7 +194,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
 
         def attempt(number: int) -> Mapping[str, Any]:
             run = TrainingRun(plan, token, recorder, callbacks)
-            server, job = cluster.begin_attempt(run.events.put, json.dumps(asdict(feed)))
+            server, job = cluster.begin_attempt(run.events.put, json.dumps(feed.to_json()))
             return run.run(server, job)
 
         supervisor = Supervisor(

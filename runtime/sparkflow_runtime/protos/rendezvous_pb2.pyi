@@ -388,10 +388,13 @@ class DataReadyRequest(google.protobuf.message.Message):
     ROWS_FIELD_NUMBER: builtins.int
     BYTES_FIELD_NUMBER: builtins.int
     COLUMN_NULLS_FIELD_NUMBER: builtins.int
+    VALIDATION_ROWS_FIELD_NUMBER: builtins.int
     job: builtins.str
     task: builtins.int
     rows: builtins.int
     bytes: builtins.int
+    validation_rows: builtins.int
+    """Rows that validate; they are not among `rows`."""
     @property
     def column_nulls(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.int]:
         """Column -> number of null values."""
@@ -404,8 +407,9 @@ class DataReadyRequest(google.protobuf.message.Message):
         rows: builtins.int = ...,
         bytes: builtins.int = ...,
         column_nulls: collections.abc.Mapping[builtins.str, builtins.int] | None = ...,
+        validation_rows: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["bytes", b"bytes", "column_nulls", b"column_nulls", "job", b"job", "rows", b"rows", "task", b"task"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["bytes", b"bytes", "column_nulls", b"column_nulls", "job", b"job", "rows", b"rows", "task", b"task", "validation_rows", b"validation_rows"]) -> None: ...
 
 global___DataReadyRequest = DataReadyRequest
 

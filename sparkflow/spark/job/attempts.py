@@ -15,13 +15,13 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import grpc
 
-from sparkflow.spark.feed.feed import ArrowSource, FeedPlan
-from sparkflow.spark.feed.inputs import TRAIN_DATA
+from sparkflow.spark.feed.inputs import EVAL_DATA, TRAIN_DATA
+from sparkflow.spark.feed.plan import FeedPlan
+from sparkflow.spark.feed.worker_feed import WorkerFeed
 from sparkflow.spark.job.layout import TaskName
 from sparkflow.spark.job.registration_client import RegistrationClient
 from sparkflow.spark.job.reports import StepCounter, describe_state
@@ -76,7 +76,7 @@ class Attempts:
         self._messages: list[Mapping[str, Any]] = []
         self._steps = StepCounter(tell)
         self._servers: list[Server] = []
-        self._source: ArrowSource | None = None
+        self._rows: WorkerFeed | None = None
         self._following = False
         self._attempt = 0
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
@@ -125,17 +125,18 @@ class Attempts:
 
     def _feed(self, server: Server, plan: Mapping[str, Any]) -> _Instruction | None:
         """Hands the rows to the server; what the driver said if it spoke before all were there."""
-        while not self._messages:
+        feed = self._rows = WorkerFeed(FeedPlan.from_json(plan), self._name.index)
+        server.resources.put("", TRAIN_DATA, feed.train)
+        server.resources.put("", EVAL_DATA, feed.validation)
+        for message in self._messages:  # of an attempt before
+            feed.take(message)
+        while not feed.is_complete:
             instruction = self._take()
             if instruction is not None:
                 return instruction
-        path = self._messages[0]["path"]
-        self._source = source = ArrowSource(
-            Path(path) if path is not None else None, FeedPlan(**plan), self._name.index
-        )
-        server.resources.put("", TRAIN_DATA, source)
-        self._client.data_ready(self._name, source.rows, source.size_bytes)
-        self._tell({"event": "rows", "rows": source.rows})
+            feed.take(self._messages[-1])
+        self._client.data_ready(self._name, feed.rows, feed.validation_rows, feed.size_bytes)
+        self._tell({"event": "rows", "rows": feed.rows})
         return None
 
     def _take(self) -> _Instruction | None:
@@ -219,7 +220,7 @@ class Attempts:
     def _beat(self) -> None:
         pause = threading.Event()
         while True:
-            rows = self._source.rows if self._source is not None else 0
+            rows = self._rows.rows if self._rows is not None else 0
             self._client.heartbeat(self._name, rows, self._steps.steps)
             pause.wait(_HEARTBEAT_S)
 

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.feed.inputs import RowFormat
 from sparkflow.spark.job.barrier_job import BarrierJob
 from sparkflow.spark.job.events import Event, Post
 from sparkflow.spark.job.layout import Layout, TaskName
@@ -39,7 +40,7 @@ class ClusterPlan:
     Attributes:
         rows: What `placement.place_rows` returned.
         layout: The tasks.
-        dim: Features per row.
+        row_format: What a row consists of.
         name: Of the fit, unique.
         description: What Spark's UI shows.
         token: The job's token.
@@ -50,7 +51,7 @@ class ClusterPlan:
 
     rows: DataFrame
     layout: Layout
-    dim: int
+    row_format: RowFormat
     name: str
     description: str
     token: str = field(repr=False)
@@ -144,7 +145,7 @@ class Cluster:
             f"{host}:{server.port}",
             plan.token,
             plan.layout,
-            plan.dim,
+            plan.row_format,
             plan.shows_logs,
             plan.callbacks,
             plan.gpu_memory_bytes,

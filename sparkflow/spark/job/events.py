@@ -23,10 +23,17 @@ class TaskRegistered:
 
 @dataclass(frozen=True, slots=True)
 class RowsReady:
-    """A task has received all its rows; parameter servers say so with 0 rows."""
+    """A task has received all its rows; parameter servers say so with 0 rows.
+
+    Attributes:
+        task: Which task.
+        rows: Those that train.
+        validation_rows: Those that validate.
+    """
 
     task: TaskName
     rows: int
+    validation_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,7 +246,8 @@ class RegistrationServer:
         )
 
     def _data_ready(self, request: Any) -> rendezvous_pb2.DataReadyResponse:
-        self._post(RowsReady(TaskName(request.job, request.task), request.rows))
+        name = TaskName(request.job, request.task)
+        self._post(RowsReady(name, request.rows, request.validation_rows))
         return rendezvous_pb2.DataReadyResponse()
 
     def _report_failure(self, request: Any) -> rendezvous_pb2.ReportFailureResponse:

@@ -52,12 +52,16 @@ class RegistrationClient:
         )
         return response
 
-    def data_ready(self, task: TaskName, rows: int, size_bytes: int) -> None:
-        """Says that the task has all its rows."""
+    def data_ready(self, task: TaskName, rows: int, validation_rows: int, size_bytes: int) -> None:
+        """Says that the task has all its rows: those that train and those that validate."""
         self._stub.call(
             "DataReady",
             rendezvous_pb2.DataReadyRequest(
-                job=task.job, task=task.index, rows=rows, bytes=size_bytes
+                job=task.job,
+                task=task.index,
+                rows=rows,
+                validation_rows=validation_rows,
+                bytes=size_bytes,
             ),
             rendezvous_pb2.DataReadyResponse.FromString,
         )

@@ -8,17 +8,15 @@ child's, and the child ends by itself when this process does, because its standa
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from sparkflow.spark.feed.feed import write_rows
+from sparkflow.spark.feed.inputs import RowFormat
+from sparkflow.spark.feed.spool import RowSpool, local_directories
 from sparkflow.spark.job.child_process import ChildProcess
 from sparkflow.spark.job.gpus import gpu_environment
 from sparkflow.spark.job.keeper import Keeper
@@ -33,8 +31,6 @@ RESULT_SCHEMA = "task string, rows bigint"
 ROLE = "SPARKFLOW_TASK"
 """The variable that says in `/proc` and in `ps e` which task a process belongs to: `worker 1`."""
 
-_ROWS_FILE = "rows.arrow"
-
 
 @dataclass(frozen=True, slots=True)
 class JobConfig:
@@ -44,7 +40,7 @@ class JobConfig:
         driver: `host:port` of the registration service.
         token: The job's token.
         layout: Which partition plays which role.
-        dim: Features per row.
+        row_format: What a row consists of.
         sends_logs: Whether the driver shows what the tasks' processes write.
         callbacks: The user's functions, called in the workers' Spark tasks.
         gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
@@ -53,7 +49,7 @@ class JobConfig:
     driver: str
     token: str = field(repr=False)
     layout: Layout
-    dim: int
+    row_format: RowFormat
     sends_logs: bool = False
     callbacks: tuple[WorkerCallback, ...] = ()
     gpu_memory_bytes: int | None = None
@@ -91,11 +87,7 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         "gpu_addresses": addresses,
         "gpu_memory_bytes": config.gpu_memory_bytes,
     }
-    folder = Path(tempfile.mkdtemp(prefix="sparkflow-", dir=_local_directory(os.environ)))
-    try:
-        rows = _keep_child(config, name, message, environment, batches, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    rows = _keep_child(config, name, message, environment, batches)
     yield pa.RecordBatch.from_pydict(
         {"task": pa.array([str(name)], pa.string()), "rows": pa.array([rows], pa.int64())}
     )
@@ -107,7 +99,6 @@ def _keep_child(
     message: Mapping[str, Any],
     environment: Mapping[str, str],
     batches: Iterable[pa.RecordBatch],
-    folder: Path,
 ) -> int:
     """Runs the child process until training has ended; the number of its rows."""
 
@@ -124,20 +115,21 @@ def _keep_child(
     sender = _line_sender(driver, name) if config.sends_logs else None
     on_line = sender.add if sender is not None else lambda line: None
     keeper = Keeper(name, lambda: ChildProcess(name, message, environment, on_line, listen), driver)
+    spool = RowSpool(config.row_format, local_directories(os.environ), keeper.send)
     try:
         try:
-            rows = write_rows(batches, folder / _ROWS_FILE, config.dim)
+            spool.take(batches)
         except Exception as error:
             # Spark will tell the driver as well, but later and with the JVM's stack around it.
             keeper.fail(error)
             raise
-        keeper.send({"path": str(folder / _ROWS_FILE) if rows else None})
         keeper.wait()
     finally:
         keeper.end()
+        spool.close()
         if sender is not None:
             sender.end()
-    return rows
+    return spool.rows
 
 
 def _line_sender(driver: Callable[[], Any], name: TaskName) -> LineSender:
@@ -165,9 +157,3 @@ def child_environment(environment: Mapping[str, str], cpus: int, neighbours: int
     # Files that Spark has shipped (--py-files) are on the path of this process only.
     child["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     return child
-
-
-def _local_directory(environment: Mapping[str, str]) -> str | None:
-    # Where Spark puts its own shuffle files: large, and cleaned when the executor ends.
-    directories = environment.get("SPARK_LOCAL_DIRS", "").split(",")
-    return next((each for each in directories if each and os.path.isdir(each)), None)

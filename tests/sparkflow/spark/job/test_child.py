@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from sparkflow.spark.feed.inputs import DENSE, Input, RowFormat
+from sparkflow.spark.feed.plan import FeedPlan
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.job.registration import RegistrationServer
 
 TIMEOUT_S = 60
-PLAN = {"batch_size": 1, "epochs": 1, "steps_per_epoch": 0, "shuffle": False, "seed": 0}
+FORMAT = RowFormat((Input("features", DENSE, "float32", (2,)),), None, None, named=False)
+PLAN = FeedPlan(FORMAT, batch_size=1).to_json()
 
 
 class Driver:
@@ -87,7 +90,7 @@ def _end(process: "subprocess.Popen[str]") -> tuple[int, str]:
 
 def test_it_ends_when_the_job_does(driver: Driver) -> None:
     process = driver.start()
-    _send(process, {"path": None})
+    _send(process, {"rows": 0, "validation_rows": 0})
     with driver.server._changed:
         while driver.server._tasks == {}:
             assert driver.server._changed.wait(TIMEOUT_S)

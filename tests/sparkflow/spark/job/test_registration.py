@@ -131,7 +131,7 @@ def test_a_broken_connection_is_noticed(driver: Driver) -> None:
     ps.wait()
     waiting: Any = ps.client.await_end(TaskName("ps", 0), 1)
     # Sent behind it on the same connection: once this has arrived, the call to be broken has too.
-    ps.client.data_ready(TaskName("ps", 0), rows=0, size_bytes=0)
+    ps.client.data_ready(TaskName("ps", 0), rows=0, validation_rows=0, size_bytes=0)
     assert driver.event() == RowsReady(TaskName("ps", 0), 0)
     waiting.cancel()
     assert driver.event() == TaskGone(TaskName("ps", 0), "node7")
@@ -139,8 +139,8 @@ def test_a_broken_connection_is_noticed(driver: Driver) -> None:
 
 def test_reports_become_events(driver: Driver) -> None:
     client = driver.client()
-    client.data_ready(TaskName("worker", 0), rows=5, size_bytes=100)
-    assert driver.event() == RowsReady(TaskName("worker", 0), 5)
+    client.data_ready(TaskName("worker", 0), rows=5, validation_rows=2, size_bytes=100)
+    assert driver.event() == RowsReady(TaskName("worker", 0), 5, 2)
     client.report_failure(TaskName("worker", 0), "node7", ValueError("no disk"))
     failed = driver.event()
     assert isinstance(failed, TaskFailed)

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from sparkflow.spark.feed.inputs import DENSE, Input, RowFormat
 from sparkflow.spark.job.child_process import describe_exit
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.job.task import JobConfig, child_environment
@@ -48,5 +49,6 @@ def test_a_killed_process_may_have_been_too_large() -> None:
 
 
 def test_the_token_is_not_shown() -> None:
-    config = JobConfig("host:1", "secret", Layout(1, 1), 3)
+    row_format = RowFormat((Input("x", DENSE, "float32", (2,)),), None, None, named=False)
+    config = JobConfig("host:1", "secret", Layout(1, 1), row_format)
     assert "secret" not in repr(config)
