@@ -26,11 +26,11 @@ _ORPHANED = 3
 
 def main() -> None:
     """Runs the process; see the module's docstring."""
-    _die_with_parent()
-    tell = _take_stdout()
+    die_with_parent()
+    tell = take_stdout()
     inbox: queue.Queue[Mapping[str, Any]] = queue.Queue()
-    config = json.loads(_first_line())
-    threading.Thread(target=_read_lines, args=(inbox,), name="stdin", daemon=True).start()
+    config = json.loads(first_line())
+    threading.Thread(target=read_lines, args=(inbox,), name="stdin", daemon=True).start()
     # Imported late, so that the lines above are in force while numpy and gRPC load.
     from sparkflow.spark.job.layout import TaskName
     from sparkflow.spark.job.registration_client import RegistrationClient
@@ -52,7 +52,7 @@ def main() -> None:
     os._exit(code)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Has the kernel kill this process when the Spark worker dies, whatever else happens."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
@@ -61,7 +61,7 @@ def _die_with_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _take_stdout() -> Callable[[Mapping[str, Any]], None]:
+def take_stdout() -> Callable[[Mapping[str, Any]], None]:
     """Keeps stdout for messages: what anybody else prints goes to stderr from here on."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -75,14 +75,16 @@ def _take_stdout() -> Callable[[Mapping[str, Any]], None]:
     return tell
 
 
-def _first_line() -> str:
+def first_line() -> str:
+    """The first line from stdin; ends the process if there is none."""
     line = sys.stdin.readline()
     if not line:
         sys.exit(_ORPHANED)
     return line
 
 
-def _read_lines(inbox: queue.Queue[Mapping[str, Any]]) -> None:
+def read_lines(inbox: queue.Queue[Mapping[str, Any]]) -> None:
+    """Puts what comes from stdin into the inbox; ends the process when stdin ends."""
     for line in sys.stdin:
         inbox.put(json.loads(line))
     # The other end is closed: nobody waits for what this process does, so nothing is tidied up.

@@ -34,6 +34,7 @@ class ChildProcess:
         environment: Of the child.
         on_line: Gets what it writes to stderr and stdout, line by line.
         on_event: Gets what it tells of itself.
+        module: What it runs.
     """
 
     def __init__(
@@ -43,10 +44,11 @@ class ChildProcess:
         environment: Mapping[str, str],
         on_line: OnLine,
         on_event: OnEvent,
+        module: str = "sparkflow.spark.job.child",
     ) -> None:
         self._name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sparkflow.spark.job.child"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
