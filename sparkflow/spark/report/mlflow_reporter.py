@@ -212,7 +212,7 @@ def _active_run_id() -> str | None:
     run = mlflow.active_run()
     if run is not None:
         return str(run.info.run_id)
-    stacks = getattr(fluent, "_active_run_stack", None)
+    stacks: Any = getattr(fluent, "_active_run_stack", None)
     if hasattr(stacks, "get_all_thread_values"):
         active = {
             thread: stack for thread, stack in stacks.get_all_thread_values().items() if stack

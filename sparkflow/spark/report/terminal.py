@@ -109,8 +109,10 @@ class RichDisplay:
 
         figures = self._figures
         line = Table.grid(padding=(0, 1), expand=True)
-        for options in ({}, {"ratio": 1}, {"justify": "right"}, {"justify": "right"}):
-            line.add_column(no_wrap=True, **options)  # type: ignore[arg-type]  # str or int
+        line.add_column(no_wrap=True)
+        line.add_column(ratio=1)
+        line.add_column(no_wrap=True, justify="right")
+        line.add_column(no_wrap=True, justify="right")
         remaining = duration(figures.remaining_s)
         line.add_row(
             Text(self._name, style="bold"),
