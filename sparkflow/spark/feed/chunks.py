@@ -60,7 +60,23 @@ class MappedChunks:
         self._maps = []
 
 
+def spare_bytes() -> int:
+    """This process's part of the memory that is not in use, by its part of the processors."""
+    available = _memory_bytes()
+    with open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                available = min(available, int(line.split()[1]) << 10)
+    processors = os.cpu_count() or 1
+    return available * min(int(pa.cpu_count()), processors) // processors
+
+
 def _window_bytes() -> int:
+    return max(_memory_bytes() // 4, _SMALLEST_WINDOW)
+
+
+def _memory_bytes() -> int:
+    """Of the machine, or of the container if that may use less."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in _CGROUP_LIMITS:
         try:
@@ -68,4 +84,4 @@ def _window_bytes() -> int:
                 memory = min(memory, int(file.read()))
         except (OSError, ValueError):  # no such hierarchy, or "max"
             continue
-    return max(memory // 4, _SMALLEST_WINDOW)
+    return memory

@@ -41,12 +41,12 @@ class Arrivals:
         """How many there are."""
         return len(self._unused) - self._next
 
-    def grow(self, count: int) -> None:
-        """Now `count` rows are there in all; new ones are mixed with those not used yet."""
-        if count == self._count:
+    def grow(self, positions: Positions) -> None:
+        """All that have arrived by now; new ones are mixed with those not used yet."""
+        if len(positions) == self._count:
             return
-        new = np.arange(self._count, count)
-        self._count = count
+        new = positions[self._count :]
+        self._count = len(positions)
         self._unused = np.concatenate([self._unused[self._next :], new])
         self._generator.shuffle(self._unused)
         self._next = 0

@@ -15,7 +15,7 @@ import numpy as np
 
 from sparkflow.spark.feed.order import Arrivals, Positions, portion_rows, shuffled
 from sparkflow.spark.feed.plan import ARRIVAL, FeedPlan
-from sparkflow.spark.feed.table import Components, RowTable
+from sparkflow.spark.feed.table import Chunk, Components, RowTable
 from sparkflow_runtime.errors import OutOfRangeError
 
 _PORTION_BYTES: Final = 2 << 20
@@ -42,17 +42,23 @@ class RowSource:
         self._table = table
         self._use = use
         self._state = threading.Condition()
-        self._paths: list[str] = []
+        self._chunks: list[Chunk] = []
         self._complete = False
         self._ready: deque[Portion] = deque()
         self._current: Iterator[tuple[Components, int]] = iter(())
         self._ended: BaseException | None = None
         self._thread: threading.Thread | None = None
 
-    def add(self, path: str) -> None:
-        """More rows are there, in the file `path`."""
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody will ask for more batches."""
         with self._state:
-            self._paths.append(path)
+            return self._ended is not None
+
+    def add(self, chunk: Chunk) -> None:
+        """More rows are there."""
+        with self._state:
+            self._chunks.append(chunk)
             self._state.notify_all()
 
     def complete(self) -> None:
@@ -60,6 +66,11 @@ class RowSource:
         with self._state:
             self._complete = True
             self._state.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """The rows will never be complete: whoever asks for the next batch gets this error."""
+        with self._state:
+            self._end(error)
 
     def next_batch(self) -> Components:
         """The components of the next batch; may block until rows arrive.
@@ -137,14 +148,14 @@ class RowSource:
             OutOfRangeError: The source was closed.
         """
         with self._state:
-            while more and not self._paths and not self._complete and self._ended is None:
+            while more and not self._chunks and not self._complete and self._ended is None:
                 self._state.wait()
             if self._ended is not None:
                 raise self._ended
-            paths, self._paths = self._paths, []
+            chunks, self._chunks = self._chunks, []
             complete = self._complete
-        for path in paths:
-            self._table.append(path)
+        for chunk in chunks:
+            self._table.append(chunk)
         return complete
 
     def _wait_for_all_rows(self) -> None:
@@ -203,10 +214,10 @@ class TrainingSource(RowSource):
         while True:
             # Rows that came meanwhile take part in the draw at once.
             complete = complete or self._wait_for_rows(more=False)
-            arrivals.grow(self._table.count)
+            arrivals.grow(self._table.positions)
             while len(arrivals) < size and not complete:
                 complete = self._wait_for_rows(more=True)
-                arrivals.grow(self._table.count)
+                arrivals.grow(self._table.positions)
             if not len(arrivals):
                 return
             most = portion_rows(self._table.row_bytes, size, _PORTION_BYTES)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import tempfile
@@ -26,6 +27,11 @@ from sparkflow_runtime.errors import ResourceExhaustedError
 # with the first one.
 FIRST_CHUNK_BYTES: Final = 1 << 20
 MAX_CHUNK_BYTES: Final = 256 << 20
+
+_KEPT_BYTES: Final = 16 << 20
+
+MESSAGE_COLUMN: Final = "feed_message"
+"""The only column of rows that are no rows but messages for the child, as JSON."""
 
 Tell = Callable[[Mapping[str, Any]], object]
 """Sends a message to the child."""
@@ -53,6 +59,11 @@ class RowSpool:
         self._tell = tell
         self._files: list[int] = []
 
+    @property
+    def chunk_bytes(self) -> tuple[int, int]:
+        """About how large the first chunk is, and the largest ones."""
+        return FIRST_CHUNK_BYTES, MAX_CHUNK_BYTES
+
     def take(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Writes what arrives from Spark, until it ends.
 
@@ -63,10 +74,15 @@ class RowSpool:
             DataLossError: See `conversion.convert`.
             ResourceExhaustedError: The disk is full.
         """
-        train = _Pile(self, "train")
-        validation = _Pile(self, "validation")
+        train, validation = (_Pile(self, use, *self.chunk_bytes) for use in ("train", "validation"))
         for batch in batches:
             if batch.num_rows == 0:
+                continue
+            if MESSAGE_COLUMN in batch.schema.names:
+                # What this task feeds lies somewhere else.
+                for text in batch.column(MESSAGE_COLUMN).to_pylist():
+                    if text:
+                        self.say(json.loads(text))
                 continue
             if VALIDATES not in batch.schema.names:
                 train.add(convert(batch, self._format))
@@ -123,22 +139,50 @@ class RowSpool:
         ) from full
 
 
+class MemorySpool(RowSpool):
+    """Hands the rows on instead of writing them.
+
+    Args:
+        row_format: What a row consists of.
+        keep: Takes record batches and their use, `train` or `validation`.
+    """
+
+    def __init__(self, row_format: RowFormat, keep: Callable[[pa.RecordBatch, str], None]) -> None:
+        super().__init__(row_format, [], lambda message: None)
+        self._keep = keep
+
+    @property
+    def chunk_bytes(self) -> tuple[int, int]:
+        """Large batches are kept as they are; small ones are put together."""
+        return _KEPT_BYTES, _KEPT_BYTES
+
+    def write(self, table: pa.Table, use: str) -> None:
+        """Hands on rows as one record batch."""
+        (batch,) = table.combine_chunks().to_batches()
+        if use == "validation":
+            self.validation_rows += batch.num_rows
+        else:
+            self.rows += batch.num_rows
+        self._keep(batch, use)
+
+
 class _Pile:
     """Rows of one use that wait for being enough for a chunk."""
 
-    def __init__(self, spool: RowSpool, use: str) -> None:
+    def __init__(self, spool: RowSpool, use: str, first_bytes: int, max_bytes: int) -> None:
         self._spool = spool
         self._use = use
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
-        self._limit = FIRST_CHUNK_BYTES
+        self._limit = first_bytes
+        self._max_bytes = max_bytes
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
         self._held_bytes += batch.nbytes
         if self._held_bytes >= self._limit:
             self.flush()
-            self._limit = min(2 * self._limit, MAX_CHUNK_BYTES)
+            self._limit = min(2 * self._limit, self._max_bytes)
 
     def flush(self) -> None:
         if self._held:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sparkflow.spark.feed.chunks import MappedChunks
+import pyarrow as pa
+
+from sparkflow.spark.feed.chunks import MappedChunks, spare_bytes
+from sparkflow.spark.feed.parquet import ParquetShare, read_share
 from sparkflow.spark.feed.plan import FeedPlan
-from sparkflow.spark.feed.source import TrainingSource, ValidationSource
-from sparkflow.spark.feed.table import RowTable
+from sparkflow.spark.feed.share import Share
+from sparkflow.spark.feed.source import RowSource, TrainingSource, ValidationSource
+from sparkflow.spark.feed.spool import MemorySpool, RowSpool, local_directories
+from sparkflow.spark.feed.table import Chunk, RowTable
 
 
 class WorkerFeed:
-    """The rows of a worker, from the first message on.
+    """The rows of a worker, from the first message on. `take` is for one thread.
 
     Args:
         plan: What to feed.
@@ -23,6 +29,7 @@ class WorkerFeed:
         validation: The validation rows, again and again.
         rows: How many rows train; grows while they arrive.
         validation_rows: How many rows validate.
+        size_bytes: Of the files they are in.
         is_complete: Whether all have arrived.
     """
 
@@ -31,27 +38,86 @@ class WorkerFeed:
         self.validation_rows = 0
         self.size_bytes = 0
         self.is_complete = False
+        self._plan = plan
+        self._worker = worker
+        self._spool: RowSpool | None = None
         row_format = plan.row_format
         self.train = TrainingSource(RowTable(row_format, MappedChunks()), plan, worker)
         self.validation = ValidationSource(RowTable(row_format, MappedChunks()), plan.batch_size)
 
     def take(self, message: Mapping[str, Any]) -> bool:
-        """Takes a message of `spool.RowSpool` and returns whether it was the last one."""
+        """Takes a message of `spool.RowSpool` and returns whether it was the last one.
+
+        Blocks while rows are read from Parquet files, if that is what the message says.
+
+        Raises:
+            OpError, OSError: Parquet files cannot be read or hold what cannot be trained on, or the
+                disk is full.
+        """
         if "chunk" in message:
-            source = self.validation if message["use"] == "validation" else self.train
-            source.add(message["chunk"])
-            self.size_bytes += message["bytes"]
-            if message["use"] == "validation":
-                self.validation_rows += message["rows"]
-            else:
-                self.rows += message["rows"]
-            return False
-        self.is_complete = True
-        self.train.complete()
-        self.validation.complete()
-        return True
+            self._add(Chunk(message["chunk"]), message)
+        elif "files" in message:
+            for each in message["files"]:
+                self._add_shared(each, message["workers"], message["by_content"])
+            self._complete()
+        elif "parquet" in message:
+            self._read_parquet(ParquetShare.from_json(message["parquet"]))
+        elif not self.is_complete:
+            self._complete()
+        return self.is_complete
 
     def close(self) -> None:
         """Ends both sources."""
         self.train.close()
         self.validation.close()
+        if self._spool is not None:
+            self._spool.close()
+
+    def _source(self, use: str) -> RowSource:
+        return self.validation if use == "validation" else self.train
+
+    def _add(self, chunk: Chunk, facts: Mapping[str, Any]) -> None:
+        self._source(facts["use"]).add(chunk)
+        self.size_bytes += facts["bytes"]
+        if facts["use"] == "validation":
+            self.validation_rows += facts["rows"]
+        else:
+            self.rows += facts["rows"]
+
+    def _add_shared(self, file: Mapping[str, Any], workers: int, by_content: bool) -> None:
+        share = Share(self._worker, workers, by_content)
+        facts = {**file, "rows": file["worker_rows"][self._worker]}
+        self._add(Chunk(file["path"], first_number=file["first_number"], share=share), facts)
+
+    def _complete(self) -> None:
+        self.is_complete = True
+        self.train.complete()
+        self.validation.complete()
+
+    def _read_parquet(self, share: ParquetShare) -> None:
+        """Keeps the rows in memory where they take half of what is this process's share of it."""
+        row_format = self._plan.row_format
+        if share.size_bytes <= spare_bytes() // 2:
+            self._spool = MemorySpool(row_format, self._keep)
+        else:
+            self._spool = RowSpool(row_format, local_directories(os.environ), self._tell)
+        try:
+            self._spool.take(self._while_wanted(read_share(share)))
+            if not self.is_complete:
+                self._complete()
+        except BaseException as error:
+            self.train.fail(error)
+            self.validation.fail(error)
+            raise
+
+    def _while_wanted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if self.train.is_closed:
+                return
+            yield batch
+
+    def _keep(self, batch: pa.RecordBatch, use: str) -> None:
+        self._add(Chunk(batch=batch), {"use": use, "bytes": batch.nbytes, "rows": batch.num_rows})
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        self.take(message)

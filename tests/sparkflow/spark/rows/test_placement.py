@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from sparkflow.spark.feed.inputs import DENSE, ROW_NUMBER, Input, RowFormat
+from sparkflow.spark.feed.share import xxhash64
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.rows.placement import PlacedRows, hash_keys, place_rows
 from sparkflow.spark.rows.prepare import PreparedRows
@@ -99,3 +100,10 @@ def test_hash_keys_hit_their_partitions(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(key,) for key in keys], "key int")
     found = rows.select(F.pmod(F.hash("key"), F.lit(7)).alias("partition")).collect()
     np.testing.assert_array_equal([row["partition"] for row in found], range(7))
+
+
+def test_the_hash_of_numbers_is_that_of_spark(spark: SparkSession) -> None:
+    numbers = np.array([0, 1, -1, 2**63 - 1, -(2**63), 123456789], np.int64)
+    rows = spark.createDataFrame([(int(each),) for each in numbers], "number bigint")
+    found = rows.select(F.xxhash64("number").alias("hash")).collect()
+    assert [row["hash"] for row in found] == xxhash64(numbers).tolist()

@@ -1,0 +1,154 @@
+"""Parquet files as their footers describe them: row groups, columns, statistics; never rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+_FOOTERS_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows that are stored together.
+
+    Attributes:
+        file: The path, as the file system knows it.
+        index: Its number in the file.
+        rows: How many rows.
+        size_bytes: Of all columns, not compressed.
+        number: The number of its first row among the rows of all files.
+    """
+
+    file: str
+    index: int
+    rows: int
+    size_bytes: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """Files that together are one table.
+
+    Attributes:
+        uri: What was asked for.
+        schema: Columns of all of them.
+        groups: In the order of the files' names.
+        footers: By file.
+    """
+
+    uri: str
+    schema: pa.Schema
+    groups: tuple[RowGroup, ...]
+    footers: tuple[tuple[str, Any], ...]
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        return sum(group.rows for group in self.groups)
+
+    def greatest(self, column: str) -> Any:
+        """The greatest value of a column that is no list; None where a footer does not say."""
+        found = []
+        for _, footer in self.footers:
+            for number in range(footer.num_row_groups):
+                group = footer.row_group(number)
+                stored = [group.column(index) for index in range(group.num_columns)]
+                for each in stored:
+                    if each.path_in_schema != column or not group.num_rows:
+                        continue
+                    if each.statistics is None or not each.statistics.has_min_max:
+                        return None
+                    found.append(each.statistics.max)
+        return max(found, default=None)
+
+
+def open_location(uri: str) -> tuple[Any, str]:
+    """The file system of a path or URI (`file:`, `s3:`, `gs:`, `hdfs:`, `abfs:`), and the path.
+
+    Raises:
+        ValueError: pyarrow has no file system for it.
+    """
+    if "://" not in uri and not uri.startswith("file:"):
+        return pa.fs.LocalFileSystem(), os.path.abspath(uri)
+    try:
+        found: tuple[Any, str] = pa.fs.FileSystem.from_uri(uri)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(f"pyarrow cannot read {uri!r}: {error}") from error
+    return found
+
+
+def read_footers(uri: str, columns: Sequence[str] | None = None) -> ParquetFiles:
+    """Looks at a Parquet file, or at all below a directory.
+
+    Files and directories whose names begin with `_` or `.` are left out, as Spark does.
+
+    Args:
+        uri: A path or URI.
+        columns: Columns that must have the same type in all files; all if None.
+
+    Raises:
+        FileNotFoundError: There is nothing.
+        ValueError: No Parquet files, or files whose columns differ.
+    """
+    system, root = open_location(uri)
+    paths = _files(system, root, uri)
+
+    def read(path: str) -> Any:
+        with system.open_input_file(path) as file:
+            return pq.read_metadata(file)
+
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        footers = list(pool.map(read, paths))
+    schema = footers[0].schema.to_arrow_schema()
+    groups: list[RowGroup] = []
+    number = 0
+    for path, footer in zip(paths, footers, strict=True):
+        _require_same(schema, footer.schema.to_arrow_schema(), columns, paths[0], path)
+        for index in range(footer.num_row_groups):
+            group = footer.row_group(index)
+            if group.num_rows:
+                groups.append(RowGroup(path, index, group.num_rows, group.total_byte_size, number))
+            number += group.num_rows
+    return ParquetFiles(uri, schema, tuple(groups), tuple(zip(paths, footers, strict=True)))
+
+
+def _files(system: Any, root: str, uri: str) -> list[str]:
+    info = system.get_file_info(root)
+    if info.type == pa.fs.FileType.NotFound:
+        raise FileNotFoundError(f"There is no {uri!r}")
+    if info.type == pa.fs.FileType.File:
+        return [root]
+    found = system.get_file_info(pa.fs.FileSelector(root, recursive=True))
+    paths = sorted(
+        each.path
+        for each in found
+        if each.type == pa.fs.FileType.File
+        and each.size
+        and not any(part[:1] in "_." for part in each.path[len(root) :].split("/") if part)
+    )
+    if not paths:
+        raise ValueError(f"There are no Parquet files in {uri!r}")
+    return paths
+
+
+def _require_same(
+    schema: pa.Schema, other: pa.Schema, columns: Sequence[str] | None, first: str, path: str
+) -> None:
+    for name in columns if columns is not None else schema.names:
+        one, two = (
+            each.field(name).type if name in each.names else None for each in (schema, other)
+        )
+        if one is not None and one != two:
+            raise ValueError(
+                f"The column {name!r} is {one} in {first} and {two or 'missing'} in {path}: files "
+                "of one training must have the same columns"
+            )
