@@ -1,0 +1,192 @@
+"""Wide and deep estimators: columns of texts, integers and numbers, and no graph to write.
+
+The wide part is a linear model that remembers what single values and combinations of values mean;
+the deep part is a network over embeddings, which generalizes (Cheng et al., "Wide & Deep Learning
+for Recommender Systems", 2016).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
+from pyspark.sql import DataFrame
+
+import sparkflow as tf
+from sparkflow.estimator.canned.models import linear_logits
+from sparkflow.estimator.canned.optimizers import optimizer_of
+from sparkflow.export import InferenceModel
+from sparkflow.spark.estimators.columns import InputColumns, is_categorical
+from sparkflow.spark.estimators.flavours import ClassifierTrainer, HeadTrainer, RegressorTrainer
+from sparkflow.spark.estimators.heads import Logits
+from sparkflow.spark.estimators.params import HiddenParams, StandardizationParams
+from sparkflow.spark.estimators.ready import deep_network
+from sparkflow.spark.estimators.statistics import Moments, RowStatistics
+from sparkflow.spark.estimators.wide_params import WideParams
+from sparkflow.spark.feed.inputs import RAGGED, Input
+from sparkflow.spark.trainer import TrainingData
+
+
+class _WideDeep(WideParams, HiddenParams, StandardizationParams):
+    """The network, and what it needs of the columns."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {"epochs": 5}
+
+    def getFeaturesCol(self) -> dict[str, str]:
+        """Every column that is read, under its own name."""
+        return {name: name for name in self.input_columns()}
+
+    def setFeaturesCol(self, value: Any) -> Any:
+        """Is refused: the columns are those of `wideCols`, `deepCols` and `crossCols`.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            f"{type(self).__name__} takes its columns from wideCols, deepCols and crossCols, not "
+            "from featuresCol"
+        )
+
+    def label_unit(self, facts: RowStatistics) -> Moments | None:
+        """Those of the labels if all is standardized."""
+        return facts.label if self.getStandardization() else None
+
+    def _network(self, data: TrainingData, units: int) -> Logits:
+        moments = data.facts.features if self.getStandardization() else {}
+        inputs = InputColumns(data.prepared.format, moments)
+        wide = [self._wide_column(inputs, name) for name in self.getWideCols()]
+        wide += [self._cross(inputs, names) for names in self.getCrossCols()]
+        columns = [self._deep_column(inputs, name) for name in self.getDeepCols()]
+        deep = deep_network(self, inputs, columns, units) if columns else None
+
+        def logits_fn(features: Any, mode: str) -> Any:
+            parts = []
+            if deep is not None:
+                parts.append(deep(features, mode))
+            if wide:
+                parts.append(linear_logits(inputs.features(features), wide, units, "sum", None))
+            return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+        return logits_fn
+
+    def _wide_column(self, inputs: InputColumns, name: str) -> Any:
+        given = inputs.by_name[name]
+        if is_categorical(given):
+            return inputs.categories(given, self._buckets(name))
+        return inputs.numbers(_numeric(given), None)
+
+    def _deep_column(self, inputs: InputColumns, name: str) -> Any:
+        given = inputs.by_name[name]
+        width = self.of_column(self.getEmbeddingDim(), name, "embeddingDim")
+        if is_categorical(given):
+            categories = inputs.categories(given, self._buckets(name))
+            return tf.feature_column.embedding_column(categories, width)
+        # A sparse vector goes through a layer of its own, as wide as the first hidden one.
+        return inputs.numbers(_numeric(given), self.getHiddenUnits()[0])
+
+    def _cross(self, inputs: InputColumns, names: list[str]) -> Any:
+        for name in names:
+            if not is_categorical(inputs.by_name[name]):
+                raise TypeError(
+                    f"crossCols: the column {name!r} holds numbers; texts and integers can be "
+                    "crossed (pyspark.ml's Bucketizer makes integers of numbers)"
+                )
+        return inputs.cross(names, self._buckets("_x_".join(names)))
+
+    def _buckets(self, name: str) -> int:
+        return self.of_column(self.getHashBuckets(), name, "hashBuckets")
+
+
+def _numeric(given: Input) -> Input:
+    if given.kind == RAGGED:
+        raise TypeError(
+            f"The column {given.name!r} holds lists of any length of numbers; lists of texts or "
+            "integers can be embedded, numbers must be vectors of one length"
+        )
+    return given
+
+
+class _WideDeepTrainer(HeadTrainer, WideParams):
+    """Trains each part with an optimizer of its own."""
+
+    @contextlib.contextmanager
+    def training_data(self, dataset: DataFrame) -> Iterator[TrainingData]:
+        """The rows checked, prepared and placed, for as long as the `with` block lasts."""
+        if self.isSet(self.featuresCol):
+            self.setFeaturesCol(self.getOrDefault(self.featuresCol))
+        self.input_columns()
+        with super().training_data(dataset) as data:
+            yield data
+
+    def train_op(self, loss: Any) -> Any:
+        """A step of both parts."""
+        deep, wide = (
+            tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, scope=f"{scope}/")
+            for scope in ("dnn", "linear")
+        )
+        given = [
+            (deep, optimizer_of(self.getOptimizer(), self.getLearningRate())),
+            (wide, optimizer_of(self.getWideOptimizer(), self.getWideLearningRate())),
+        ]
+        parts = [(variables, each) for variables, each in given if variables]
+        counter = tf.train.get_or_create_global_step()
+        steps = []
+        for index, (variables, each) in enumerate(parts):
+            counted = counter if index == 0 else None
+            steps.append(each.minimize(loss, var_list=variables, global_step=counted))
+        return tf.group(*steps)
+
+
+class SparkWideDeepClassifier(  # type: ignore[misc]  # see ClassifierTrainer
+    _WideDeep,
+    _WideDeepTrainer,
+    ClassifierTrainer,
+    DefaultParamsWritable,
+    DefaultParamsReadable["SparkWideDeepClassifier"],
+):
+    """Tells classes by columns of texts, integers and numbers.
+
+    Args:
+        **params: The parameters, see `docs/spark_estimators.md`; in camelCase or snake_case.
+            Callbacks as for `SparkTrainer`.
+
+    Raises:
+        TypeError: An unknown parameter, or one of a wrong type.
+        ValueError: A parameter has a value that is not allowed.
+
+    Example:
+        >>> SparkWideDeepClassifier(
+        ...     wideCols=["carrier", "dest"],
+        ...     crossCols=[["carrier", "dest"]],
+        ...     deepCols=["carrier", "dest", "distance"],
+        ...     labelCol="late",
+        ... ).fit(flights)  # doctest: +SKIP
+    """
+
+    def logits_fn(self, data: TrainingData, num_classes: int) -> Logits:
+        """Both parts; one logit of class 1 where there are two."""
+        return self._network(data, 1 if num_classes == 2 else num_classes)
+
+    def new_model(self, inference_model: InferenceModel, history: Any) -> Any:
+        """A model that reads the same columns."""
+        return super().new_model(inference_model, history)._set(featuresCol=self.getFeaturesCol())
+
+
+class SparkWideDeepRegressor(  # type: ignore[misc]  # see ClassifierTrainer
+    _WideDeep,
+    _WideDeepTrainer,
+    RegressorTrainer,
+    DefaultParamsWritable,
+    DefaultParamsReadable["SparkWideDeepRegressor"],
+):
+    """Predicts numbers; arguments as for `SparkWideDeepClassifier`."""
+
+    def output_fn(self, data: TrainingData) -> Logits:
+        """Both parts."""
+        return self._network(data, 1)
+
+    def new_model(self, inference_model: InferenceModel, history: Any) -> Any:
+        """A model that reads the same columns."""
+        return super().new_model(inference_model, history)._set(featuresCol=self.getFeaturesCol())

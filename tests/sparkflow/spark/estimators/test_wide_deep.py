@@ -1,0 +1,149 @@
+"""Wide and deep networks without Spark: which columns go where, and what is learnt of them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow.spark.estimators.statistics import LabelRange, Moments, RowStatistics
+from sparkflow.spark.estimators.wide_deep import SparkWideDeepClassifier, SparkWideDeepRegressor
+from sparkflow.spark.feed.inputs import Input, RowFormat
+
+pytestmark = pytest.mark.spark  # pyspark.ml's Params need no session, but pyspark
+
+CITIES = np.array([b"Rome", b"Oslo", b"Oslo", b"Bern", b"Rome", b"Bern"])
+DAYS = np.array([1, 2, 1, 3, 2, 3])
+SIZES = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], np.float32)
+FORMAT = RowFormat(
+    (
+        Input("city", "dense", "string", ()),
+        Input("day", "dense", "int64", ()),
+        Input("size", "dense", "float32", ()),
+        Input("tags", "ragged", "string", ()),
+    ),
+    Input("label", "dense", "float32", ()),
+    None,
+    named=True,
+)
+
+
+class Rows(NamedTuple):
+    format: RowFormat
+
+
+class Data(NamedTuple):
+    prepared: Rows
+    facts: RowStatistics
+
+
+def data(labels: Any) -> Any:
+    moments = {"size": Moments(np.array([2.0], np.float32), np.array([2.0], np.float32))}
+    label = Moments(np.array([np.mean(labels)], np.float32), np.array([np.std(labels)], np.float32))
+    found = LabelRange(min(labels), max(labels), None)
+    return Data(Rows(FORMAT), RowStatistics(moments, label, found, 1.0))
+
+
+def features() -> dict[str, Any]:
+    tags = tf.SparseTensor(
+        tf.constant([[0, 0], [0, 1], [3, 0]], tf.int64),
+        tf.constant([b"old", b"big", b"old"]),
+        tf.constant([6, 2], tf.int64),
+    )
+    return {
+        "city": tf.constant(CITIES),
+        "day": tf.constant(DAYS, tf.int64),
+        "size": tf.constant(SIZES),
+        "tags": tags,
+    }
+
+
+def train(estimator: Any, labels: Any, steps: int) -> tuple[dict[str, Any], Any]:
+    """The variables at the end, and predictions."""
+    given = data(labels)
+    model_fn = estimator.model_fn_for(given)
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        tf.set_random_seed(1)
+        wanted = tf.constant(np.asarray(labels, np.float32))
+        spec = model_fn(features(), wanted, "train")
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+            predictions = model_fn(features(), None, "infer").predictions
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        for _ in range(steps):
+            session.run(spec.train_op)
+        values = {each.op.name: session.run(each) for each in tf.global_variables()}
+        return values, session.run(predictions)
+
+
+def test_a_cross_learns_what_single_columns_cannot() -> None:
+    """1 where city and day agree in a way that is no sum: exclusive or."""
+    labels = [
+        1.0 if (city == b"Oslo") != (day == 1) else 0.0
+        for city, day in zip(CITIES, DAYS, strict=True)
+    ]
+    wide = SparkWideDeepClassifier(wideCols=["city", "day"], hashBuckets=50)
+    crossed = wide.copy({wide.crossCols: [["city", "day"]]})
+    variables, found = train(crossed, labels, 100)
+    np.testing.assert_array_equal(found["prediction"], labels)
+    assert variables["global_step"] == 100
+    assert variables["linear/linear_model/city_X_day/weights"].shape == (50, 1)
+    assert not any(name.startswith("dnn") for name in variables)
+
+
+def test_columns_become_what_the_parameters_say() -> None:
+    estimator = SparkWideDeepClassifier(
+        wideCols=["city", "size"],
+        deepCols=["tags", "day", "size"],
+        crossCols=[["city", "day"]],
+        hashBuckets={"city": 7, "tags": 9, "city_x_day": 11},
+        embeddingDim={"tags": 3},
+        hiddenUnits=[4],
+        numClasses=3,
+    )
+    assert estimator.getFeaturesCol() == {n: n for n in ("city", "size", "tags", "day")}
+    variables, found = train(estimator, [0.0, 1.0, 2.0, 0.0, 1.0, 2.0], 1)
+    shapes = {
+        name: value.shape
+        for name, value in variables.items()
+        if "Adam" not in name and "Ftrl" not in name
+    }
+    assert shapes["linear/linear_model/city/weights"] == (7, 3)
+    assert shapes["linear/linear_model/size/weights"] == (1, 3)
+    assert shapes["linear/linear_model/city_X_day/weights"] == (11, 3)
+    embeddings = {shape for name, shape in shapes.items() if name.endswith("embedding_weights")}
+    assert embeddings == {(9, 3), (1000, 8)}
+    assert shapes["dnn/hiddenlayer_0/kernel"] == (3 + 8 + 1, 4)
+    assert found["probability"].shape == (6, 3)
+
+
+def test_the_deep_part_learns_numbers() -> None:
+    estimator = SparkWideDeepRegressor(
+        deepCols=["size"], hiddenUnits=[16], learningRate=0.02, activation="tanh"
+    )
+    labels = 1000 + 10 * SIZES**2
+    _, found = train(estimator, labels, 300)
+    np.testing.assert_allclose(found["prediction"], labels, atol=10)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({}, "wideCols, deepCols and crossCols are empty"),
+        ({"wideCols": ["city"], "hashBuckets": {"town": 3}}, "hashBuckets names the columns town"),
+        ({"deepCols": ["size"], "embeddingDim": {"a": 3}}, "embeddingDim names the columns a"),
+    ],
+)
+def test_parameters_that_contradict_each_other(params: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SparkWideDeepClassifier(**params).getFeaturesCol()
+
+
+def test_numbers_are_not_crossed_and_features_col_is_refused() -> None:
+    crossed = SparkWideDeepClassifier(crossCols=[["city", "size"]])
+    with pytest.raises(TypeError, match=r"'size' holds numbers.*Bucketizer"):
+        crossed.model_fn_for(data([0.0, 1.0]))
+    with pytest.raises(TypeError, match="takes its columns from wideCols, deepCols and crossCols"):
+        crossed.setFeaturesCol("features")
+    for wrong in ({"wideCols": "city"}, {"crossCols": [["city"]]}, {"wideCols": ["a", "a"]}):
+        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+            SparkWideDeepClassifier(**wrong)
