@@ -11,6 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparkflow.spark.errors import SparkTrainingError as SparkTrainingError
+    from sparkflow.spark.estimators.flavours import (
+        SparkTrainerClassifier as SparkTrainerClassifier,
+        SparkTrainerRegressor as SparkTrainerRegressor,
+    )
+    from sparkflow.spark.estimators.models import (
+        SparkTrainerClassificationModel as SparkTrainerClassificationModel,
+        SparkTrainerRegressionModel as SparkTrainerRegressionModel,
+    )
+    from sparkflow.spark.estimators.ready import (
+        SparkDNNClassifier as SparkDNNClassifier,
+        SparkDNNRegressor as SparkDNNRegressor,
+        SparkLinearClassifier as SparkLinearClassifier,
+        SparkLinearRegressor as SparkLinearRegressor,
+    )
+    from sparkflow.spark.estimators.wide_deep import (
+        SparkWideDeepClassifier as SparkWideDeepClassifier,
+        SparkWideDeepRegressor as SparkWideDeepRegressor,
+    )
     from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
     from sparkflow.spark.run.callbacks import Callback as Callback
     from sparkflow.spark.sources.tfrecord import TFRecordDataSource as TFRecordDataSource
@@ -18,17 +36,37 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Callback": "sparkflow.spark.run.callbacks",
+    "SparkDNNClassifier": "sparkflow.spark.estimators.ready",
+    "SparkDNNRegressor": "sparkflow.spark.estimators.ready",
+    "SparkLinearClassifier": "sparkflow.spark.estimators.ready",
+    "SparkLinearRegressor": "sparkflow.spark.estimators.ready",
     "SparkTrainer": "sparkflow.spark.trainer",
+    "SparkTrainerClassificationModel": "sparkflow.spark.estimators.models",
+    "SparkTrainerClassifier": "sparkflow.spark.estimators.flavours",
     "SparkTrainerModel": "sparkflow.spark.model.trainer_model",
+    "SparkTrainerRegressionModel": "sparkflow.spark.estimators.models",
+    "SparkTrainerRegressor": "sparkflow.spark.estimators.flavours",
     "SparkTrainingError": "sparkflow.spark.errors",
+    "SparkWideDeepClassifier": "sparkflow.spark.estimators.wide_deep",
+    "SparkWideDeepRegressor": "sparkflow.spark.estimators.wide_deep",
     "TFRecordDataSource": "sparkflow.spark.sources.tfrecord",
 }
 
 __all__ = [
     "Callback",
+    "SparkDNNClassifier",
+    "SparkDNNRegressor",
+    "SparkLinearClassifier",
+    "SparkLinearRegressor",
     "SparkTrainer",
+    "SparkTrainerClassificationModel",
+    "SparkTrainerClassifier",
     "SparkTrainerModel",
+    "SparkTrainerRegressionModel",
+    "SparkTrainerRegressor",
     "SparkTrainingError",
+    "SparkWideDeepClassifier",
+    "SparkWideDeepRegressor",
     "TFRecordDataSource",
 ]
 
