@@ -37,6 +37,9 @@ class TrainingHistory:
         epoch_waited: Per epoch the seconds that workers waited for data, summed over them.
         validation: Per evaluation a dictionary with `step`, `time`, `loss` and the metrics.
         restarts: Per restart a dictionary with `step`, `time` and `reason`.
+        checkpoints: A dictionary with `step`, `time` and `path` for each of the last checkpoints.
+        stopped: Why training ended before its epochs did; "" if it did not.
+        best_step: The step whose values the model has, where early stopping chose them; -1 if not.
         seconds: From the first step to the last.
         waited_seconds: Of these, what workers spent waiting for data, summed over the workers.
         num_workers: The workers that trained.
@@ -55,6 +58,9 @@ class TrainingHistory:
     epoch_waited: list[float] = field(default_factory=list)
     validation: list[dict[str, float]] = field(default_factory=list)
     restarts: list[dict[str, Any]] = field(default_factory=list)
+    checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    stopped: str = ""
+    best_step: int = -1
     seconds: float = 0.0
     waited_seconds: float = 0.0
     num_workers: int = 1

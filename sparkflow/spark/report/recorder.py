@@ -11,6 +11,9 @@ import numpy.typing as npt
 from sparkflow.spark.report.history import MAX_ENTRIES, TrainingHistory
 from sparkflow.spark.run.callbacks import Update
 
+MAX_CHECKPOINTS = 100
+"""So many are listed in a history."""
+
 
 class HistoryRecorder:
     """Makes a history from what the workers' loops report. For one thread.
@@ -98,6 +101,12 @@ class HistoryRecorder:
         self.history.validation.append(
             {"step": float(self.history.steps), "time": self._now(), **known}
         )
+
+    def add_checkpoint(self, step: int, path: str) -> None:
+        """Takes a checkpoint that is complete; those long past are forgotten."""
+        checkpoints = self.history.checkpoints
+        checkpoints.append({"step": step, "time": self._now(), "path": path})
+        del checkpoints[:-MAX_CHECKPOINTS]
 
     def add_restart(self, reason: str) -> None:
         """Takes an interruption; steps that were under way are forgotten."""

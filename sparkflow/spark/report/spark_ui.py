@@ -83,9 +83,7 @@ class JobDescriptionDisplay:
         if listener.isDefined():
             queries = self._field(listener.get(), "liveExecutions").get(listener.get())
             self._live += [
-                (query, False)
-                for query in _elements(queries)
-                if query.executionId() == self._query
+                (query, False) for query in _elements(queries) if query.executionId() == self._query
             ]
         self._job = job
 

@@ -145,8 +145,9 @@ def test_a_model_is_learnt_saved_and_read_again(
     assert sum(history.rows) == 8 * ROWS
     assert sorted(set(history.worker)) == [0, 1]
     assert history.epoch_loss[-1] < 1e-3 < history.epoch_loss[0]
-    scalars = read_scalars(next((tmp_path / "log").iterdir()))
-    np.testing.assert_allclose([value for _, value in scalars["loss"]], history.loss, rtol=1e-6)
+    scalars = read_scalars(next((tmp_path / "log").glob("*/train/*")))
+    found = [value for _, value in scalars["epoch_loss"]]
+    np.testing.assert_allclose(found, history.epoch_loss, rtol=1e-6)
 
     path = str(tmp_path / "model")
     model.save(path)
