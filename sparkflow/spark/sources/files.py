@@ -61,7 +61,7 @@ def find_files(paths: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     for path in paths:
-        places = system.glob(_plain(path))
+        places = system.glob(plain_path(path))
         if not places:
             raise NotFoundError(message=f"{path}: there is no such file or directory")
         for place in places:
@@ -80,7 +80,8 @@ def _below(directory: str) -> Iterator[str]:
             yield path
 
 
-def _plain(path: str) -> str:
+def plain_path(path: str) -> str:
+    """A path as pyarrow and this host know it, without what only Spark knows."""
     storage, inner, _ = system.resolve(_SPARK_ONLY.sub("s3:", path))
     return inner if storage is system.LOCAL else _SPARK_ONLY.sub("s3:", path)
 
@@ -141,7 +142,7 @@ class Staging:
 
     @property
     def _temporary(self) -> str:
-        return system.join(_plain(self.directory), TEMPORARY, self.job)
+        return system.join(plain_path(self.directory), TEMPORARY, self.job)
 
     def write(self, name: str, records: Iterable[bytes], compression: str) -> int:
         """Writes one file and returns the number of its records; `name` is not seen yet."""
@@ -156,7 +157,7 @@ class Staging:
 
     def commit(self, names: Sequence[str], overwrite: bool) -> None:
         """Shows the files; with `overwrite` those that were there before are removed."""
-        directory = _plain(self.directory)
+        directory = plain_path(self.directory)
         system.make_dirs(directory)
         success = system.join(directory, SUCCESS)
         if system.exists(success):

@@ -1,0 +1,81 @@
+"""Small files on storage that executors reach, by way of tasks: the client has no Hadoop here.
+
+Paths without a scheme are those of the executors, as they are for Spark's own writers. Reading goes
+through Spark's `binaryFile` format and so reaches whatever Spark does; writing goes through
+pyarrow's file systems (`hdfs:`, `s3a:`, `gs:`) or the executor's own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+
+from sparkflow.spark.connect.shipping import ship
+from sparkflow.spark.sources.files import plain_path
+from sparkflow_runtime.files import system
+
+_DONE: Final = "done boolean"
+
+
+def write_files(session: Any, directory: str, files: Mapping[str, bytes]) -> None:
+    """Writes files into a directory, which is made if it does not exist."""
+    shipped = ship(session, dict(files))
+    _in_one_task(session, functools.partial(_write, directory, shipped))
+
+
+def read_files(session: Any, directory: str, names: Iterable[str]) -> dict[str, bytes]:
+    """The content of files in a directory; those that do not exist are left out."""
+    wanted = set(names)
+    try:
+        rows = session.read.format("binaryFile").load(f"{directory}/*").collect()
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return {}
+        raise
+    found = {row["path"].rpartition("/")[2]: bytes(row["content"]) for row in rows}
+    return {name: content for name, content in found.items() if name in wanted}
+
+
+def remove_directory(session: Any, directory: str) -> None:
+    """Removes a directory and everything in it, if it exists."""
+    _in_one_task(session, functools.partial(_remove, directory))
+
+
+def directory_exists(session: Any, directory: str) -> bool:
+    """Whether there is a file or directory at a path."""
+    try:
+        # Nothing is read: Spark looks the path up to find the schema.
+        session.read.format("binaryFile").load(directory).schema  # noqa: B018
+    except PySparkException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return False
+        raise
+    return True
+
+
+def _in_one_task(session: Any, work: Callable[[], None]) -> None:
+    session.range(1).coalesce(1).mapInArrow(functools.partial(_run, work), _DONE).collect()
+
+
+def _run(work: Callable[[], None], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        work()
+        yield pa.RecordBatch.from_pydict({"done": pa.array([True])})
+
+
+def _write(directory: str, shipped: Any) -> None:
+    place = plain_path(directory)
+    system.make_dirs(place)
+    for name, content in shipped.value.items():
+        with system.open_file(system.join(place, name), "wb") as stream:
+            stream.write(content)
+
+
+def _remove(directory: str) -> None:
+    place = plain_path(directory)
+    if system.exists(place):
+        system.delete_recursively(place)

@@ -1,0 +1,132 @@
+"""How a training ended, as bytes: variables and history, or what it failed with.
+
+It travels from the chief to the client as rows of the barrier job. Nothing is unpickled: errors are
+made again from their names and texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkflow.spark import errors as own_errors
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow_runtime import errors as runtime_errors
+from sparkflow_runtime.checkpoint.tensors import pack_tensors, unpack_tensors
+from sparkflow_runtime.errors import OpError
+
+ROWS_SCHEMA: Final = "part string, number int, content binary"
+"""What the rows look like, in Spark's DDL."""
+
+VALUES, HISTORY, ERROR = "values", "history", "error"
+# Spark Connect sends results in messages of about this size.
+_CHUNK_BYTES: Final = 4 << 20
+_PLAIN_ERRORS: Final[Mapping[str, type[Exception]]] = {
+    each.__name__: each for each in (ValueError, TypeError, OSError, NotImplementedError)
+}
+
+Parts = Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the chief brings back.
+
+    Attributes:
+        values: The variables by name.
+        history: `TrainingHistory.to_dict()`.
+    """
+
+    values: Mapping[str, npt.NDArray[Any]] = field(repr=False)
+    history: Mapping[str, Any] = field(repr=False)
+
+
+def to_parts(outcome: Outcome) -> dict[str, bytes]:
+    """An outcome as named bytes."""
+    shapes = {name: list(np.shape(value)) for name, value in outcome.values.items()}
+    arrays = {name: np.atleast_1d(value) for name, value in outcome.values.items()}
+    described = {"history": outcome.history, "shapes": shapes}
+    return {VALUES: pack_tensors(arrays), HISTORY: json.dumps(described).encode()}
+
+
+def error_to_parts(error: BaseException, restartable: bool) -> dict[str, bytes]:
+    """An error as named bytes."""
+    described = {
+        "type": type(error).__name__,
+        "message": str(error.message if isinstance(error, OpError) else error),
+        "notes": list(getattr(error, "__notes__", ())),
+        "restartable": restartable,
+    }
+    return {ERROR: json.dumps(described).encode()}
+
+
+def from_parts(parts: Parts) -> Outcome:
+    """The outcome again.
+
+    Raises:
+        Exception: What training failed with.
+        SparkTrainingError: There is no outcome.
+    """
+    if ERROR in parts:
+        raise _error(json.loads(parts[ERROR]))
+    if VALUES not in parts or HISTORY not in parts:
+        raise SparkTrainingError(
+            "The Spark job ended without saying how training did; the log of the executor that ran "
+            "partition 0 may say more"
+        )
+    described = json.loads(parts[HISTORY])
+    arrays = unpack_tensors(parts[VALUES], "the variables of the trained model")
+    values = {
+        name: arrays[name].reshape([int(size) for size in shape])
+        for name, shape in described["shapes"].items()
+    }
+    return Outcome(values, described["history"])
+
+
+def _error(described: Mapping[str, Any]) -> Exception:
+    name, message = str(described["type"]), str(described["message"])
+    kind = (
+        _PLAIN_ERRORS.get(name)
+        or _class_of(runtime_errors, name, OpError)
+        or _class_of(own_errors, name, SparkTrainingError)
+    )
+    if described["restartable"] and kind is None:
+        kind = own_errors.LostTaskError
+    if kind is None:
+        error: Exception = SparkTrainingError(f"{name}: {message}")
+    elif issubclass(kind, OpError):
+        error = kind(message=message)
+    else:
+        error = kind(message)
+    for note in described["notes"]:
+        if hasattr(error, "add_note"):  # Python 3.11
+            error.add_note(str(note))
+    return error
+
+
+def _class_of(module: Any, name: str, base: type[Exception]) -> type[Exception] | None:
+    found = getattr(module, name, None)
+    return found if isinstance(found, type) and issubclass(found, base) else None
+
+
+def to_rows(parts: Parts) -> Iterator[tuple[str, int, bytes]]:
+    """Parts in pieces that fit a message: (part, number of the piece, content)."""
+    for part, content in parts.items():
+        for number, start in enumerate(range(0, len(content) or 1, _CHUNK_BYTES)):
+            yield part, number, content[start : start + _CHUNK_BYTES]
+
+
+def from_rows(rows: Iterable[tuple[str, int, bytes]]) -> dict[str, bytes]:
+    """The parts again, from rows in any order."""
+    pieces: dict[str, dict[int, bytes]] = {}
+    for part, number, content in rows:
+        pieces.setdefault(part, {})[number] = bytes(content)
+    return {
+        part: b"".join(content for _, content in sorted(found.items()))
+        for part, found in pieces.items()
+    }
