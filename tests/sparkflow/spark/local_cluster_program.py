@@ -9,6 +9,8 @@ import json
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer
-from sparkflow.spark.report.history import HistoryRecorder
+from sparkflow.spark.run.callbacks import Callback, Update
 
 
 def model_fn(features: Any, labels: Any, mode: str) -> Any:
@@ -54,18 +56,40 @@ def _executor(pid: int) -> int:
     return pid
 
 
-def on_first_step(act: Any) -> None:
-    add = HistoryRecorder.add
-    done = False
+def environment(pid: int) -> dict[str, str]:
+    pairs = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 
-    def add_and_act(self: HistoryRecorder, *args: Any) -> int:
-        nonlocal done
-        if not done:
-            done = True
+
+class OnFirstSteps(Callback):
+    """Does something when the first steps are known; measures how long a restart takes."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act: Callable[[], None] | None = act
+        self.acted = 0.0
+        self.away_s = 0.0
+        self.restarts: list[str] = []
+
+    def on_steps(self, update: Update) -> None:
+        if self.act is not None:
+            act, self.act = self.act, None
             act()
-        return add(self, *args)
+            self.acted = time.monotonic()
+        elif self.restarts and not self.away_s:
+            self.away_s = time.monotonic() - self.acted
 
-    HistoryRecorder.add = add_and_act  # type: ignore[method-assign]  # this program's only one
+    def on_restart(self, reason: str) -> None:
+        self.restarts.append(reason)
+
+
+def discovery_script(folder: Path) -> Path:
+    """Two GPUs per executor, by the names that nvidia-smi gives them."""
+    script = folder / "gpus.sh"
+    script.write_text('''#!/bin/sh
+echo '{"name": "gpu", "addresses": ["GPU-00000000-aaaa", "GPU-11111111-bbbb"]}'
+''')
+    script.chmod(0o755)
+    return script
 
 
 def main() -> None:
@@ -79,32 +103,54 @@ def main() -> None:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.extraJavaOptions", java)
         .config("spark.executor.extraJavaOptions", java)
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.executor.resource.gpu.amount", "2")
+        .config("spark.task.resource.gpu.amount", "1")
+        .config("spark.executor.resource.gpu.discoveryScript", str(discovery_script(folder)))
+        .config("spark.worker.resource.gpu.amount", "2")
+        .config("spark.worker.resource.gpu.discoveryScript", str(discovery_script(folder)))
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
     rows = [([float(i % 7), float(i % 3)], float(i % 7 - 2 * (i % 3))) for i in range(400)]
     df = spark.createDataFrame(rows, "features array<double>, label double")
 
-    def fit(epochs: int) -> Any:
+    def fit(epochs: int, act: Callable[[], None]) -> tuple[Any, OnFirstSteps]:
+        acting = OnFirstSteps(act)
         trainer = SparkTrainer(
-            model_fn=model_fn, numWorkers=2, numPs=1, batchSize=20, epochs=epochs, progress=False
+            model_fn=model_fn,
+            numWorkers=2,
+            numPs=1,
+            batchSize=20,
+            epochs=epochs,
+            progress=False,
+            callbacks=[acting],
         )
-        return trainer.fit(df)
+        return trainer.fit(df), acting
 
-    if what == "fit":
-        model = fit(30)
+    if what == "kill executor":
+        seen: dict[str, str] = {}
+
+        def kill() -> None:
+            found = children(folder)
+            for pid, executor in found.items():
+                mine = environment(pid)
+                where = f"{mine['SPARKFLOW_TASK']} on {executor}"
+                seen[where] = mine["CUDA_VISIBLE_DEVICES"]
+            os.kill(max(found.values()), signal.SIGKILL)
+
+        model, acting = fit(200, kill)
         predicted = model.transform(df).select("label", "prediction").collect()
-        worst = max(abs(row["label"] - row["prediction"]) for row in predicted)
-        say(steps=model.history.steps, worst=worst, left=len(children(folder)))
-    elif what == "kill executor":
-        on_first_step(lambda: os.kill(max(children(folder).values()), signal.SIGKILL))
-        try:
-            fit(1_000_000)
-        except Exception as error:
-            say(error=f"{type(error).__name__}: {error}", left=len(children(folder)))
+        say(
+            epochs=model.history.epochs,
+            worst=max(abs(row["label"] - row["prediction"]) for row in predicted),
+            left=len(children(folder)),
+            gpus=seen,
+            restarts=acting.restarts,
+            away_s=acting.away_s,
+        )
     elif what == "wait to be killed":
-        on_first_step(lambda: say(children=list(children(folder))))
-        fit(1_000_000)
+        fit(1_000_000, lambda: say(children=list(children(folder))))
     spark.stop()
 
 
