@@ -14,6 +14,9 @@ pytestmark = pytest.mark.usefixtures("plans_at_once")
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "differential"
 
+# CI compiles the kernels of every so many-th case, the nights those of all.
+EVERY = 4
+
 _spec = importlib.util.spec_from_file_location(
     "differential_cases", Path(__file__).with_name("differential_cases.py")
 )
@@ -29,7 +32,8 @@ def load() -> list[Any]:
         content = json.loads(path.read_text())
         for number, entry in enumerate(content["entries"]):
             label = f"{path.stem}-{number}-{entry['case'].splitlines()[-1][:80]}"
-            found.append(pytest.param(content["header"], entry, id=label))
+            marks = pytest.mark.nightly if number % EVERY else ()
+            found.append(pytest.param(content["header"], entry, id=label, marks=marks))
     return found
 
 
