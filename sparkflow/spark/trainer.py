@@ -7,7 +7,7 @@ import json
 import platform
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.estimators.multiple import fit_multiple
-from sparkflow.spark.feed.plan import FeedPlan
+from sparkflow.spark.feed.plan import ARRIVAL, PERMUTED, FeedPlan
+from sparkflow.spark.graphs.evaluation import EvaluationGraph, build_evaluation_graph
 from sparkflow.spark.graphs.inference import (
     InferenceGraph,
     build_inference_graph,
@@ -39,13 +40,17 @@ from sparkflow.spark.model.inference import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.params.trainer import TrainerParams
 from sparkflow.spark.report.history import TrainingHistory
-from sparkflow.spark.report.recorder import HistoryRecorder
 from sparkflow.spark.report.reporters import Reporters
-from sparkflow.spark.rows.placement import place_rows
+from sparkflow.spark.rows.placement import PlacedRows, place_rows
 from sparkflow.spark.rows.prepare import PreparedRows, prepare_rows
 from sparkflow.spark.run.callbacks import Callback, Callbacks
+from sparkflow.spark.run.checkpoint_files import CheckpointFiles, PathFiles, pyarrow_reaches
+from sparkflow.spark.run.checkpoints import CheckpointStore
+from sparkflow.spark.run.control import Control, check_metric, check_params
+from sparkflow.spark.run.course import Course
+from sparkflow.spark.run.hadoop_files import HadoopFiles
+from sparkflow.spark.run.plan import TrainingPlan
 from sparkflow.spark.run.supervisor import Supervisor
-from sparkflow.spark.run.training_run import TrainingPlan, TrainingRun
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.security import new_token
 
@@ -58,13 +63,25 @@ class TrainingData:
         prepared: The rows that are trained on.
         layout: The tasks.
         placed: The rows in one partition per task.
+        worker_rows: By worker the rows that train.
+        validation_rows: By worker the rows that validate.
         facts: What `look_at` of the estimator said of them.
     """
 
     prepared: PreparedRows
     layout: Layout
     placed: DataFrame
+    worker_rows: tuple[int, ...]
+    validation_rows: tuple[int, ...]
     facts: Any
+
+    @classmethod
+    def of(
+        cls, prepared: PreparedRows, layout: Layout, placed: PlacedRows, facts: Any
+    ) -> TrainingData:
+        """From what `prepare_rows` and `place_rows` gave."""
+        shares = tuple(placed.worker_rows), tuple(placed.validation_rows)
+        return cls(prepared, layout, placed.df, *shares, facts)
 
 
 class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
@@ -112,71 +129,141 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         """
         return fit_multiple(self, dataset, paramMaps)
 
+    def fit(
+        self, dataset: DataFrame, params: Any = None, *, validation: DataFrame | None = None
+    ) -> Any:
+        """Trains on the rows of a DataFrame; blocks until the model is there.
+
+        Args:
+            dataset: The rows.
+            params: Parameters by Param to use instead of this trainer's, or a list of such
+                dictionaries, which gives a list of models.
+            validation: Rows of the same columns that validate.
+        """
+        if validation is None:
+            return super().fit(dataset, params)
+        if isinstance(params, list | tuple):
+            return [self.fit(dataset, each, validation=validation) for each in params]
+        trainer = self.copy(params) if params else self
+        with trainer.training_data(dataset, validation) as data:
+            return trainer.fit_data(data)
+
     def _fit(self, dataset: DataFrame) -> SparkTrainerModel:
         """Trains, and blocks until it has; `docs/spark_trainer.md` says what is raised."""
         with self.training_data(dataset) as data:
             return self.fit_data(data)
 
     @contextlib.contextmanager
-    def training_data(self, dataset: DataFrame) -> Iterator[TrainingData]:
+    def training_data(
+        self, dataset: DataFrame, validation: DataFrame | None = None
+    ) -> Iterator[TrainingData]:
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
+        self._check_params(validation is not None)
         session = dataset.sparkSession
         require_classic_session(session)
         require_slots(session, Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode()))
-        with prepare_rows(dataset, self) as prepared:
+        with prepare_rows(dataset, self, validation) as prepared:
             # A worker without rows would have nothing to do.
             workers = min(self.getNumWorkers(), prepared.num_rows)
             layout = Layout.of(self.getNumPs(), workers, self.getSyncMode())
-            placed = place_rows(prepared, layout, self.getSeed(), by_content=False).df
-            yield TrainingData(prepared, layout, placed, self.look_at(prepared))
+            placed = place_rows(prepared, layout, self.getSeed(), by_content=self._mode().in_step)
+            yield TrainingData.of(prepared, layout, placed, self.look_at(prepared))
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
         """Trains on rows that `training_data` gave, of this estimator or one that agrees."""
-        training, inference = self._build(data)
-        return self._train(data, training, inference)
+        self._check_params(any(data.validation_rows))
+        training, inference, evaluation = self._build(data)
+        return self._train(data, training, inference, evaluation)
 
-    def _build(self, data: TrainingData) -> tuple[TrainingGraph, InferenceGraph]:
+    def _param_values(self) -> dict[str, Any]:
+        return {param.name: value for param, value in self.extractParamMap().items()}
+
+    def _check_params(self, has_validation: bool) -> None:
+        validates = (
+            has_validation
+            or bool(self.getValidationIndicatorCol())
+            or self.getValidationFraction() > 0
+        )
+        given = {param.name for param in self._paramMap}
+        check_params(self._param_values(), given, validates)
+
+    def _mode(self) -> TrainingMode:
+        return TrainingMode(
+            sync_mode=self.getSyncMode(),
+            staleness=self.getStaleness(),
+            backup_workers=self.getBackupWorkers(),
+            gradient_accumulation=self.getGradientAccumulation(),
+        )
+
+    def _build(
+        self, data: TrainingData
+    ) -> tuple[TrainingGraph, InferenceGraph, EvaluationGraph | None]:
         model_fn = self.model_fn_for(data)
         inputs = ModelInputs(data.prepared.format, self.getModelParams(), self.getSeed())
-        mode = TrainingMode(self.getSyncMode())
-        training = build_training_graph(model_fn, inputs, data.layout, mode)
+        training = build_training_graph(model_fn, inputs, data.layout, self._mode())
+        evaluation = None
+        if any(data.validation_rows):
+            evaluation = build_evaluation_graph(model_fn, inputs, data.layout, training)
+            if self.getEarlyStoppingPatience():
+                check_metric(self.getEarlyStoppingMetric(), evaluation.values)
         inference = build_inference_graph(model_fn, inputs)
         require_same_variables(training, inference)
         output_columns(inference.signature, self.prediction_columns())
-        return training, inference
+        return training, inference, evaluation
+
+    def _store(self, session: Any) -> CheckpointStore | None:
+        """Where checkpoints are, reached by pyarrow where it can, else by Hadoop."""
+        directory = self.getCheckpointDir()
+        if not directory:
+            return None
+        files: CheckpointFiles = PathFiles()
+        if not pyarrow_reaches(directory):
+            context = session.sparkContext
+            files = HadoopFiles(context._jvm, context._jsc.hadoopConfiguration())
+        return CheckpointStore(directory, self.getKeepCheckpointMax(), files)
 
     def _train(
-        self, data: TrainingData, training: TrainingGraph, inference: InferenceGraph
+        self,
+        data: TrainingData,
+        training: TrainingGraph,
+        inference: InferenceGraph,
+        evaluation: EvaluationGraph | None,
     ) -> SparkTrainerModel:
         prepared, layout = data.prepared, data.layout
-        sync = self.getSyncMode() == "sync"
-        steps_per_epoch = layout.steps_per_epoch(prepared.num_rows, self.getBatchSize())
-        feed = FeedPlan(
-            row_format=prepared.format,
+        params = self._param_values()
+        control = Control.of(params, validates=evaluation is not None)
+        # A place within the first epoch can be found again only in an order that can be repeated.
+        repeats = training.mode.in_step or control.saves_within_epochs
+        order = PERMUTED if repeats else ARRIVAL
+        plan = TrainingPlan(
+            layout=layout,
+            graph=training,
+            fetch=inference.variables,
+            worker_rows=data.worker_rows,
             batch_size=self.getBatchSize(),
             epochs=self.getEpochs(),
-            steps_per_epoch=steps_per_epoch if sync else 0,
+            start_timeout_s=self.getStartTimeout(),
+            control=control,
+            evaluation=evaluation,
+            validation_rows=data.validation_rows,
+            feed={"seed": self.getSeed(), "shuffle": self.getShuffle(), "order": order},
+            params=params,
+        )
+        feed = FeedPlan(
+            row_format=prepared.format,
+            batch_size=plan.batch_size,
+            epochs=plan.epochs,
+            steps_per_epoch=max(plan.epoch_steps) if plan.in_step else 0,
+            order=order,
             shuffle=self.getShuffle(),
             seed=self.getSeed(),
         )
-        plan = TrainingPlan(
-            layout=layout,
-            rows=prepared.num_rows,
-            graph=training,
-            total_steps=steps_per_epoch * self.getEpochs() if sync else None,
-            fetch=inference.variables,
-            start_timeout_s=self.getStartTimeout(),
-            epochs=self.getEpochs(),
-            batch_size=self.getBatchSize(),
-            params={p.name: v for p, v in self.extractParamMap().items()},
-        )
-        recorder = HistoryRecorder(prepared.num_rows, range(layout.num_workers), sync)
-        history = recorder.history
         token = new_token()
         session = prepared.rows.sparkSession
         name = f"sparkflow-{self.uid}-{token[:8]}"
         reporters = Reporters(self, session, name, training.graph_def)
         callbacks = Callbacks((*reporters.callbacks, *self.callbacks))
+        course = Course(plan, token, callbacks, self._store(session))
         cluster = Cluster(
             ClusterPlan(
                 rows=data.placed,
@@ -193,22 +280,24 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         )
 
         def attempt(number: int) -> Mapping[str, Any]:
-            run = TrainingRun(plan, token, recorder, callbacks)
-            server, job = cluster.begin_attempt(run.events.put, json.dumps(feed.to_json()))
+            run = course.attempt()
+            fed = replace(feed, start=course.positions)
+            server, job = cluster.begin_attempt(run.events.put, json.dumps(fed.to_json()))
             return run.run(server, job)
 
-        supervisor = Supervisor(
-            attempt, self.getMaxRestarts(), is_restartable, callbacks.on_restart
-        )
+        supervisor = Supervisor(attempt, self.getMaxRestarts(), is_restartable, course.on_restart)
         try:
-            with (
-                reserved_slots(session, layout, callbacks.on_waiting),
-                contextlib.closing(cluster),
-            ):
-                values = supervisor.run()
-                cluster.end()
+            values = course.finished_values
+            if values is None:
+                with (
+                    reserved_slots(session, layout, callbacks.on_waiting),
+                    contextlib.closing(cluster),
+                ):
+                    values = supervisor.run()
+                    cluster.end()
         finally:
             callbacks.on_close()
+        history = course.history
         inference_model = InferenceModel.build(
             inference.graph_def,
             values,

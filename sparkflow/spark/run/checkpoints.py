@@ -63,6 +63,7 @@ class CheckpointStore:
         self.directory = directory.rstrip("/") or "/"
         self._keep_max = keep_max
         self._files = files
+        self._ignored = 0
 
     def prepare(self) -> None:
         """Makes the directory and tries to write, so that it fails before training and not after.
@@ -85,6 +86,15 @@ class CheckpointStore:
         found = [name for name in self._files.list(self.directory) if _NAME.fullmatch(name)]
         return sorted(found, key=_number)
 
+    def ignore_existing(self) -> int:
+        """Has `latest` pass over what is there now, and returns how many checkpoints that are.
+
+        They stay until newer ones have replaced them, see `keep_max`.
+        """
+        names = self.names()
+        self._ignored = _number(names[-1]) if names else 0
+        return len(names)
+
     def latest(self) -> Checkpoint | None:
         """The last checkpoint that can be read; None where there is none.
 
@@ -95,6 +105,8 @@ class CheckpointStore:
         """
         for name in reversed(self.names()):
             path = self._path(name)
+            if _number(name) <= self._ignored:
+                break
             try:
                 return Checkpoint(path, self._read(path))
             except (DataLossError, OSError, OpError) as error:

@@ -1,87 +1,75 @@
-"""One training run, as the driver sees it: wait for the tasks, run the loops, fetch the variables.
+"""One training run, as the driver sees it: wait for the tasks, run segment after segment.
 
 Everything that happens elsewhere (registrations, rows, steps, failures, the end of the Spark job)
-arrives as an event in one queue, read by the thread that called `fit`. Nothing else decides
-anything.
+arrives as a message in one inbox, read by the thread that called `fit`. Nothing else decides
+anything. Between segments no step is under way: then it is validated, saved and told.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.graphs.training import TrainingGraph
-from sparkflow.spark.job.barrier_job import BarrierJob
-from sparkflow.spark.job.events import (
-    Event,
-    JobEnded,
-    LoopEnded,
-    RowsReady,
-    StepsDone,
-    TaskRegistered,
-)
-from sparkflow.spark.job.failures import is_cause, is_failure, to_exception
-from sparkflow.spark.job.layout import Layout
-from sparkflow.spark.job.registration import RegistrationServer
+from sparkflow.spark.job.events import LoopEnded, RowsReady, StepsDone, TaskRegistered
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.report.recorder import HistoryRecorder
 from sparkflow.spark.run.callbacks import Callbacks
-from sparkflow_runtime.master.driver import DriverMaster, DriverSession
-from sparkflow_runtime.master.loops import Loop
+from sparkflow.spark.run.checkpoints import CheckpointStore
+from sparkflow.spark.run.inbox import CheckpointEnded, Inbox, Message, SegmentEnded
+from sparkflow.spark.run.plan import TrainingPlan as TrainingPlan
+from sparkflow.spark.run.replicas import Replicas
+from sparkflow.spark.run.saving import CheckpointWriter
+from sparkflow.spark.run.schedule import Schedule
+from sparkflow.spark.run.snapshot import Position, Snapshot
+from sparkflow.spark.run.validation import Validation
+from sparkflow_runtime.master.driver import DriverMaster
+from sparkflow_runtime.master.loops import Loop, stop_together
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 
 _log = logging.getLogger(__name__)
 
 _POLL_S = 0.5
-# How long the reason of a failure may take after its first consequence.
-_CAUSE_WAIT_S = 6.0
 _LOOP_END_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingPlan:
-    """What is to be trained.
+class Service(Protocol):
+    """Where tasks register, see `job.registration`."""
 
-    Attributes:
-        layout: The tasks; every worker has rows.
-        rows: All rows of an epoch.
-        graph: The replicas' graph.
-        total_steps: Steps of each worker in sync mode; None lets each end with its own rows.
-        fetch: Names of the variables whose values are wanted.
-        start_timeout_s: How long Spark may take to start the tasks.
-        epochs: How often each row is trained on.
-        batch_size: Rows per step of each worker.
-        params: The trainer's parameters, for callbacks.
-    """
+    def cluster(self) -> ClusterDef:
+        """The addresses of all tasks, once all have registered."""
 
-    layout: Layout
-    rows: int
-    graph: TrainingGraph
-    total_steps: int | None
-    fetch: tuple[str, ...]
-    start_timeout_s: float
-    epochs: int = 1
-    batch_size: int = 1
-    params: Mapping[str, Any] = field(default_factory=dict)
+
+class Job(Protocol):
+    """The tasks' Spark job, see `job.barrier_job`."""
+
+    def start(self) -> None:
+        """Submits it, if it does not run yet."""
+
+    def has_active_tasks(self) -> bool:
+        """Whether Spark is busy with it or what comes before it."""
 
 
 class TrainingRun:
-    """Drives one run. `events` takes events from any thread; the rest is for the thread of `fit`.
+    """Drives one run. `events.put` takes events from any thread; the rest is for that of `fit`.
+
+    A `callbacks.RunControl`.
 
     Args:
         plan: What is to be trained.
         token: The job's token.
         recorder: Takes the losses.
         callbacks: Are told of everything.
+        schedule: The steps that come; the plan's from the beginning if None.
+        snapshot: What the run goes on from; None to begin.
+        store: Where checkpoints are written; None for nowhere.
     """
 
     def __init__(
@@ -90,17 +78,31 @@ class TrainingRun:
         token: str,
         recorder: HistoryRecorder,
         callbacks: Callbacks,
+        *,
+        schedule: Schedule | None = None,
+        snapshot: Snapshot | None = None,
+        store: CheckpointStore | None = None,
     ) -> None:
-        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.events = Inbox()
         self._plan = plan
         self._token = token
         self._recorder = recorder
         self._callbacks = callbacks
-        self._epochs_told = 0
-        self._rows_done = 0
-        self._sessions: list[DriverSession] = []
-        self._failures: list[Event] = []
-        self._loops: list[Loop] = []
+        self._schedule = schedule or plan.schedule(callbacks.needs_epochs)
+        self._snapshot = snapshot
+        self._writer = CheckpointWriter(store, self.events.put) if store is not None else None
+        self._early = plan.control.early_stopping()
+        if self._early is not None and snapshot is not None and snapshot.early_stopping:
+            self._early.restore(snapshot.early_stopping)
+        self._stop_reason = ""
+        self._epochs_told = self._epochs_seen = self._schedule.epochs_done
+        self._rows_done = sum(recorder.history.epoch_rows)
+        self._validated_at = self._saved_at = -1
+        self._save_after = self._next_save()
+        self._missing_rows: dict[Any, int] = {}
+        self._replicas: Replicas
+        self._validation: Validation | None = None
+        self._loops: dict[int, Loop] = {}
         self._threads: list[threading.Thread] = []
 
     @property
@@ -121,7 +123,7 @@ class TrainingRun:
     @property
     def sync(self) -> bool:
         """Whether all workers make their steps together."""
-        return self._plan.total_steps is not None
+        return self._plan.in_step
 
     @property
     def rows_per_epoch(self) -> int:
@@ -136,10 +138,7 @@ class TrainingRun:
     @property
     def total_steps(self) -> int:
         """Steps of the run, as `RunControl` counts them."""
-        if self._plan.total_steps is not None:
-            return self._plan.total_steps
-        shares = self._plan.layout.worker_rows(self._plan.rows)
-        return sum(-(-share // self._plan.batch_size) for share in shares) * self._plan.epochs
+        return self._schedule.end
 
     @property
     def params(self) -> Mapping[str, Any]:
@@ -148,61 +147,222 @@ class TrainingRun:
 
     def stop(self, reason: str = "") -> None:
         """Ends training well at the next step that all workers reach."""
-        _log.info("training stops%s", f": {reason}" if reason else "")
-        for loop in self._loops:
-            loop.stop()
+        self._stop_reason = self._stop_reason or reason or "a callback"
 
     def values(self) -> Mapping[str, npt.NDArray[Any]]:
         """The variables as they are now."""
-        with self._graph_errors():
-            values = self._sessions[0].run([f"{name}:0" for name in self._plan.fetch], {}, [])
-        return dict(zip(self._plan.fetch, map(np.asarray, values), strict=True))
+        with self.events.guard():
+            return self._replicas.values(self._plan.fetch)
 
-    def run(self, server: RegistrationServer, job: BarrierJob) -> Mapping[str, npt.NDArray[Any]]:
+    def run(self, server: Service, job: Job) -> Mapping[str, npt.NDArray[Any]]:
         """Trains and returns the values of the variables. Blocks until the end.
 
         Raises:
             OpError: A step failed.
-            SparkTrainingError: The cluster did.
+            SparkTrainingError: The cluster did, or checkpoints cannot be written.
         """
         plan = self._plan
         submitted = time.monotonic()
+        self._expect_rows()
         job.start()
         self._wait_for_tasks(job)
         _log.info("%d tasks after %.1f s", plan.layout.num_tasks, time.monotonic() - submitted)
         with contextlib.ExitStack() as stack:
             master = DriverMaster(server.cluster(), self._token)
             stack.callback(master.close)
-            first = self._open_session(master, 0, stack)
-            with self._graph_errors():
-                first.run([], {}, list(plan.graph.initializers))
-            self._wait_for_rows()
-            _log.info("all rows after %.1f s", time.monotonic() - submitted)
-            others = range(1, plan.layout.num_workers)
-            self._sessions = [first, *(self._open_session(master, i, stack) for i in others)]
-            stack.callback(self._stop_loops)
+            with self.events.guard():
+                self._replicas = Replicas(master, plan.graph, self.num_workers, stack)
+                self._replicas.initialise(self._snapshot)
+            self._snapshot = None  # it may be large
+            while plan.waits_for_rows and self._missing_rows:
+                self._callbacks.on_waiting("waiting for rows")
+                self._handle(self.events.next(_POLL_S))
+            if plan.evaluation is not None:
+                with self.events.guard():
+                    self._validation = Validation(
+                        master, plan.evaluation, plan.validation_steps, stack
+                    )
+            stack.callback(self._end_loops)
             self._callbacks.on_train_begin(self)
             self._recorder.start()
-            for worker, session in enumerate(self._sessions):
-                fetches = [plan.graph.loss, plan.graph.weight]
-                self._start_loop(worker, session, fetches, [plan.graph.train_op])
-            self._follow_loops()
+            self._train()
             history = self._recorder.history
             _log.info("%d steps in %.1f s", history.steps, history.seconds)
-            values = self.values()
+            values = self._final_values()
+            self._finish_saving()
             self._callbacks.on_train_end(history)
         return values
 
-    def _wait_for_tasks(self, job: BarrierJob) -> None:
+    def _train(self) -> None:
+        if self._early is not None and self._early.exhausted:
+            self._stop_reason = "early stopping"
+        while not self._stop_reason:
+            segment = self._schedule.next_segment()
+            if segment is None:
+                break
+            self._run_segment(segment)
+            self._between_segments()
+        self.history.stopped = self._stop_reason or (
+            "maxSteps" if self._schedule.epochs_done < self._plan.epochs else ""
+        )
+
+    def _run_segment(self, steps: tuple[int, ...]) -> None:
+        """Has all workers make their steps, or fewer if something comes up."""
+        leaves = self._plan.graph.mode.leaves
+        with self.events.guard():
+            if leaves:
+                self._replicas.join([worker for worker, count in enumerate(steps) if count])
+            self._loops = self._replicas.start_loops(steps, self._schedule.done)
+        self._threads = [self._listen_to(*item) for item in self._loops.items()]
+        made = [0] * len(steps)
+        left, silent = set(self._loops), set(self._loops)
+        halted = False
+        while left:
+            message = self.events.next(self._poll_s())
+            if isinstance(message, SegmentEnded):
+                made[message.worker] = message.num_steps
+                left.discard(message.worker)
+                silent.discard(message.worker)
+                if leaves:
+                    with self.events.guard():
+                        self._replicas.leave(message.worker)
+                if not halted and message.num_steps < steps[message.worker]:
+                    raise SparkTrainingError(
+                        f"The data of worker task {message.worker} ended after "
+                        f"{message.num_steps} of {steps[message.worker]} steps: {message.reason}"
+                    )
+            elif isinstance(message, StepsDone):
+                silent.discard(message.worker)
+            self._handle(message)
+            # A loop can be halted once it runs.
+            if not halted and not silent and left and self._wants_halt():
+                halted = True
+                self._halt()
+        self._join_threads()
+        self._loops = {}
+        self._schedule.advance(made)
+
+    def _between_segments(self) -> None:
+        """What is due now that no step is under way."""
+        control, schedule = self._plan.control, self._schedule
+        epochs = schedule.epochs_done
+        at_epoch, self._epochs_seen = epochs > self._epochs_seen, epochs
+        metrics: dict[str, float] = {}
+        if self._validation is not None and (
+            schedule.is_multiple(control.validation_steps)
+            or (control.validates_at_epochs and at_epoch)
+            or self._is_last()
+        ):
+            metrics = self._validate()
+        if at_epoch:
+            self._tell_epochs(epochs, metrics)
+        if self._writer is not None and (
+            schedule.is_multiple(control.checkpoint_steps)
+            or (control.saves_at_epochs and at_epoch)
+            or time.monotonic() >= self._save_after
+            or self._is_last()
+        ):
+            self._save()
+
+    def _validate(self) -> dict[str, float]:
+        assert self._validation is not None
+        if self._validated_at == self._schedule.total:
+            return {}
+        self._validated_at = self._schedule.total
+        with self.events.guard():
+            metrics = self._validation.evaluate(lambda: self._handle(self.events.next(0)))
+        self._recorder.add_validation(metrics)
+        self._callbacks.on_validation({"step": float(self._schedule.total), **metrics})
+        early = self._early
+        if early is not None:
+            if early.update(metrics[early.name], self._schedule.total):
+                with self.events.guard():
+                    self._replicas.keep(self._plan.fetch)
+            elif early.exhausted:
+                self._stop_reason = (
+                    f"early stopping: {early.name} was best ({early.best:.6g}) after step "
+                    f"{early.best_step}"
+                )
+        return metrics
+
+    def _save(self) -> None:
+        assert self._writer is not None
+        if self._saved_at == self._schedule.total:
+            return
+        self._saved_at = self._schedule.total
+        plan, early = self._plan, self._early
+        has_best = early is not None and early.best == early.best
+        with self.events.guard():
+            shared, best, workers = self._replicas.learnt(plan.fetch if has_best else ())
+        position = Position(tuple(self._schedule.done), plan.epoch_steps, plan.position_rule)
+        snapshot = Snapshot(
+            step=self._schedule.total,
+            position=position,
+            shared=shared,
+            best=best,
+            workers=workers,
+            history=self.history.to_dict(),
+            early_stopping=early.to_json() if early is not None else None,
+        )
+        self._writer.write(snapshot)
+        self._save_after = self._next_save()
+
+    def _final_values(self) -> Mapping[str, npt.NDArray[Any]]:
+        early = self._early
+        if early is not None and early.best == early.best:
+            self.history.best_step = early.best_step
+            with self.events.guard():
+                self._replicas.give_back(self._plan.fetch)
+        return self.values()
+
+    def _finish_saving(self) -> None:
+        if self._writer is None:
+            return
+        self._writer.wait()
+        while (message := self.events.next(0)) is not None:
+            self._handle(message)
+
+    def _handle(self, message: Message | None) -> None:
+        if isinstance(message, StepsDone):
+            self._take(message)
+        elif isinstance(message, RowsReady):
+            self._count_rows(message)
+        elif isinstance(message, CheckpointEnded):
+            assert self._writer is not None
+            self._writer.count(message)
+            if message.path:
+                self._recorder.add_checkpoint(message.step, message.path)
+                self._callbacks.on_checkpoint(message.path)
+
+    def _take(self, event: StepsDone) -> None:
+        update = self._recorder.add(event.worker, event.losses, event.weights, event.waited_s)
+        if not update.num_steps:
+            return
+        self._callbacks.on_steps(update)
+        self._rows_done += int(update.rows.sum())
+        if not self._plan.control.stops(self._callbacks.needs_epochs).at_epochs:
+            self._tell_epochs(self._rows_done // max(self._plan.rows, 1), {})
+
+    def _tell_epochs(self, count: int, metrics: Mapping[str, float]) -> None:
+        losses = self.history.epoch_loss
+        while self._epochs_told < min(count, len(losses)):
+            told: dict[str, float] = {"loss": losses[self._epochs_told]}
+            if self._epochs_told == count - 1:
+                told |= {f"val_{name}": value for name, value in metrics.items()}
+            self._callbacks.on_epoch_end(self._epochs_told, told)
+            self._epochs_told += 1
+
+    def _wait_for_tasks(self, job: Job) -> None:
         missing = set(self._plan.layout.tasks)
         timeout = self._plan.start_timeout_s
         deadline = time.monotonic() + timeout
         while missing:
             tasks = f"{len(missing)} of {self._plan.layout.num_tasks} tasks"
             self._callbacks.on_waiting(f"waiting for {tasks}")
-            event = self._next(_POLL_S)
-            if isinstance(event, TaskRegistered):
-                missing.discard(event.task)
+            message = self.events.next(_POLL_S)
+            self._handle(message)
+            if isinstance(message, TaskRegistered):
+                missing.discard(message.task)
             elif len(missing) == self._plan.layout.num_tasks and job.has_active_tasks():
                 # Spark is still at the stages before; they may take as long as they need.
                 deadline = time.monotonic() + timeout
@@ -214,134 +374,62 @@ class TrainingRun:
                     "(spark.driver.host). startTimeout sets how long to wait"
                 )
 
-    def _wait_for_rows(self) -> None:
-        layout = self._plan.layout
-        shares = [0] * layout.num_ps + layout.worker_rows(self._plan.rows)
-        expected = dict(zip(layout.tasks, shares, strict=True))
-        while expected:
-            self._callbacks.on_waiting("waiting for rows")
-            event = self._next(_POLL_S)
-            if isinstance(event, RowsReady):
-                share = expected.pop(event.task)
-                if event.rows != share:
-                    raise SparkTrainingError(
-                        f"{event.task} got {event.rows} rows instead of {share}: the DataFrame "
-                        "gives other rows each time it is evaluated. Cache it or write it to a "
-                        "file first"
-                    )
+    def _expect_rows(self) -> None:
+        shares = [0] * self._plan.layout.num_ps + list(self._plan.worker_rows)
+        self._missing_rows = dict(zip(self._plan.layout.tasks, shares, strict=True))
 
-    def _follow_loops(self) -> None:
-        workers = set(range(self._plan.layout.num_workers))
-        while workers:
-            event = self._next(_POLL_S)
-            if isinstance(event, StepsDone):
-                self._take(event)
-            elif isinstance(event, LoopEnded):
-                workers.discard(event.worker)
+    def _count_rows(self, event: RowsReady) -> None:
+        share = self._missing_rows.pop(event.task, event.rows)
+        if event.rows != share:
+            raise SparkTrainingError(
+                f"{event.task} got {event.rows} rows instead of {share}: the DataFrame gives other "
+                "rows each time it is evaluated. Cache it or write it to a file first"
+            )
 
-    def _take(self, event: StepsDone) -> None:
-        update = self._recorder.add(event.worker, event.losses, event.weights, event.waited_s)
-        if not update.num_steps:
-            return
-        self._callbacks.on_steps(update)
-        history = self.history
-        self._rows_done += int(update.rows.sum())
-        while self._epochs_told < self._rows_done // max(self._plan.rows, 1):
-            loss = history.epoch_loss[self._epochs_told]
-            self._callbacks.on_epoch_end(self._epochs_told, {"loss": loss})
-            self._epochs_told += 1
+    def _wants_halt(self) -> bool:
+        return bool(self._stop_reason) or time.monotonic() >= self._save_after
 
-    def _next(self, timeout_s: float) -> Event | None:
-        """The next event that is not a failure.
+    def _halt(self) -> None:
+        if self._plan.in_step:
+            stop_together(list(self._loops.values()))
+        else:
+            for loop in self._loops.values():
+                loop.stop()
 
-        Raises:
-            Exception: As `to_exception` says, once something failed.
-        """
-        try:
-            event = self.events.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
-        if not is_failure(event):
-            return event
-        self._failures.append(event)
-        raise self._explain()
+    def _is_last(self) -> bool:
+        return bool(self._stop_reason) or self._schedule.finished
 
-    def _explain(self) -> Exception:
-        """Waits a little for the cause of the failures so far."""
-        deadline = time.monotonic() + _CAUSE_WAIT_S
-        while not any(map(is_cause, self._failures)):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            try:
-                event = self.events.get(timeout=left)
-            except queue.Empty:
-                break
-            if is_failure(event):
-                self._failures.append(event)
-            if isinstance(event, JobEnded):
-                break  # nothing comes after it
-        return to_exception(self._failures)
+    def _next_save(self) -> float:
+        seconds = self._plan.control.checkpoint_seconds
+        return time.monotonic() + seconds if seconds and self._writer else float("inf")
 
-    @contextlib.contextmanager
-    def _graph_errors(self) -> Iterator[None]:
-        """Has errors of single steps compete with the reports of tasks that died meanwhile."""
-        try:
-            yield
-        except Exception as error:
-            self._failures.append(LoopEnded(0, error))
-            explained = self._explain()
-            raise explained from error
+    def _poll_s(self) -> float:
+        return min(_POLL_S, max(self._save_after - time.monotonic(), 0.01))
 
-    def _open_session(
-        self, master: DriverMaster, worker: int, stack: contextlib.ExitStack
-    ) -> DriverSession:
-        graph_def = self._plan.graph.replica(worker, self._plan.layout.num_workers)
-        filters = ["/job:ps", f"/job:worker/task:{worker}"]
-        with self._graph_errors():
-            session = master.create_session(graph_def, device_filters=filters)
-        stack.callback(session.close)
-        return session
-
-    def _start_loop(
-        self, number: int, session: DriverSession, fetches: list[str], targets: list[str]
-    ) -> None:
-        with self._graph_errors():
-            loop = session.start_loop(fetches, targets, self._plan.total_steps)
-        self._loops.append(loop)
+    def _listen_to(self, worker: int, loop: Loop) -> threading.Thread:
         thread = threading.Thread(
-            target=self._listen, args=(number, loop), name=f"loop-{number}", daemon=True
+            target=self._listen, args=(worker, loop), name=f"loop-{worker}", daemon=True
         )
-        self._threads.append(thread)
         thread.start()
+        return thread
 
-    def _listen(self, number: int, loop: Loop) -> None:
+    def _listen(self, worker: int, loop: Loop) -> None:
         try:
             for update in loop.updates():
-                losses, weights = (np.asarray(v, np.float32).ravel() for v in update.values)
-                self.events.put(StepsDone(number, losses, weights, update.waited_s))
+                losses, weights, waits = (np.asarray(v, np.float32).ravel() for v in update.values)
+                self.events.put(StepsDone(worker, losses, weights, float(waits.sum())))
+            end = loop.wait()
         except BaseException as error:
-            self.events.put(LoopEnded(number, error))
+            self.events.put(LoopEnded(worker, error))
         else:
-            self.events.put(LoopEnded(number))
+            self.events.put(SegmentEnded(worker, end.num_steps, end.out_of_range))
 
-    def _stop_loops(self) -> None:
-        for loop in self._loops:
+    def _end_loops(self) -> None:
+        for loop in self._loops.values():
             loop.cancel()
+        self._join_threads()
+
+    def _join_threads(self) -> None:
         for thread in self._threads:
             thread.join(_LOOP_END_S)
-
-
-def finish(server: RegistrationServer, job: BarrierJob, failed: bool) -> None:
-    """Ends all tasks and waits until they have; called whatever happened before.
-
-    Raises:
-        SparkTrainingError: The Spark job does not end, after training that went well.
-    """
-    started = time.monotonic()
-    server.end("Training was given up" if failed else "")
-    ended = job.finish()
-    server.close()
-    _log.info("the tasks ended within %.1f s", time.monotonic() - started)
-    if not ended and not failed:
-        raise SparkTrainingError("The Spark job did not end after training did")
+        self._threads = []
