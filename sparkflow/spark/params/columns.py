@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from sparkflow.spark.params.aliases import ParamAliases, Self
-from sparkflow.spark.params.converters import column, columns, integer, param
+from sparkflow.spark.params.converters import choice, column, columns, integer, param
+
+FeaturesCol: TypeAlias = str | list[str] | dict[str, str | list[str]]
+"""A column, a list of scalar columns, or a dictionary of input to one of these."""
 
 
 class ColumnParams(ParamAliases):
@@ -17,12 +20,14 @@ class ColumnParams(ParamAliases):
         "predictionCol": "prediction",
         "probabilityCol": "probability",
         "rawPredictionCol": "rawPrediction",
-        "inferenceBatchSize": 4096,
+        "inferenceBatchSize": 1024,
+        "inferenceDevice": "auto",
     }
 
     featuresCol = param(
         "featuresCol",
-        "the features: one column of vectors or numeric arrays, or a list of scalar columns",
+        "the features: a column of vectors, arrays or single values; a list of scalar columns; or "
+        "a dictionary of named inputs, each of which is one of these",
         columns,
     )
     predictionCol = param(
@@ -37,13 +42,19 @@ class ColumnParams(ParamAliases):
     inferenceBatchSize = param(
         "inferenceBatchSize", "rows per run of the graph in transform", integer(1)
     )
+    inferenceDevice = param(
+        "inferenceDevice",
+        "where transform runs the graph: 'auto' (on the GPU that Spark gives the task, if it gives "
+        "one), 'cpu' or 'gpu'",
+        choice("auto", "cpu", "gpu"),
+    )
 
-    def getFeaturesCol(self) -> str | list[str]:
-        """The features column, or the list of scalar columns."""
-        value: str | list[str] = self.getOrDefault(self.featuresCol)
+    def getFeaturesCol(self) -> FeaturesCol:
+        """The features column, the list of scalar columns, or these by the input's name."""
+        value: FeaturesCol = self.getOrDefault(self.featuresCol)
         return value
 
-    def setFeaturesCol(self: Self, value: str | list[str]) -> Self:
+    def setFeaturesCol(self: Self, value: FeaturesCol) -> Self:
         """Sets `featuresCol`."""
         return self._set(featuresCol=value)
 
@@ -86,3 +97,11 @@ class ColumnParams(ParamAliases):
     def setInferenceBatchSize(self: Self, value: int) -> Self:
         """Sets `inferenceBatchSize`."""
         return self._set(inferenceBatchSize=value)
+
+    def getInferenceDevice(self) -> str:
+        """`auto`, `cpu` or `gpu`."""
+        return str(self.getOrDefault(self.inferenceDevice))
+
+    def setInferenceDevice(self: Self, value: str) -> Self:
+        """Sets `inferenceDevice`."""
+        return self._set(inferenceDevice=value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,29 @@ def column(value: Any) -> str:
     return value
 
 
-def columns(value: Any) -> str | list[str]:
-    """The name of a column, or a list of them."""
+def columns(value: Any) -> str | list[str] | dict[str, str | list[str]]:
+    """The name of a column, a list of them, or a dictionary of input to one of these."""
+    if isinstance(value, Mapping):
+        if not value:
+            raise ValueError("a dictionary of inputs has one or more of them, got none")
+        return {_input_name(name): _one_input(name, given) for name, given in value.items()}
+    return _column_or_list(value)
+
+
+def _input_name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"the name of an input is a text that is not empty, got {value!r}")
+    return value
+
+
+def _one_input(name: str, given: Any) -> str | list[str]:
+    try:
+        return _column_or_list(given)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"input {name!r}: {error}") from None
+
+
+def _column_or_list(value: Any) -> str | list[str]:
     if isinstance(value, list | tuple):
         names = [column(item) for item in value]
         if not names or len(set(names)) < len(names):
@@ -92,11 +113,19 @@ def class_weights(value: Any) -> str | dict[str, float]:
     return {str(label): number(0.0)(factor) for label, factor in value.items()}
 
 
-def shapes(value: Any) -> dict[str, list[int]]:
-    """Static shapes by name."""
+def shapes(value: Any) -> dict[str, list[int | None]]:
+    """Static shapes by name, [None] for lists of any length."""
     if not isinstance(value, Mapping):
         raise TypeError(f"a dictionary of name to shape is needed, got {value!r}")
-    return {text(name): [integer(1)(size) for size in shape] for name, shape in value.items()}
+    found: dict[str, list[int | None]] = {}
+    for name, shape in value.items():
+        if isinstance(shape, str) or not isinstance(shape, Sequence):
+            raise TypeError(f"a shape is a list of integers, got {shape!r} for {name!r}")
+        sizes = [None if size is None else integer(1)(size) for size in shape]
+        if None in sizes and sizes != [None]:
+            raise ValueError(f"only lists may have any length, written [None], got {shape!r}")
+        found[text(name)] = sizes
+    return found
 
 
 def boolean(value: Any) -> bool:

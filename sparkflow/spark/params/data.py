@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from sparkflow.spark.params.aliases import ParamAliases, Self
@@ -29,6 +29,7 @@ class DataParams(ParamAliases):
         "handleInvalid": "error",
         "fillValue": 0.0,
         "inputShapes": {},
+        "vectorFormat": "auto",
         "validationIndicatorCol": "",
         "validationFraction": 0.0,
         "shuffle": True,
@@ -63,8 +64,15 @@ class DataParams(ParamAliases):
     )
     inputShapes = param(
         "inputShapes",
-        "the shape of a row of each input that is no flat vector, by its name, as [28, 28, 1]",
+        "the shape of a row of each input that is no flat vector, by its name, as [28, 28, 1]; "
+        "[None] for lists of any length, which become a tf.SparseTensor",
         shapes,
+    )
+    vectorFormat = param(
+        "vectorFormat",
+        "what columns of vectors become: 'dense' tensors, 'sparse' ones (tf.SparseTensor), or "
+        "'auto': sparse where fewer than one element in 20 is stored",
+        choice("auto", "dense", "sparse"),
     )
     validationIndicatorCol = param(
         "validationIndicatorCol",
@@ -125,14 +133,22 @@ class DataParams(ParamAliases):
         """Sets `fillValue`."""
         return self._set(fillValue=value)
 
-    def getInputShapes(self) -> dict[str, list[int]]:
+    def getInputShapes(self) -> dict[str, list[int | None]]:
         """Shapes of rows by input."""
-        value: dict[str, list[int]] = self.getOrDefault(self.inputShapes)
+        value: dict[str, list[int | None]] = self.getOrDefault(self.inputShapes)
         return value
 
-    def setInputShapes(self: Self, value: dict[str, list[int]]) -> Self:
+    def setInputShapes(self: Self, value: Mapping[str, Sequence[int | None]]) -> Self:
         """Sets `inputShapes`."""
         return self._set(inputShapes=value)
+
+    def getVectorFormat(self) -> str:
+        """`dense`, `sparse` or `auto`."""
+        return str(self.getOrDefault(self.vectorFormat))
+
+    def setVectorFormat(self: Self, value: str) -> Self:
+        """Sets `vectorFormat`."""
+        return self._set(vectorFormat=value)
 
     def getValidationIndicatorCol(self) -> str:
         """The boolean column of validation rows, or an empty text."""

@@ -70,7 +70,7 @@ def place_rows(prepared: PreparedRows, layout: Layout, seed: int, by_content: bo
     if by_content:
         hashed = _hashed(prepared, layout, seed)
         shares = _count(hashed, prepared, layout)
-        if _is_even(shares[0]):
+        if is_even(shares[0]):
             return _placed(hashed, layout, shares)
         _log.warning(
             "Many rows are equal: by their content, one worker would train on %d of %d rows. They "
@@ -92,8 +92,7 @@ def _dealt(prepared: PreparedRows, layout: Layout) -> DataFrame:
 
 
 def _hashed(prepared: PreparedRows, layout: Layout, seed: int) -> DataFrame:
-    content = [F.col(f"`{name}`") for name in sorted(prepared.rows.columns)]
-    numbered = prepared.rows.withColumn(ROW_NUMBER, F.xxhash64(F.lit(seed), *content))
+    numbered = prepared.rows.withColumn(ROW_NUMBER, content_hash(prepared.rows, seed))
     # Hashed again, so that the numbers of a worker's rows are as random as those of all.
     worker = F.pmod(F.xxhash64(F.col(ROW_NUMBER)), F.lit(layout.num_workers))
     return numbered.withColumn(_WORKER, worker)
@@ -112,7 +111,19 @@ def _count(
     return train, validation
 
 
-def _is_even(shares: list[int]) -> bool:
+def content_hash(rows: DataFrame, seed: int) -> Column:
+    """A bigint that depends on what is in the row, and on the seed."""
+    content = [F.col("`" + name.replace("`", "``") + "`") for name in sorted(rows.columns)]
+    return F.xxhash64(F.lit(seed), *content)
+
+
+def place_in_partition() -> Column:
+    """The number of rows before this one in its partition, a bigint."""
+    return F.monotonically_increasing_id().bitwiseAND(F.lit(_PLACE_MASK))
+
+
+def is_even(shares: list[int]) -> bool:
+    """Whether the largest share is near enough to the mean."""
     mean = sum(shares) / len(shares)
     return max(shares) <= mean * (1 + _MOST_SKEW) + _MOST_SKEW_ROWS
 
@@ -134,9 +145,8 @@ def _row_number(partition_rows: Mapping[int, int]) -> Column:
     for partition in range(max(partition_rows, default=-1) + 1):
         offsets.append(before)
         before += partition_rows.get(partition, 0)
-    place = F.monotonically_increasing_id().bitwiseAND(F.lit(_PLACE_MASK))
     first = F.element_at(F.lit(offsets).cast("array<bigint>"), F.spark_partition_id() + 1)
-    return first + place
+    return first + place_in_partition()
 
 
 def hash_keys(num_partitions: int) -> list[int]:

@@ -1,0 +1,142 @@
+"""Columns of a DataFrame by name, and what their types say. Starts no Spark job."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    IntegralType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+_SHOWN_COLUMNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns of a DataFrame, found by name as Spark finds them.
+
+    Attributes:
+        fields: The columns.
+        case_sensitive: What `spark.sql.caseSensitive` says.
+        owner: What has these columns, as error texts name it.
+    """
+
+    fields: tuple[StructField, ...]
+    case_sensitive: bool = False
+    owner: str = "the DataFrame"
+
+    @classmethod
+    def of(cls, df: DataFrame, owner: str = "the DataFrame") -> Schema:
+        """That of a DataFrame."""
+        setting: Any = df.sparkSession.conf.get("spark.sql.caseSensitive", "false")
+        return cls(tuple(df.schema.fields), str(setting).lower() == "true", owner)
+
+    @classmethod
+    def of_type(cls, schema: StructType) -> Schema:
+        """That of a type, in a session with Spark's usual settings."""
+        return cls(tuple(schema.fields))
+
+    def find(self, name: str, param: str) -> StructField:
+        """The column of this name.
+
+        Args:
+            name: Dots in it are part of the name, not the way to a field of a struct.
+            param: The parameter that names the column, for error texts.
+
+        Raises:
+            ValueError: There is none, or more than one.
+        """
+        exact = [field for field in self.fields if field.name == name]
+        found = exact if self.case_sensitive else [f for f in self.fields if _same(f.name, name)]
+        if len(found) > 1:
+            names = ", ".join(repr(field.name) for field in found)
+            raise ValueError(
+                f"{param} names the column {name!r}, but {self.owner} has {len(found)} columns of "
+                f"this name ({names}): rename or drop all but one"
+            )
+        if not found:
+            raise ValueError(f"There is no column {name!r}; {self._known(name)} ({param} names it)")
+        return found[0]
+
+    def _known(self, name: str) -> str:
+        names = [field.name for field in self.fields]
+        by_lower = {each.lower(): each for each in names}
+        close = difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.6)
+        shown = ", ".join(names[:_SHOWN_COLUMNS])
+        more = f" and {len(names) - _SHOWN_COLUMNS} more" if len(names) > _SHOWN_COLUMNS else ""
+        text = f"{self.owner} has {shown}{more}" if names else f"{self.owner} has no columns"
+        if close:
+            meant = " or ".join(repr(by_lower[each]) for each in close)
+            text += f". Did you mean {meant}?"
+        head, _, field = name.partition(".")
+        kinds = {each.name: each.dataType for each in self.fields}
+        if isinstance(kinds.get(head), StructType) and field:
+            text += (
+                f". To use a field of the struct {head!r}, make it a column first: "
+                f"df.withColumn({field!r}, F.col({name!r}))"
+            )
+        return text
+
+
+def quoted(name: str) -> Column:
+    """The column of this name; a dot would otherwise ask for a field of a struct."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def is_vector(kind: DataType) -> bool:
+    """Whether the type is Spark ML's vector."""
+    return kind.simpleString() == "vector" or kind.typeName() == "vectorudt"
+
+
+def is_scalar(kind: DataType) -> bool:
+    """Whether a value is one number."""
+    return isinstance(kind, NumericType | BooleanType)
+
+
+def is_text(kind: DataType) -> bool:
+    """Whether a value is a text."""
+    return isinstance(kind, StringType)
+
+
+def is_whole(kind: DataType) -> bool:
+    """Whether values are whole numbers or truth values."""
+    return isinstance(kind, IntegralType | BooleanType) or (
+        isinstance(kind, DecimalType) and kind.scale == 0
+    )
+
+
+def unnested(kind: DataType) -> tuple[DataType, int, bool]:
+    """The elements of arrays of arrays.
+
+    Returns:
+        The innermost element's type, how many arrays are around it, and whether there may be nulls
+        inside of the outermost one.
+    """
+    depth = 0
+    nullable = False
+    while isinstance(kind, ArrayType):
+        depth += 1
+        nullable |= kind.containsNull
+        kind = kind.elementType
+    return kind, depth, nullable
+
+
+def text_of(kinds: Sequence[str]) -> str:
+    """Names of columns as error texts list them."""
+    return ", ".join(map(repr, kinds))
+
+
+def _same(one: str, other: str) -> bool:
+    return one.lower() == other.lower()

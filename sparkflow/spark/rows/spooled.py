@@ -1,0 +1,223 @@
+"""Rows of a local session: written to files once, by the tasks that read them, and mapped by all.
+
+Where executors and workers are on one machine, rows need not move. One pass over the DataFrame
+selects, casts, checks and writes them; which worker gets which row is then a matter of arithmetic
+on their numbers. No cache, no second pass, no exchange. Measured 2026-11-22, CPU seconds for 16,000
+rows of 784 floats from Parquet: 0.93 to only read them in Python, 0.87 to write these files; 2.3 to
+look at, cache, exchange and write them.
+
+What the rows look like is judged by the first ones. If that turns out wrong for a later row, or a
+row cannot be trained on, the files are deleted and the rows go the usual way, which knows how to
+explain, skip and fill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, functions as F
+
+from sparkflow.spark.feed.inputs import ROW_NUMBER
+from sparkflow.spark.feed.partition_files import (
+    RESULT_SCHEMA,
+    PartitionFile,
+    PartitionWriting,
+    read_facts,
+)
+from sparkflow.spark.feed.spool import MESSAGE_COLUMN
+from sparkflow.spark.job.layout import Layout
+from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow.spark.rows import prepare
+from sparkflow.spark.rows.placement import (
+    PlacedRows,
+    content_hash,
+    is_even,
+    place_in_partition,
+)
+from sparkflow.spark.rows.prepare import Plan, PreparedRows, plan_rows
+from sparkflow.spark.rows.profile import is_uneven, profile_rows
+from sparkflow.spark.rows.sources import VALIDATES, VECTOR
+from sparkflow_runtime.errors import DataLossError
+
+_log = logging.getLogger(__name__)
+
+_SAMPLE_ROWS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledRows:
+    """Rows in files of this machine.
+
+    Attributes:
+        prepared: What they are; its `rows` are not cached.
+        files: Where they are, by partition.
+        by_content: Whether their numbers are hashes of their content.
+    """
+
+    prepared: PreparedRows
+    files: tuple[PartitionFile, ...]
+    by_content: bool
+
+    def place(self, layout: Layout) -> PlacedRows:
+        """Says which worker feeds which rows; starts no job.
+
+        Args:
+            layout: Has as many workers as the parameters that the rows were spooled for.
+        """
+        workers = layout.num_workers
+        files = []
+        shares = {use: [0] * workers for use in ("train", "validation")}
+        before = _rows_before(self.files)
+        for file in self.files:
+            first = 0 if self.by_content else before[file.partition]
+            # The file counts from its partition's first row.
+            counts = [file.workers[(worker - first) % workers] for worker in range(workers)]
+            if self.by_content:
+                counts = list(file.workers)
+            for worker, count in enumerate(counts):
+                shares[file.use][worker] += count
+            files.append(
+                {
+                    "path": file.path,
+                    "use": file.use,
+                    "bytes": file.bytes,
+                    "first_number": first,
+                    "worker_rows": counts,
+                }
+            )
+        message = {"files": files, "workers": workers, "by_content": self.by_content}
+        session = self.prepared.rows.sparkSession
+        is_worker = F.col("id") >= layout.num_ps
+        text = F.when(is_worker, F.lit(json.dumps(message))).alias(MESSAGE_COLUMN)
+        tasks = session.range(0, layout.num_tasks, 1, layout.num_tasks).select(text)
+        return PlacedRows(tasks, shares["train"], shares["validation"])
+
+
+@contextlib.contextmanager
+def spooled_rows(
+    dataset: DataFrame,
+    params: TrainerParams,
+    validation: DataFrame | None,
+    *,
+    by_content: bool,
+) -> Iterator[SpooledRows | None]:
+    """The rows in files, for as long as the `with` block lasts; None where they go the usual way.
+
+    Blocks for a small Spark job and one that reads all rows.
+
+    Args:
+        dataset: The rows to train on.
+        params: Columns and policies.
+        validation: Rows of the same columns that validate.
+        by_content: See `placement.place_rows`.
+
+    Raises:
+        ValueError, TypeError: See `prepare.plan_rows`.
+        ResourceExhaustedError: The disk is full.
+    """
+    found = None
+    if _is_local(dataset) and not params.getClassWeights():
+        found = _spool(plan_rows(dataset, params, validation), params, by_content)
+    try:
+        yield found
+    finally:
+        for file in found.files if found is not None else ():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(file.path)
+
+
+def _is_local(dataset: DataFrame) -> bool:
+    context: Any = dataset.sparkSession.sparkContext
+    master = str(context.master)
+    return master == "local" or master.startswith("local[")
+
+
+def _spool(plan: Plan, params: TrainerParams, by_content: bool) -> SpooledRows | None:
+    typed = _typed_rows(plan)
+    if typed is None:
+        return None
+    rows, row_format = typed
+    workers = params.getNumWorkers()
+    number = content_hash(rows, params.getSeed()) if by_content else place_in_partition()
+    writing = PartitionWriting(row_format, workers, by_content)
+    written = rows.withColumn(ROW_NUMBER, number).mapInArrow(writing, RESULT_SCHEMA).collect()
+    try:
+        files = read_facts(row["facts"] for row in written)
+    except DataLossError as error:
+        _log.info("the rows are prepared the usual way: %s", error.message)
+        return None
+    counts = {
+        use: sum(file.rows for file in files if file.use == use) for use in ("train", "validation")
+    }
+    prepared = PreparedRows(
+        rows=rows,
+        format=row_format,
+        partition_rows=_partition_rows(files),
+        num_rows=counts["train"],
+        num_validation_rows=counts["validation"],
+        num_classes=_num_classes(files),
+    )
+    spooled = SpooledRows(prepared, tuple(files), by_content)
+    shares = [
+        sum(file.workers[worker] for file in files if file.use == "train")
+        for worker in range(workers)
+    ]
+    # The usual way has words for what is wrong, and can deal where hashes are uneven.
+    fits = counts["train"] >= workers and (counts["validation"] > 0 or not plan.validates)
+    if fits and (not by_content or is_even(shares)):
+        return spooled
+    for file in files:
+        os.unlink(file.path)
+    return None
+
+
+def _typed_rows(plan: Plan) -> tuple[DataFrame, Any] | None:
+    """The final columns and their format, if the first rows say enough of them."""
+    session = plan.selected.sparkSession
+    sample = plan.selected.take(_SAMPLE_ROWS)
+    if not sample:
+        return None
+    local = session.createDataFrame(sample, plan.selected.schema, verifySchema=False)
+    profile = profile_rows(local.coalesce(1), plan.sources)
+    for source in plan.sources:
+        found = profile.sources[source.name]
+        mixed = source.form == VECTOR and found.thin not in (0, profile.total)
+        if found.invalid or mixed or is_uneven(source, found):
+            return None
+    row_format = prepare.format_of(plan, profile, weighted=False)
+    columns = prepare.final_columns(plan, row_format, profile, {}, [], None)
+    validates = [F.col(VALIDATES)] if plan.validates else []
+    return plan.selected.select(*columns, *validates), row_format
+
+
+def _rows_before(files: Sequence[PartitionFile]) -> dict[int, int]:
+    """By partition the rows of the partitions before."""
+    before = {}
+    total = 0
+    for partition, rows in sorted(_partition_rows(files).items()):
+        before[partition] = total
+        total += rows
+    return before
+
+
+def _partition_rows(files: Sequence[PartitionFile]) -> dict[int, int]:
+    rows: dict[int, int] = {}
+    for file in files:
+        rows[file.partition] = rows.get(file.partition, 0) + file.rows
+    return rows
+
+
+def _num_classes(files: Sequence[PartitionFile]) -> int | None:
+    labels = [file.labels for file in files]
+    if any(each is None for each in labels):
+        return None
+    known = [each for each in labels if each is not None]
+    if not known or min(least for least, _ in known) < 0:
+        return None
+    return max(greatest for _, greatest in known) + 1
