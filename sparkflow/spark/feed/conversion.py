@@ -102,3 +102,11 @@ def _refuse(wanted: Input, rows: int, nulls: int, wrong: int = 0) -> None:
             f"another number of elements than {wanted.size}, although none did when the driver "
             f"looked. {_CHANGED}"
         )
+
+
+def all_finite(values: Any) -> bool:
+    """Whether there are neither NaNs nor infinities; reads the values once if there are none."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.add.reduce(values)):
+            return True
+    return bool(np.isfinite(values).all())

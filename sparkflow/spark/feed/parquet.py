@@ -60,7 +60,7 @@ class ParquetShare:
         uri: Of the files, which says the file system.
         pieces: What to read.
         columns: What to make of it.
-        invalid: What happens to rows with nulls or NaNs: `error`, `skip` or `fill`.
+        invalid: What happens to rows with nulls, NaNs or infinities: `error`, `skip` or `fill`.
         fill: What takes their place.
         indicator: A boolean column: true for rows that validate. Empty for none.
         fraction: The share of rows that is drawn, by seed and row number, for validation.
@@ -144,7 +144,7 @@ def read_share(share: ParquetShare) -> Iterator[pa.RecordBatch]:
     """The rows of a share, as `RowSpool.take` wants them. Reads ahead in threads.
 
     Raises:
-        InvalidArgumentError: Nulls or NaNs with `invalid='error'`; arrays of another length.
+        InvalidArgumentError: Nulls and the like with `invalid='error'`; arrays of another length.
     """
     system, _ = open_location(share.uri)
     threads = max(1, min(pa.cpu_count(), 4))
@@ -241,7 +241,7 @@ def _convert(share: ParquetShare, piece: Piece, table: pa.Table) -> pa.RecordBat
         if share.invalid != "skip":
             names = ", ".join(map(repr, column.columns[:3]))
             raise InvalidArgumentError(
-                message=f"Nulls and NaNs cannot be trained on. {int(made.invalid.sum())} of "
+                message=f"Nulls, NaNs and infinities cannot be trained on. {int(made.invalid.sum())} of "
                 f"{table.num_rows} rows from row {piece.number} on have some in {names} "
                 f"({piece.file}, row group {piece.group}). handleInvalid='skip' leaves such rows "
                 "out, 'fill' replaces them in features"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkflow.spark.feed.conversion import all_finite
 from sparkflow.spark.feed.inputs import DENSE, RAGGED, SPARSE, Input
 from sparkflow_runtime.errors import InvalidArgumentError
 
@@ -51,7 +52,7 @@ class Made:
 
     Attributes:
         array: Of the input's column type, or one that `conversion` makes it of.
-        invalid: [rows] bool: rows with nulls, NaNs; None where there are none.
+        invalid: [rows] bool: rows with nulls, NaNs or infinities; None where there are none.
     """
 
     array: pa.Array
@@ -64,7 +65,7 @@ def make_input(table: pa.Table, column: ParquetColumn, fill: float | None) -> Ma
     Args:
         table: Has the columns; of one chunk each.
         column: What to make.
-        fill: What takes the place of nulls and NaNs in features; None leaves them there and marks
+        fill: What takes the place of nulls and the like in features; None leaves them there and marks
             their rows.
 
     Raises:
@@ -106,9 +107,8 @@ def _values(array: pa.Array, wanted: Input, fill: float | None) -> Made:
         invalid = array.is_null().to_numpy(zero_copy_only=False)
     if wanted.dtype == "float32":
         found = array.to_numpy(zero_copy_only=False)  # nulls become NaN
-        # One pass that reads only; an infinite sum of both signs is no NaN, hence the second.
-        if np.isnan(np.add.reduce(found)) and (nan := np.isnan(found)).any():
-            invalid = nan
+        if not all_finite(found):
+            invalid = ~np.isfinite(found)
     if invalid is None or fill is None:
         return Made(array, invalid)
     if wanted.dtype == "float32":
@@ -181,9 +181,9 @@ def _vectors(array: pa.Array, wanted: Input) -> Made:
     lengths = pc.list_value_length(values).to_numpy()
     found = numbers.to_numpy(zero_copy_only=False)
     owner = np.repeat(np.arange(rows), lengths)
-    if np.isnan(np.add.reduce(found)) and (nan := np.isnan(found)).any():
+    if not all_finite(found):
         marked = np.zeros(rows, bool)
-        marked[owner[nan]] = True
+        marked[owner[~np.isfinite(found)]] = True
         invalid = _any([invalid, marked])
     is_dense = kinds == _DENSE_VECTOR
     wrong = np.where(is_dense, lengths, sizes) != wanted.shape[0]

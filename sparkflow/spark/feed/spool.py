@@ -104,14 +104,10 @@ class RowSpool:
     def write(self, table: pa.Table, use: str) -> None:
         """Writes rows as one chunk and tells of it."""
         table = table.combine_chunks()
-        file = self._write_somewhere(table)
+        file, path = self._write_somewhere(table)
+        os.unlink(path)
         self._files.append(file)
-        size_bytes = os.fstat(file).st_size
-        self.size_bytes += size_bytes
-        if use == "validation":
-            self.validation_rows += table.num_rows
-        else:
-            self.rows += table.num_rows
+        size_bytes = self._count(table, use, file)
         path = f"/proc/{os.getpid()}/fd/{file}"
         self.say({"chunk": path, "use": use, "rows": table.num_rows, "bytes": size_bytes})
 
@@ -120,7 +116,17 @@ class RowSpool:
         while self._files:
             os.close(self._files.pop())
 
-    def _write_somewhere(self, table: pa.Table) -> int:
+    def _count(self, table: pa.Table, use: str, file: int) -> int:
+        """Counts the rows of a file and returns its size."""
+        size_bytes = os.fstat(file).st_size
+        self.size_bytes += size_bytes
+        if use == "validation":
+            self.validation_rows += table.num_rows
+        else:
+            self.rows += table.num_rows
+        return size_bytes
+
+    def _write_somewhere(self, table: pa.Table) -> tuple[int, str]:
         full: OSError | None = None
         for directory in self._directories:
             try:
@@ -190,21 +196,21 @@ class _Pile:
             self._held, self._held_bytes = [], 0
 
 
-def _write_file(table: pa.Table, directory: str) -> int:
-    """An open, unlinked file with the rows as one record batch."""
+def _write_file(table: pa.Table, directory: str) -> tuple[int, str]:
+    """An open file with the rows as one record batch, and its path."""
     file, path = tempfile.mkstemp(prefix="sparkflow-rows-", dir=directory)
     try:
-        os.unlink(path)
         with (
             pa.PythonFile(os.fdopen(os.dup(file), "wb"), "w") as sink,
             pa.ipc.new_file(sink, table.schema) as writer,
         ):
             writer.write_table(table, max_chunksize=table.num_rows)
     except BaseException:
+        os.unlink(path)
         with contextlib.suppress(OSError):
             os.close(file)
         raise
-    return file
+    return file, path
 
 
 def _free_text(directory: str) -> str:

@@ -295,9 +295,9 @@ def test_what_is_wrong_with_the_rows_reaches_those_who_wait_for_them(tmp_path: P
     share = _table(tmp_path, Input("features", DENSE, "float32", ()), "scalar", a=[1.0, None])
     one = RowFormat((share.columns[0].input,), None, None, named=False)
     feed = WorkerFeed(FeedPlan(one, 1), 0)
-    with pytest.raises(InvalidArgumentError, match="Nulls and NaNs"):
+    with pytest.raises(InvalidArgumentError, match="Nulls, NaNs and infinities"):
         feed.take({"parquet": share.to_json()})
-    with pytest.raises(InvalidArgumentError, match="Nulls and NaNs"):
+    with pytest.raises(InvalidArgumentError, match="Nulls, NaNs and infinities"):
         feed.train.next_batch()
     with pytest.raises((InvalidArgumentError, OutOfRangeError)):
         feed.validation.next_batch()

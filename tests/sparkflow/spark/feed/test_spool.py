@@ -29,7 +29,7 @@ def _batch(rows: int) -> pa.RecordBatch:
 def _full_disk(monkeypatch: pytest.MonkeyPatch, *full: str) -> None:
     write = spool_module._write_file
 
-    def write_or_fail(table: pa.Table, directory: str) -> int:
+    def write_or_fail(table: pa.Table, directory: str) -> tuple[int, str]:
         if directory in full:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(table, directory)
