@@ -2,9 +2,8 @@
 
 Parameter maps that agree on everything that decides which rows go where share one group. A group
 is opened by the first training that needs it and closed by the last one, so that a grid over one
-data set costs one preparation, and no more than one group's rows are cached if the maps come
-sorted. The iterator may be drawn from by several threads, as `CrossValidator` does; trainings that
-would not find enough slots at the same time wait for each other.
+data set costs one preparation, and trainings one after the other keep one group's rows at a time.
+The iterator may be drawn from by several threads, as `CrossValidator` does.
 """
 
 from __future__ import annotations
@@ -12,34 +11,34 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import uuid
 import weakref
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
+
+from sparkflow.spark.job.layout import Layout
 
 if TYPE_CHECKING:
     from sparkflow.spark.model.trainer_model import SparkTrainerModel
     from sparkflow.spark.trainer import BaseTrainer, TrainingData
 
 _OF_THE_ROWS = (
-    "featuresCol",
     "labelCol",
     "weightCol",
     "classWeights",
     "handleInvalid",
     "fillValue",
     "inputShapes",
+    "vectorFormat",
     "validationIndicatorCol",
     "validationFraction",
     "cache",
-    "numWorkers",
-    "numPs",
-    "syncMode",
-    "seed",
 )
-"""The Params that decide which rows are trained on and where they are."""
+"""The Params that decide which rows are trained on."""
 
 
 def fit_multiple(
@@ -55,7 +54,14 @@ def fit_multiple(
     Returns:
         A thread-safe iterator of (index of the map, model); the indices may come in any order.
     """
-    return _Trainings([estimator.copy(dict(each)) for each in param_maps], dataset)
+    run = uuid.uuid4().hex[:8]
+    estimators = [estimator.copy(dict(each)) for each in param_maps]
+    for index, each in enumerate(estimators):
+        if directory := each.getCheckpointDir():
+            # Neither other parameters nor, in a cross-validation, other rows are gone on from.
+            own = f"{directory.rstrip('/')}/{estimator.uid}-{run}-{index}"
+            each.setParams(checkpointDir=own, resume=False)
+    return _Trainings(estimators, dataset)
 
 
 class _Trainings:
@@ -70,9 +76,6 @@ class _Trainings:
         order = {key: index for index, key in reversed(list(enumerate(keys)))}
         self._next = iter(sorted(range(len(keys)), key=lambda index: order[keys[index]]))
         self._groups = {key: _Group(dataset, keys.count(key)) for key in keys}
-        tasks = max((each.getNumPs() + each.getNumWorkers() for each in estimators), default=1)
-        at_once = max(1, _count_slots(dataset.sparkSession) // tasks)
-        self._slots = threading.BoundedSemaphore(at_once)
         # At exit there is no session any more.
         weakref.finalize(self, _close, list(self._groups.values())).atexit = False
 
@@ -83,7 +86,7 @@ class _Trainings:
         with self._lock:
             index = next(self._next)
         estimator = self._estimators[index]
-        with self._slots, self._groups[self._keys[index]].data(estimator) as data:
+        with self._groups[self._keys[index]].data(estimator) as data:
             return index, estimator.fit_data(data)
 
 
@@ -135,20 +138,14 @@ class _Group:
 def _key(estimator: BaseTrainer) -> str:
     """A text that is the same for two estimators only if the same rows go to the same tasks."""
     values = {name: estimator.getOrDefault(name) for name in _OF_THE_ROWS}
-    by_content = values["syncMode"] in ("sync", "allreduce")
-    values["syncMode"] = by_content
-    if not by_content and not values["validationFraction"]:
-        del values["seed"]  # decides nothing about rows that are dealt out by their numbers
+    mode = estimator.getSyncMode()
+    values["features"] = estimator.getFeaturesCol()  # which some make of other Params
+    values["layout"] = asdict(Layout.of(estimator.getNumPs(), estimator.getNumWorkers(), mode))
+    values["in_step"] = mode in ("sync", "allreduce")
+    if values["in_step"] or values["validationFraction"]:
+        # Otherwise rows are dealt out by their numbers, and none is drawn.
+        values["seed"] = estimator.getSeed()
     return json.dumps(values, sort_keys=True)
-
-
-def _count_slots(session: SparkSession) -> int:
-    """How many tasks run at once; 0 if the session does not say."""
-    if not hasattr(session, "_jsparkSession"):
-        return 0
-    context: Any = session.sparkContext._jsc.sc()
-    profile = context.resourceProfileManager().defaultResourceProfile()
-    return int(context.maxNumConcurrentTasks(profile))
 
 
 def _close(groups: Sequence[_Group]) -> None:

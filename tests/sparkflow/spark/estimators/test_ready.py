@@ -1,0 +1,188 @@
+"""Estimators without a graph of their own on real data, beside those of pyspark.ml and sklearn."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.ml.classification import LogisticRegression
+from pyspark.ml.evaluation import MulticlassClassificationEvaluator
+from pyspark.ml.functions import vector_to_array
+from pyspark.ml.regression import LinearRegression
+from pyspark.sql import DataFrame, functions as F
+from sklearn import linear_model, metrics
+from sklearn.preprocessing import StandardScaler
+
+from sparkflow.spark import (
+    SparkDNNClassifier,
+    SparkDNNRegressor,
+    SparkLinearClassifier,
+    SparkLinearRegressor,
+    SparkTrainerClassificationModel,
+    SparkWideDeepClassifier,
+)
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("child_processes"),
+]
+
+Frame = Callable[[str], DataFrame]
+
+
+def columns(df: DataFrame, *names: str) -> Any:
+    """Columns as arrays, by the rows' ids; vectors as matrices."""
+    types = dict(df.dtypes)
+    given = [vector_to_array(n).alias(n) if types[n] == "vector" else F.col(n) for n in names]
+    found = df.orderBy("id").select(*given).collect()
+    arrays = [np.array([row[name] for row in found]) for name in names]
+    return arrays[0] if len(names) == 1 else arrays
+
+
+def test_a_linear_classifier_with_weights_is_the_logistic_regression_of_sklearn(
+    frame: Frame,
+) -> None:
+    df = frame("breast_cancer")
+    estimator = SparkLinearClassifier(
+        weightCol="weight",
+        classWeights={0: 3.0, 1: 1.0},
+        regParam=0.05,
+        learningRate=0.03,
+        batchSize=190,
+        epochs=40,
+        progress=False,
+    )
+    model = estimator.fit(df)
+    x, y, weight = columns(df, "features", "label", "weight")
+    x = StandardScaler().fit_transform(x)
+    factor = np.where(y == 0, 3.0, 1.0)
+
+    def of_sklearn(sample_weight: Any) -> Any:
+        c = 1 / (0.05 * sample_weight.sum())
+        found = linear_model.LogisticRegression(C=c, max_iter=1000)
+        return found.fit(x, y, sample_weight=sample_weight).predict_proba(x)[:, 1]
+
+    predicted = model.transform(df)
+    probability = columns(predicted, "probability")[:, 1]
+    expected = of_sklearn(weight * factor)
+    # Without the one or the other it would be another model.
+    others = [np.abs(of_sklearn(each) - expected).mean() for each in (weight, factor)]
+    assert np.abs(probability - expected).mean() < 0.01 < min(others)
+    assert model.numClasses == 2
+    assert model.numFeatures == 30
+
+    found = model.evaluate(df)
+    prediction = columns(predicted, "prediction")
+    rows = columns(df, "weight")
+    assert found["accuracy"] == pytest.approx(
+        metrics.accuracy_score(y, prediction, sample_weight=rows)
+    )
+    assert found["logLoss"] == pytest.approx(metrics.log_loss(y, probability, sample_weight=rows))
+    area = metrics.roc_auc_score(y, probability, sample_weight=rows)
+    assert found["areaUnderROC"] == pytest.approx(area, abs=1e-4)
+    spark_ml = LogisticRegression(regParam=0.05, weightCol="weight").fit(df)
+    assert found["areaUnderROC"] > spark_ml.evaluate(df).areaUnderROC - 0.005
+
+
+@pytest.mark.parametrize("elastic_net", [0.0, 1.0])
+def test_a_linear_regressor_is_the_linear_regression_of_pyspark(
+    frame: Frame, elastic_net: float
+) -> None:
+    """With a penalty, too, that moves the solution: by a third with L1."""
+    df = frame("diabetes")
+    penalty = 10.0
+    model = SparkLinearRegressor(
+        regParam=penalty,
+        elasticNetParam=elastic_net,
+        learningRate=0.03,
+        batchSize=221,
+        epochs=100,
+        progress=False,
+    ).fit(df)
+    theirs = LinearRegression(regParam=penalty, elasticNetParam=elastic_net).fit(df)
+    plain = LinearRegression().fit(df)
+    ours, expected, free = (
+        columns(each.transform(df), "prediction") for each in (model, theirs, plain)
+    )
+    error = np.abs(ours - expected).mean()
+    assert error < 2.5 < np.abs(free - expected).mean()
+    assert model.evaluate(df)["rmse"] == pytest.approx(
+        theirs.summary.rootMeanSquaredError, rel=0.01
+    )
+    one = df.where("id = 7").first()
+    assert one is not None
+    assert model.predict(one["features"]) == pytest.approx(ours[7], rel=1e-5)
+
+
+def test_a_deep_classifier_of_three_classes(frame: Frame, tmp_path: Path) -> None:
+    df = frame("iris")
+    estimator = SparkDNNClassifier(
+        hidden_units=[32, 16], learning_rate=0.01, batch_size=16, epochs=12, progress=False
+    )
+    model = estimator.fit(df)
+    assert isinstance(model, SparkTrainerClassificationModel)
+    assert model.numClasses == 3
+    found = model.evaluate(df)
+    assert found["accuracy"] > 0.93
+    assert "areaUnderROC" not in found
+    model.save(str(tmp_path / "model"))
+    loaded = SparkTrainerClassificationModel.load(str(tmp_path / "model"))
+    predicted = loaded.transform(df)
+    raw, probability, prediction = columns(predicted, "rawPrediction", "probability", "prediction")
+    softmax = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(probability, softmax, atol=1e-6)
+    assert MulticlassClassificationEvaluator().evaluate(predicted) == pytest.approx(found["f1"])
+    one = df.where("id = 120").first()
+    assert one is not None
+    np.testing.assert_allclose(loaded.predictRaw(one["features"]), raw[120], rtol=1e-4)
+    np.testing.assert_allclose(
+        loaded.predictProbability(one["features"]), probability[120], rtol=1e-4
+    )
+    assert loaded.predict(one["features"].toArray().tolist()) == prediction[120]
+
+    # Class 1 is possible everywhere, class 2 wins if it is not next to impossible.
+    loaded.setThresholds([6.0, 0.0, 0.5])
+    assert set(columns(loaded.transform(df), "prediction")) == {1.0}
+    loaded.setThresholds([10.0, 1.0, 0.01])
+    expected = np.argmax(probability / [10.0, 1.0, 0.01], axis=1)
+    assert not np.array_equal(expected, prediction)
+    np.testing.assert_array_equal(columns(loaded.transform(df), "prediction"), expected)
+    assert loaded.predict(one["features"]) == expected[120]
+    loaded.setThresholds([1.0, 1.0])
+    with pytest.raises(ValueError, match="2 thresholds for 3 classes"):
+        loaded.transform(df)
+
+
+def test_a_deep_regressor_beats_the_mean(frame: Frame) -> None:
+    df = frame("diabetes")
+    model = SparkDNNRegressor(
+        hiddenUnits=[32],
+        batchNorm=True,
+        dropout=0.1,
+        learningRate=0.005,
+        batchSize=32,
+        epochs=8,
+        progress=False,
+    ).fit(df)
+    assert model.evaluate(df)["r2"] > 0.4
+    assert 0.3 < model.history.epoch_loss[-1] < 0.8  # of standardized labels
+
+
+def test_labels_are_checked_before_training(frame: Frame) -> None:
+    df = frame("iris")
+    texts = df.withColumn("label", F.concat(F.lit("class "), "label"))
+    with pytest.raises(TypeError, match=r"'label' is string.*StringIndexer"):
+        SparkDNNClassifier(progress=False).fit(texts)
+    with pytest.raises(
+        ValueError, match=r"'label' holds 2, and numClasses=2 allows 0 to 1: set num"
+    ):
+        SparkDNNClassifier(numClasses=2, progress=False).fit(df)
+    with pytest.raises(ValueError, match=r"'label' holds -1; classes are 0, 1, 2"):
+        SparkLinearClassifier(progress=False).fit(df.withColumn("label", F.col("label") - 1))
+    with pytest.raises(ValueError, match=r"'label' holds 2\.5; classes are 0, 1, 2"):
+        SparkLinearClassifier(progress=False).fit(df.withColumn("label", F.col("label") + 0.5))
+    with pytest.raises(ValueError, match="There are 2 thresholds for 3 classes"):
+        SparkDNNClassifier(thresholds=[0.5, 0.5], progress=False).fit(df)
+    with pytest.raises(ValueError, match="wideCols, deepCols and crossCols are empty"):
+        SparkWideDeepClassifier(progress=False).fit(df)
