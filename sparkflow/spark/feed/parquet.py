@@ -65,6 +65,7 @@ class ParquetShare:
         indicator: A boolean column: true for rows that validate. Empty for none.
         fraction: The share of rows that is drawn, by seed and row number, for validation.
         seed: For that.
+        weight: The name of the input of weights, where classes have some.
         class_column: The column of labels whose rows are weighted; empty for none.
         class_weights: Factors of the weights, by label.
     """
@@ -77,6 +78,7 @@ class ParquetShare:
     indicator: str = ""
     fraction: float = 0.0
     seed: int = 0
+    weight: str = "weight"
     class_column: str = ""
     class_weights: tuple[tuple[float, float], ...] = ()
 
@@ -232,8 +234,7 @@ def _convert(share: ParquetShare, piece: Piece, table: pa.Table) -> pa.RecordBat
     columns: dict[str, Any] = {}
     invalid: Any = None
     for column in share.columns:
-        is_feature = column.input.name not in ("label", "weight")
-        fill = share.fill if share.invalid == "fill" and is_feature else None
+        fill = share.fill if share.invalid == "fill" and column.is_feature else None
         made = make_input(table, column, fill)
         columns[column.input.name] = made.array
         if made.invalid is None:
@@ -241,14 +242,14 @@ def _convert(share: ParquetShare, piece: Piece, table: pa.Table) -> pa.RecordBat
         if share.invalid != "skip":
             names = ", ".join(map(repr, column.columns[:3]))
             raise InvalidArgumentError(
-                message=f"Nulls, NaNs and infinities cannot be trained on. {int(made.invalid.sum())} of "
-                f"{table.num_rows} rows from row {piece.number} on have some in {names} "
-                f"({piece.file}, row group {piece.group}). handleInvalid='skip' leaves such rows "
-                "out, 'fill' replaces them in features"
+                message="Nulls, NaNs and infinities cannot be trained on. "
+                f"{int(made.invalid.sum())} of {table.num_rows} rows from row {piece.number} on "
+                f"have some in {names} ({piece.file}, row group {piece.group}). "
+                "handleInvalid='skip' leaves such rows out, 'fill' replaces them in features"
             )
         invalid = made.invalid if invalid is None else invalid | made.invalid
     if share.class_column:
-        columns["weight"] = _weighted(share, table, columns.get("weight"))
+        columns[share.weight] = _weighted(share, table, columns.get(share.weight))
     columns[ROW_NUMBER] = pa.array(np.arange(piece.number, piece.number + piece.count))
     if share.indicator:
         flags = table.column(share.indicator).combine_chunks()

@@ -28,11 +28,13 @@ class ParquetColumn:
         input: The input.
         columns: The columns: one, or several scalar ones in their order.
         form: `scalar`, `scalars`, `vector` (as Spark ML stores it) or `array`.
+        is_feature: Whether nulls in it may be filled.
     """
 
     input: Input
     columns: tuple[str, ...]
     form: str
+    is_feature: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -43,7 +45,7 @@ class ParquetColumn:
         """Reads what `to_json` wrote."""
         given = value["input"]
         wanted = Input(given["name"], given["kind"], given["dtype"], tuple(given["shape"]))
-        return cls(wanted, tuple(value["columns"]), value["form"])
+        return cls(wanted, tuple(value["columns"]), value["form"], value["is_feature"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ def make_input(table: pa.Table, column: ParquetColumn, fill: float | None) -> Ma
     Args:
         table: Has the columns; of one chunk each.
         column: What to make.
-        fill: What takes the place of nulls and the like in features; None leaves them there and marks
-            their rows.
+        fill: What takes the place of nulls and the like in features; None leaves them there and
+            marks their rows.
 
     Raises:
         InvalidArgumentError: A row has another number of elements than the first ones of the files.

@@ -55,8 +55,8 @@ class ParquetFiles:
         """All rows."""
         return sum(group.rows for group in self.groups)
 
-    def greatest(self, column: str) -> Any:
-        """The greatest value of a column that is no list; None where a footer does not say."""
+    def range_of(self, column: str) -> tuple[Any, Any] | None:
+        """The least and the greatest value of a scalar column; None where a footer does not say."""
         found = []
         for _, footer in self.footers:
             for number in range(footer.num_row_groups):
@@ -67,8 +67,46 @@ class ParquetFiles:
                         continue
                     if each.statistics is None or not each.statistics.has_min_max:
                         return None
-                    found.append(each.statistics.max)
-        return max(found, default=None)
+                    found += [each.statistics.min, each.statistics.max]
+        return (min(found), max(found)) if found else None
+
+    def require_columns(self, names: Sequence[str]) -> None:
+        """Passes where these columns have the same type in all files.
+
+        Raises:
+            ValueError: They do not.
+        """
+        first, _ = self.footers[0]
+        for path, footer in self.footers:
+            other = footer.schema.to_arrow_schema()
+            for name in names:
+                one = self.schema.field(name).type
+                two = other.field(name).type if name in other.names else None
+                if one != two:
+                    raise ValueError(
+                        f"The column {name!r} is {one} in {first} and {two or 'missing'} in "
+                        f"{path}: files of one training must have the same columns"
+                    )
+
+    def read(self, column: str) -> list[pa.ChunkedArray]:
+        """The values of one column by row group, read here."""
+        system, _ = open_location(self.uri)
+
+        def one(group: RowGroup) -> pa.ChunkedArray:
+            with system.open_input_file(group.file) as file:
+                table = pq.ParquetFile(file).read_row_group(group.index, [column])
+            return table.column(column)
+
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+            return list(pool.map(one, self.groups))
+
+    def head(self, rows: int) -> pa.Table:
+        """The first rows, with all columns."""
+        system, _ = open_location(self.uri)
+        group = self.groups[0]
+        with system.open_input_file(group.file) as file:
+            batches = pq.ParquetFile(file).iter_batches(rows, row_groups=[group.index])
+            return pa.Table.from_batches([next(iter(batches))])
 
 
 def open_location(uri: str) -> tuple[Any, str]:
@@ -86,18 +124,17 @@ def open_location(uri: str) -> tuple[Any, str]:
     return found
 
 
-def read_footers(uri: str, columns: Sequence[str] | None = None) -> ParquetFiles:
+def read_footers(uri: str) -> ParquetFiles:
     """Looks at a Parquet file, or at all below a directory.
 
     Files and directories whose names begin with `_` or `.` are left out, as Spark does.
 
     Args:
         uri: A path or URI.
-        columns: Columns that must have the same type in all files; all if None.
 
     Raises:
         FileNotFoundError: There is nothing.
-        ValueError: No Parquet files, or files whose columns differ.
+        ValueError: No Parquet files.
     """
     system, root = open_location(uri)
     paths = _files(system, root, uri)
@@ -112,7 +149,6 @@ def read_footers(uri: str, columns: Sequence[str] | None = None) -> ParquetFiles
     groups: list[RowGroup] = []
     number = 0
     for path, footer in zip(paths, footers, strict=True):
-        _require_same(schema, footer.schema.to_arrow_schema(), columns, paths[0], path)
         for index in range(footer.num_row_groups):
             group = footer.row_group(index)
             if group.num_rows:
@@ -138,17 +174,3 @@ def _files(system: Any, root: str, uri: str) -> list[str]:
     if not paths:
         raise ValueError(f"There are no Parquet files in {uri!r}")
     return paths
-
-
-def _require_same(
-    schema: pa.Schema, other: pa.Schema, columns: Sequence[str] | None, first: str, path: str
-) -> None:
-    for name in columns if columns is not None else schema.names:
-        one, two = (
-            each.field(name).type if name in each.names else None for each in (schema, other)
-        )
-        if one is not None and one != two:
-            raise ValueError(
-                f"The column {name!r} is {one} in {first} and {two or 'missing'} in {path}: files "
-                "of one training must have the same columns"
-            )

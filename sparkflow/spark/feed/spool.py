@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkflow.spark.feed.conversion import VALIDATES, convert
 from sparkflow.spark.feed.inputs import RowFormat
@@ -88,7 +89,7 @@ class RowSpool:
                 train.add(convert(batch, self._format))
                 continue
             validates = batch.column(VALIDATES)
-            for pile, mask in ((validation, validates), (train, pa.compute.invert(validates))):
+            for pile, mask in ((validation, validates), (train, pc.invert(validates))):
                 chosen = batch.filter(mask)
                 if chosen.num_rows:
                     pile.add(convert(chosen, self._format))

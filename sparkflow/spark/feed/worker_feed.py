@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sparkflow.spark.feed.chunks import MappedChunks, spare_bytes
-from sparkflow.spark.feed.parquet import ParquetShare, read_share
 from sparkflow.spark.feed.plan import FeedPlan
 from sparkflow.spark.feed.share import Share
 from sparkflow.spark.feed.source import RowSource, TrainingSource, ValidationSource
 from sparkflow.spark.feed.spool import MemorySpool, RowSpool, local_directories
 from sparkflow.spark.feed.table import Chunk, RowTable
+
+if TYPE_CHECKING:
+    from sparkflow.spark.feed.parquet import ParquetShare
 
 
 class WorkerFeed:
@@ -61,6 +63,9 @@ class WorkerFeed:
                 self._add_shared(each, message["workers"], message["by_content"])
             self._complete()
         elif "parquet" in message:
+            # Loading pyarrow.compute takes a fifth of a process's start, and only files need it.
+            from sparkflow.spark.feed.parquet import ParquetShare
+
             self._read_parquet(ParquetShare.from_json(message["parquet"]))
         elif not self.is_complete:
             self._complete()
@@ -102,6 +107,8 @@ class WorkerFeed:
         else:
             self._spool = RowSpool(row_format, local_directories(os.environ), self._tell)
         try:
+            from sparkflow.spark.feed.parquet import read_share
+
             self._spool.take(self._while_wanted(read_share(share)))
             if not self.is_complete:
                 self._complete()

@@ -55,7 +55,7 @@ def _write(folder: Path, rows: int = 23, files: int = 3) -> ParquetFiles:
         pq.write_table(table, folder / f"{index}.parquet", row_group_size=4)
     (folder / "_SUCCESS").touch()
     (folder / ".hidden").write_text("no Parquet")
-    return read_footers(str(folder), ["x", "y", "label"])
+    return read_footers(str(folder))
 
 
 def _share(files: ParquetFiles, worker: int = 0, workers: int = 1, **more: Any) -> ParquetShare:
@@ -99,7 +99,10 @@ def test_a_share_survives_json(tmp_path: Path) -> None:
 
 def test_footers_know_the_greatest_label(tmp_path: Path) -> None:
     files = _write(tmp_path / "data")
-    assert (files.rows, files.greatest("label"), files.greatest("nothing")) == (23, 22, None)
+    assert (files.rows, files.range_of("label"), files.range_of("nothing")) == (23, (0, 22), None)
+    labels = [value for part in files.read("label") for value in part.to_pylist()]
+    assert labels == list(range(23))
+    assert files.head(3).column("x").to_pylist() == [0, 1]
 
 
 def test_large_row_groups_are_read_in_pieces(
@@ -287,8 +290,9 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         read_footers("odd://x")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"x": ["text"]}), tmp_path / "2.parquet")
+    files = read_footers(f"file://{tmp_path}")
     with pytest.raises(ValueError, match=r"The column 'x' is int64 in .* and string in"):
-        read_footers(f"file://{tmp_path}")
+        files.require_columns(["x"])
 
 
 def test_what_is_wrong_with_the_rows_reaches_those_who_wait_for_them(tmp_path: Path) -> None:
