@@ -24,7 +24,7 @@ from sparkflow.spark.graphs.inference import (
     build_inference_graph,
     require_same_variables,
 )
-from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs
+from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs, takes
 from sparkflow.spark.graphs.training import TrainingGraph, TrainingMode, build_training_graph
 from sparkflow.spark.job.cluster import Cluster, ClusterPlan
 from sparkflow.spark.job.failures import is_restartable
@@ -321,11 +321,13 @@ class SparkTrainer(BaseTrainer):
     """Trains a network on the rows of a DataFrame, on parameter servers and workers in Spark tasks.
 
     Args:
-        model_fn: `model_fn(features, labels, mode, params)` builds the network and returns a
-            `tf.estimator.EstimatorSpec`: with loss and train_op in mode TRAIN, with predictions in
-            mode PREDICT. features is [batch, dim] float32; labels is [batch], int64 where the label
-            column holds integers, else float32, and None in mode PREDICT; params is
-            `modelParams`. It may leave out all but the first. It is called on the driver only.
+        model_fn: `model_fn(features, labels, mode, params, weights)` builds the network and returns
+            a `tf.estimator.EstimatorSpec`: with loss and train_op in mode TRAIN, with loss and
+            perhaps eval_metric_ops in mode EVAL, with predictions in mode PREDICT. features is
+            [batch, dim] float32, or what `docs/spark_inputs.md` says of other columns; labels is
+            [batch], int64 where the label column holds integers, else float32; weights is [batch]
+            float32; both are None in mode PREDICT; params is `modelParams`. It may leave out all
+            but the first. It is called on the driver only.
         callbacks: Are told on the driver how training goes, see `Callback`.
         workerCallbacks: Functions of a `WorkerEvent`, called in the Spark tasks of the workers.
         **params: The parameters, see `docs/spark_trainer.md`; in camelCase or snake_case.
@@ -356,6 +358,14 @@ class SparkTrainer(BaseTrainer):
     def model_fn_for(self, data: TrainingData) -> ModelFn:
         """The user's model_fn."""
         return self.model_fn
+
+    def takes_labels(self) -> bool:
+        """Whether model_fn has an argument for them."""
+        return takes(self.model_fn, "labels")
+
+    def takes_weights(self) -> bool:
+        """Whether model_fn has an argument for them."""
+        return takes(self.model_fn, "weights")
 
 
 def _versions() -> dict[str, str]:

@@ -19,3 +19,11 @@ class TrainerParams(
     ColumnParams, DataParams, TrainingParams, ControlParams, LifeParams, ReportingParams
 ):
     """What the estimators know."""
+
+    def takes_labels(self) -> bool:
+        """Whether the model is trained with labels; `labelCol` is not read otherwise."""
+        return True
+
+    def takes_weights(self) -> bool:
+        """Whether the model's loss can weigh rows."""
+        return True

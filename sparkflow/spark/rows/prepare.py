@@ -106,8 +106,6 @@ def plan_rows(
     dataset: DataFrame,
     params: TrainerParams,
     validation: DataFrame | None = None,
-    *,
-    labelled: bool = True,
 ) -> Plan:
     """Checks the schema and selects the columns. Starts no Spark job.
 
@@ -115,7 +113,6 @@ def plan_rows(
         dataset: The rows to train on.
         params: Columns and policies.
         validation: Rows of the same columns that validate.
-        labelled: Whether there are labels; `labelCol` is not looked at otherwise.
 
     Raises:
         ValueError: A column does not exist or exists twice, or parameters contradict each other.
@@ -123,8 +120,9 @@ def plan_rows(
     """
     _require_batch(dataset, validation)
     require_one_way(params, validation)
+    _require_use_of_weights(params)
     schema = Schema.of(dataset)
-    sources, named = _sources(schema, params, labelled)
+    sources, named = _sources(schema, params)
     _require_fill(params, sources)
     label = next((each for each in sources if each.role == LABEL), None)
     require_classes(label, params.getClassWeights())
@@ -136,7 +134,7 @@ def plan_rows(
         share = drawn([each.name for each in sources], fraction, params.getSeed())
         selected = selected.withColumn(VALIDATES, share)
     if validation is not None:
-        theirs, _ = _sources(Schema.of(validation, "the validation DataFrame"), params, labelled)
+        theirs, _ = _sources(Schema.of(validation, "the validation DataFrame"), params)
         require_same(sources, theirs)
         others = validation.select(*(held(each).alias(each.name) for each in theirs))
         selected = selected.withColumn(VALIDATES, F.lit(False)).unionByName(
@@ -150,8 +148,6 @@ def prepare_rows(
     dataset: DataFrame,
     params: TrainerParams,
     validation: DataFrame | None = None,
-    *,
-    labelled: bool = True,
 ) -> Iterator[PreparedRows]:
     """Checks, selects and counts the rows, which stay cached inside the `with` block.
 
@@ -161,14 +157,13 @@ def prepare_rows(
         dataset: The rows to train on.
         params: Columns and policies.
         validation: Rows of the same columns that validate.
-        labelled: Whether there are labels; `labelCol` is not looked at otherwise.
 
     Raises:
         ValueError, TypeError: See `plan_rows`.
         ValueError: No rows; nulls and the like, unless `handleInvalid` says what to do with them;
             arrays or vectors of different lengths or without elements.
     """
-    plan = plan_rows(dataset, params, validation, labelled=labelled)
+    plan = plan_rows(dataset, params, validation)
     with _cached(dataset, plan.selected, params) as rows:
         started = time.monotonic()
         prepared = _prepared(rows, plan, params)
@@ -220,14 +215,12 @@ def _prepared(rows: DataFrame, plan: Plan, params: TrainerParams) -> PreparedRow
     )
 
 
-def _sources(
-    schema: Schema, params: TrainerParams, labelled: bool
-) -> tuple[tuple[Source, ...], bool]:
+def _sources(schema: Schema, params: TrainerParams) -> tuple[tuple[Source, ...], bool]:
     sources, named = feature_sources(
         schema, params.getFeaturesCol(), params.getInputShapes(), params.getVectorFormat()
     )
     taken = [each.name for each in sources]
-    if labelled:
+    if params.takes_labels():
         sources += (label_source(schema, params.getLabelCol(), taken),)
     if column := params.getWeightCol():
         sources += (weight_source(schema, column, taken),)
@@ -239,6 +232,16 @@ def _require_batch(*frames: DataFrame | None) -> None:
         raise ValueError(
             "fit needs a DataFrame that ends, this one is a stream; train on its batches with "
             "foreachBatch"
+        )
+
+
+def _require_use_of_weights(params: TrainerParams) -> None:
+    given = "weightCol" if params.getWeightCol() else "classWeights"
+    if (params.getWeightCol() or params.getClassWeights()) and not params.takes_weights():
+        raise ValueError(
+            f"{given} is set, but model_fn has no argument called weights. Take it, "
+            "model_fn(features, labels, mode, params, weights), and give it to the loss, as in "
+            f"tf.losses.sparse_softmax_cross_entropy(labels, logits, weights); or clear {given}"
         )
 
 

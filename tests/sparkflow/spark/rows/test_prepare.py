@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from sparkflow.spark.feed.inputs import Input, RowFormat
 from sparkflow.spark.params.trainer import TrainerParams
-from sparkflow.spark.rows.prepare import PreparedRows, prepare_rows
+from sparkflow.spark.rows.prepare import PreparedRows, plan_rows, prepare_rows
 
 NAN, INF = math.nan, math.inf
 SPARSE_SIZE = 100
@@ -21,6 +21,16 @@ def params(**given: Any) -> TrainerParams:
     made = TrainerParams()
     made.setParams(**given)
     return made
+
+
+class Unsupervised(TrainerParams):
+    """What a trainer knows whose model_fn takes features alone."""
+
+    def takes_labels(self) -> bool:
+        return False
+
+    def takes_weights(self) -> bool:
+        return False
 
 
 def prepared(
@@ -170,8 +180,13 @@ def test_labels_of_several_numbers(df: DataFrame) -> None:
     found, rows = prepared(df, featuresCol="flat", labelCol="small")
     assert rows[1].label == [0.0, 1.0, 0.0]
     assert found.num_classes is None
-    with prepare_rows(df.drop("label"), params(featuresCol="flat"), labelled=False) as unlabelled:
+    without = Unsupervised()
+    without.setParams(featuresCol="flat")
+    with prepare_rows(df.drop("label"), without) as unlabelled:
         assert unlabelled.format.label is None
+    for given in ({"weightCol": "weight"}, {"classWeights": "balanced"}):
+        with pytest.raises(ValueError, match="model_fn has no argument called weights"):
+            plan_rows(df, without.copy().setParams(**given))
 
 
 FAULTY = "features double, label int, weight double, numbers array<float>, words array<string>"
