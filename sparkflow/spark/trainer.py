@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyspark
 from pyspark.ml import Estimator
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.estimators.multiple import fit_multiple
@@ -41,8 +41,10 @@ from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.params.trainer import TrainerParams
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.report.reporters import Reporters
-from sparkflow.spark.rows.placement import PlacedRows, place_rows
-from sparkflow.spark.rows.prepare import PreparedRows, prepare_rows
+from sparkflow.spark.rows.arrange import arranged_rows
+from sparkflow.spark.rows.parquet_rows import parquet_rows
+from sparkflow.spark.rows.placement import PlacedRows
+from sparkflow.spark.rows.prepare import PreparedRows
 from sparkflow.spark.run.callbacks import Callback, Callbacks
 from sparkflow.spark.run.checkpoint_files import CheckpointFiles, PathFiles, pyarrow_reaches
 from sparkflow.spark.run.checkpoints import CheckpointStore
@@ -162,12 +164,29 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         session = dataset.sparkSession
         require_classic_session(session)
         require_slots(session, Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode()))
-        with prepare_rows(dataset, self, validation) as prepared:
-            # A worker without rows would have nothing to do.
-            workers = min(self.getNumWorkers(), prepared.num_rows)
-            layout = Layout.of(self.getNumPs(), workers, self.getSyncMode())
-            placed = place_rows(prepared, layout, self.getSeed(), by_content=self._mode().in_step)
+        with arranged_rows(dataset, self, validation) as (prepared, layout, placed):
             yield TrainingData.of(prepared, layout, placed, self.look_at(prepared))
+
+    def fitOnParquet(self, path: str) -> SparkTrainerModel:
+        """Trains on Parquet files that the workers read themselves, without the JVM.
+
+        Args:
+            path: A file or directory, as a path or a URI of a file system that pyarrow knows
+                (`file:`, `s3:`, `gs:`, `hdfs:`, `abfs:`), under which the driver and all executors
+                reach it. See `docs/spark_data.md`.
+
+        Raises:
+            FileNotFoundError: There is nothing.
+            ValueError, TypeError: As `fit` does for columns and parameters.
+        """
+        self._check_params(False)
+        session = SparkSession.active()
+        wanted = Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
+        require_classic_session(session)
+        require_slots(session, wanted)
+        looks = type(self).look_at is not BaseTrainer.look_at
+        prepared, layout, placed = parquet_rows(session, path, self, wants_rows=looks)
+        return self.fit_data(TrainingData.of(prepared, layout, placed, self.look_at(prepared)))
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
         """Trains on rows that `training_data` gave, of this estimator or one that agrees."""

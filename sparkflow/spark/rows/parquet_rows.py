@@ -44,7 +44,7 @@ _VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
 
 
 def parquet_rows(
-    session: SparkSession, uri: str, params: TrainerParams
+    session: SparkSession, uri: str, params: TrainerParams, wants_rows: bool = False
 ) -> tuple[PreparedRows, Layout, PlacedRows]:
     """The rows of Parquet files, dealt to the workers by row groups.
 
@@ -55,9 +55,11 @@ def parquet_rows(
         uri: A file or a directory on a file system that pyarrow knows and that driver and executors
             reach under the same name.
         params: Columns and policies.
+        wants_rows: Whether somebody looks at all rows before training; Spark has to know the file
+            system, too, then.
 
     Returns:
-        The rows; their `rows` are the first ones only, for what needs a DataFrame of their types.
+        The rows; their `rows` are the first ones only, unless `wants_rows`.
 
     Raises:
         FileNotFoundError: There is nothing.
@@ -93,9 +95,10 @@ def parquet_rows(
         for pieces in deal_groups(files.groups, layout.num_workers, seed)
     ]
     train, validation = _count(session, files, shares)
-    columns = prepare.final_columns(plan, row_format, profile, factors, [], None)
+    seen = plan_rows(session.read.parquet(uri), params) if wants_rows else plan
+    columns = prepare.final_columns(seen, row_format, profile, factors, [], None)
     prepared = PreparedRows(
-        rows=plan.selected.select(*columns),
+        rows=seen.selected.select(*columns),
         format=row_format,
         partition_rows={},
         num_rows=sum(train),

@@ -133,7 +133,10 @@ def spooled_rows(
 
 
 def _is_local(dataset: DataFrame) -> bool:
-    context: Any = dataset.sparkSession.sparkContext
+    session = dataset.sparkSession
+    if ".connect." in type(session).__module__:
+        return False  # whatever the server's master is
+    context: Any = session.sparkContext
     master = str(context.master)
     return master == "local" or master.startswith("local[")
 
