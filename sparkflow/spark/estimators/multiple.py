@@ -141,7 +141,7 @@ def _key(estimator: BaseTrainer) -> str:
     mode = estimator.getSyncMode()
     values["features"] = estimator.getFeaturesCol()  # which some make of other Params
     values["layout"] = asdict(Layout.of(estimator.getNumPs(), estimator.getNumWorkers(), mode))
-    values["in_step"] = mode in ("sync", "allreduce")
+    values["in_step"] = mode in ("sync", "allreduce") and estimator.getShuffle()
     if values["in_step"] or values["validationFraction"]:
         # Otherwise rows are dealt out by their numbers, and none is drawn.
         values["seed"] = estimator.getSeed()
