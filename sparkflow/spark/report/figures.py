@@ -7,11 +7,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sparkflow.spark.run.callbacks import Callback, RunControl, Update
+
+if TYPE_CHECKING:
+    from sparkflow.spark.report.history import TrainingHistory
 
 # The shown loss follows slowly: of each step it takes so much.
 _LOSS_SHARE = 0.05
@@ -38,6 +42,7 @@ class Figures:
         validation: The last evaluation: `loss` and the metrics.
         restarts: How often training was interrupted.
         ended: "" while it runs, else "done" or "failed".
+        reason: Why it was done before its last epoch; "" if it was not.
         epoch_rows: Per epoch that is over a mapping of `loss`, `val_<metric>`, ...
     """
 
@@ -55,6 +60,7 @@ class Figures:
     validation: Mapping[str, float] = field(default_factory=dict)
     restarts: int = 0
     ended: str = ""
+    reason: str = ""
     epoch_rows: tuple[Mapping[str, float], ...] = ()
 
     @property
@@ -86,6 +92,7 @@ class FiguresTracker(Callback):
         self._validation: dict[str, float] = {}
         self._restarts = 0
         self._ended = ""
+        self._reason = ""
         self._epochs: list[Mapping[str, float]] = []
         # (seconds, rows, seconds waited) at some moments of the last _WINDOW_S.
         self._window: deque[tuple[float, int, float]] = deque()
@@ -114,6 +121,7 @@ class FiguresTracker(Callback):
             validation=dict(self._validation),
             restarts=self._restarts,
             ended=self._ended,
+            reason=self._reason,
             epoch_rows=tuple(self._epochs),
         )
 
@@ -151,10 +159,11 @@ class FiguresTracker(Callback):
         self._restarts += 1
         self._phase = f"starting again: {reason.splitlines()[0] if reason else 'interrupted'}"
 
-    def on_train_end(self, history: object) -> None:
+    def on_train_end(self, history: TrainingHistory) -> None:
         """Training went well."""
         self._phase = ""
         self._ended = "done"
+        self._reason = history.stopped
 
     def on_close(self) -> None:
         """It is over, well if `on_train_end` came before."""
@@ -207,7 +216,7 @@ def describe(figures: Figures) -> str:
         f"wait {figures.wait_share:.0%}",
         *(f"val {name} {number(value)}" for name, value in figures.validation.items()),
         restarts(figures.restarts),
-        figures.ended,
+        f"{figures.ended} ({figures.reason})" if figures.reason else figures.ended,
     ]
     return ", ".join(part for part in parts if part)
 

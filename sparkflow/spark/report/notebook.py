@@ -72,6 +72,8 @@ def draw(name: str, figures: Figures) -> str:
     if not figures.step:
         cells = []
     state = figures.phase or figures.ended or ("training" if figures.step else "starting")
+    if figures.reason:
+        state += f": {figures.reason}"
     if figures.restarts:
         state += f", {restarts(figures.restarts)}"
     times = duration(figures.elapsed_s)

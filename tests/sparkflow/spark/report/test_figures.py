@@ -64,6 +64,16 @@ def test_a_whole_run_in_words(clock: Clock, tracker: FiguresTracker) -> None:
     assert [epoch["loss"] for epoch in figures.epoch_rows] == [4.0, 2.0]
 
 
+def test_why_training_ended_early_is_said(clock: Clock, tracker: FiguresTracker) -> None:
+    run = FakeRun(clock, tracker)
+    run.begin()
+    run.step(1.0)
+    run.history.stopped = "early stopping: loss was best (0.5) after step 1"
+    run.end()
+    expected = "done (early stopping: loss was best (0.5) after step 1)"
+    assert describe(tracker.figures()).endswith(expected)
+
+
 def test_a_restart_is_counted_and_its_epochs_are_done_again(
     clock: Clock, tracker: FiguresTracker
 ) -> None:
