@@ -15,13 +15,11 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from sparkflow.spark.feed.inputs import EVAL_DATA, TRAIN_DATA
-from sparkflow.spark.feed.plan import FeedPlan
-from sparkflow.spark.feed.worker_feed import WorkerFeed
 from sparkflow.spark.job.layout import TaskName
 from sparkflow.spark.job.registration_client import RegistrationClient
 from sparkflow.spark.job.reports import StepCounter, describe_state
@@ -30,6 +28,9 @@ from sparkflow_runtime.device.device import gpu_uuids
 from sparkflow_runtime.errors import AbortedError, CancelledError, UnavailableError
 from sparkflow_runtime.protos.rendezvous_pb2 import AwaitEndResponse, TaskInfo
 from sparkflow_runtime.server import Server
+
+if TYPE_CHECKING:
+    from sparkflow.spark.feed.worker_feed import WorkerFeed
 
 _HEARTBEAT_S = 2.0
 
@@ -95,6 +96,8 @@ class Attempts:
             finally:
                 for server in self._servers:
                     server.stop()
+                if self._rows is not None:
+                    self._rows.close()
 
     def _serve(self) -> bool:
         """One attempt; whether it was the last one."""
@@ -125,6 +128,17 @@ class Attempts:
 
     def _feed(self, server: Server, plan: Mapping[str, Any]) -> _Instruction | None:
         """Hands the rows to the server; what the driver said if it spoke before all were there."""
+        if self._name.job == "ps":
+            while not self._messages:  # that there are none
+                instruction = self._take()
+                if instruction is not None:
+                    return instruction
+            self._client.data_ready(self._name, rows=0, validation_rows=0, size_bytes=0)
+            return None
+        # Here, because parameter servers start sooner without pyarrow.
+        from sparkflow.spark.feed.plan import FeedPlan
+        from sparkflow.spark.feed.worker_feed import WorkerFeed
+
         feed = self._rows = WorkerFeed(FeedPlan.from_json(plan), self._name.index)
         server.resources.put("", TRAIN_DATA, feed.train)
         server.resources.put("", EVAL_DATA, feed.validation)

@@ -8,6 +8,7 @@ as lines of JSON on stdout. pyspark is never imported here.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import queue
@@ -38,8 +39,12 @@ def main() -> None:
     name = TaskName(config["job"], config["task"])
     client = RegistrationClient(config["driver"], config["token"])
     try:
+        # Loading 800 modules has the collector look at everything again and again: a tenth of it.
+        gc.disable()
         from sparkflow.spark.job.attempts import Attempts
 
+        gc.freeze()
+        gc.enable()
         Attempts(config, name, client, inbox, tell).run()
         code = 0
     except Exception as error:

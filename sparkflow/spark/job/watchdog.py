@@ -46,7 +46,7 @@ class Watchdog:
         self._start_timeout_s = start_timeout_s
         self._stall_timeout_s = stall_timeout_s
         self._clock = clock
-        self._rows = -1
+        self._rows = 0
         self._since = clock()
         self._last_step: dict[int, float] = {}
 
@@ -68,26 +68,31 @@ class Watchdog:
         Raises:
             SparkTrainingError: None arrived for `startTimeout`.
         """
-        rows = sum(each.rows for each in self._tasks.progress().values())
-        if rows != self._rows:
-            self._rows = rows
-            self._since = self._clock()
-        elif self._clock() - self._since > self._start_timeout_s:
+        if not self._saw_rows() and self._clock() - self._since > self._start_timeout_s:
             names = ", ".join(map(str, sorted(missing)))
             raise SparkTrainingError(
-                f"For {self._start_timeout_s:g} s no row has arrived (after {rows:,} rows), and "
-                f"these tasks still wait for some: {names}. Spark may still compute or shuffle "
+                f"For {self._start_timeout_s:g} s no row has arrived (after {self._rows:,} rows), "
+                f"and these tasks still wait for some: {names}. Spark may still compute or shuffle "
                 "them (see the stages of the job in its UI). startTimeout sets how long to wait"
             )
 
+    def _saw_rows(self) -> bool:
+        """Whether rows have arrived since the last look, which begins the time anew."""
+        rows = sum(each.rows for each in self._tasks.progress().values())
+        if rows == self._rows:
+            return False
+        self._rows = rows
+        self._since = self._clock()
+        return True
+
     def check_steps(self) -> None:
-        """Passes while some worker makes steps.
+        """Passes while some worker makes steps, or still receives rows.
 
         Raises:
             StalledError: None did for `stallTimeout`; says who waits for whom, with stacks.
         """
         now = self._clock()
-        if now - self._since <= self._stall_timeout_s:
+        if self._saw_rows() or now - self._since <= self._stall_timeout_s:
             return
         states = self._tasks.states(_ANSWER_S)
         raise StalledError(

@@ -24,7 +24,9 @@ class TrainingPlan:
         worker_rows: Per worker the rows that it trains on; 0 for one without.
         batch_size: Rows per step of each worker.
         epochs: How often each row is trained on.
-        start_timeout_s: How long Spark may take to start the tasks.
+        start_timeout_s: How long Spark may take to start the tasks, and how long no row may arrive
+            while rows are waited for.
+        stall_timeout_s: How long no worker may make a step.
         control: When training is judged, kept and ended.
         evaluation: What workers evaluate with; None without validation rows.
         validation_rows: Per worker the rows that it evaluates.
@@ -41,6 +43,7 @@ class TrainingPlan:
     batch_size: int
     epochs: int = 1
     start_timeout_s: float = 600.0
+    stall_timeout_s: float = 600.0
     control: Control = field(default_factory=Control)
     evaluation: EvaluationGraph | None = None
     validation_rows: tuple[int, ...] = ()

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.job.events import LoopEnded, RowsReady, StepsDone, TaskRegistered
+from sparkflow.spark.job.watchdog import Tasks, Watchdog
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.report.recorder import HistoryRecorder
 from sparkflow.spark.run.callbacks import Callbacks
@@ -40,7 +41,7 @@ _POLL_S = 0.5
 _LOOP_END_S = 10.0
 
 
-class Service(Protocol):
+class Service(Tasks, Protocol):
     """Where tasks register, see `job.registration`."""
 
     def cluster(self) -> ClusterDef:
@@ -101,6 +102,7 @@ class TrainingRun:
         self._save_after = self._next_save()
         self._missing_rows: dict[Any, int] = {}
         self._replicas: Replicas
+        self._watchdog: Watchdog
         self._validation: Validation | None = None
         self._loops: dict[int, Loop] = {}
         self._threads: list[threading.Thread] = []
@@ -164,6 +166,7 @@ class TrainingRun:
         plan = self._plan
         submitted = time.monotonic()
         self._expect_rows()
+        self._watchdog = Watchdog(server, plan.start_timeout_s, plan.stall_timeout_s)
         job.start()
         self._wait_for_tasks(job)
         _log.info("%d tasks after %.1f s", plan.layout.num_tasks, time.monotonic() - submitted)
@@ -174,9 +177,11 @@ class TrainingRun:
                 self._replicas = Replicas(master, plan.graph, self.num_workers, stack)
                 self._replicas.initialise(self._snapshot)
             self._snapshot = None  # it may be large
+            self._watchdog.begin()
             while plan.waits_for_rows and self._missing_rows:
                 self._callbacks.on_waiting("waiting for rows")
                 self._handle(self.events.next(_POLL_S))
+                self._watchdog.check_rows(self._missing_rows)
             if plan.evaluation is not None:
                 with self.events.guard():
                     self._validation = Validation(
@@ -217,8 +222,11 @@ class TrainingRun:
         made = [0] * len(steps)
         left, silent = set(self._loops), set(self._loops)
         halted = False
+        self._watchdog.begin()
         while left:
             message = self.events.next(self._poll_s())
+            if message is None:
+                self._watchdog.check_steps()
             if isinstance(message, SegmentEnded):
                 made[message.worker] = message.num_steps
                 left.discard(message.worker)
@@ -233,6 +241,7 @@ class TrainingRun:
                     )
             elif isinstance(message, StepsDone):
                 silent.discard(message.worker)
+                self._watchdog.saw_steps(message.worker)
             self._handle(message)
             # A loop can be halted once it runs.
             if not halted and not silent and left and self._wants_halt():
@@ -290,6 +299,7 @@ class TrainingRun:
         if self._saved_at == self._schedule.total:
             return
         self._saved_at = self._schedule.total
+        self._finish_saving()  # so that the history says that there is the one before
         plan, early = self._plan, self._early
         has_best = early is not None and early.best == early.best
         with self.events.guard():
