@@ -138,7 +138,8 @@ def _mean_loss(loss: Any, num_rows: Any) -> tuple[Any, Any]:
 
 def _beside(training: TrainingGraph, layout: Layout) -> Callable[[Any], str]:
     """A function for `tf.device`: the variables of training where training has them."""
-    known = {node.name: node.device for node in training.graph_def.node if node.op in _VARIABLES}
+    trained = set(training.variables)  # metrics of the same names are not meant
+    known = {node.name: node.device for node in training.graph_def.node if node.name in trained}
     rest: Any = variables_on_ps(layout.num_shards) or _on_first_worker
 
     def device_of(op: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,22 @@ def linear(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any
     train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
     metrics = {"absolute": tf.metrics.mean_absolute_error(labels, prediction)}
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+
+
+def diverging(features: Any, labels: Any, mode: str) -> Any:
+    """Gets better for two epochs of five steps and then worse and worse."""
+    step = tf.train.get_or_create_global_step()
+    weights = tf.get_variable("weights", [3, 1], initializer=tf.zeros_initializer())
+    bias = tf.get_variable("bias", [1], initializer=tf.zeros_initializer())
+    loss = tf.reduce_mean(tf.square(bias - 10.0)) + 0.0 * tf.reduce_mean(features) * weights[0, 0]
+    loss = tf.reshape(loss, [])
+    optimizer = tf.train.GradientDescentOptimizer(0.0)
+    if mode == tf.estimator.ModeKeys.TRAIN:
+        with tf.control_dependencies([optimizer.minimize(loss, step)]):
+            train_op = tf.assign_add(bias, [0.5])
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+    metrics = {"closeness": tf.metrics.mean(-loss)}
+    return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
 
 
 def rows_of(count: int, seed: int = 0) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -142,7 +158,13 @@ class Recording(Callback):
 
 @dataclass
 class Rig:
-    """One fit; fields are what may be varied."""
+    """One fit; fields are what may be varied. Tests also find our other helpers here."""
+
+    Recording: ClassVar = Recording
+    PlanSource: ClassVar = PlanSource
+    rows_of: ClassVar = staticmethod(rows_of)
+    linear: ClassVar = staticmethod(linear)
+    diverging: ClassVar = staticmethod(diverging)
 
     shares: Sequence[int] = (20, 20)
     model_fn: ModelFn = linear
@@ -240,6 +262,15 @@ class FakeService:
 
     def cluster(self) -> Any:
         return self._cluster.cluster
+
+    def progress(self) -> dict[Any, Any]:
+        return {}
+
+    def infos(self) -> dict[Any, Any]:
+        return {}
+
+    def states(self, timeout_s: float) -> dict[Any, Any]:
+        return {}
 
 
 class FakeJob:

@@ -1,0 +1,185 @@
+"""Runs that go on where others have ended."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.graphs.training import TrainingMode
+from sparkflow.spark.run.callbacks import Callback
+from sparkflow.spark.run.control import Control
+
+
+class Crash(Exception):
+    """What the user's callback raises."""
+
+
+class CrashAt(Callback):
+    """Ends a run in the middle, once a checkpoint is there."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def on_validation(self, metrics: Any) -> None:
+        if metrics["step"] == self._step:
+            raise Crash
+
+
+def assert_same(first: Any, second: Any) -> None:
+    for name, value in first.values.items():
+        np.testing.assert_array_equal(value, second.values[name])
+
+
+@pytest.mark.parametrize("optimizer", [tf.train.AdamOptimizer, tf.train.MomentumOptimizer])
+@pytest.mark.parametrize("mode", ["sync", "allreduce"])
+def test_an_interrupted_run_ends_as_an_uninterrupted_one_bit_for_bit(
+    rig: Any, tmp_path: Path, mode: str, optimizer: Any
+) -> None:
+    def make() -> Any:
+        more = () if optimizer is tf.train.AdamOptimizer else (0.9,)
+        return optimizer(0.05, *more)
+
+    rig = rig.but(
+        mode=TrainingMode(mode, gradient_accumulation=2),
+        shares=(21, 17),
+        epochs=4,
+        params={"dropout": 0.4, "optimizer": make},
+    )
+    whole = rig.train()
+    control = Control(checkpoint_dir=str(tmp_path), checkpoint_steps=4)
+    # 13 steps: in the middle of an epoch, with gradients of one batch waiting for the next.
+    first = rig.but(control=Control(**{**asdict(control), "max_steps": 13})).train()
+    rest = rig.but(control=control).train()
+    assert first.history.steps == 13
+    assert [each["step"] for each in rest.history.checkpoints] == [4, 8, 12, 13, 16, 20, 24]
+    assert_same(whole, rest)
+    assert rest.history.loss == whole.history.loss
+    assert rest.history.steps == whole.history.steps == 24
+    assert rest.history.epoch_loss == whole.history.epoch_loss
+
+
+def test_a_crash_costs_the_steps_since_the_last_checkpoint(rig: Any, tmp_path: Path) -> None:
+    rig = rig.but(epochs=3, validation=(4, 4), params={"dropout": 0.4})
+    whole = rig.train()
+    rig = rig.but(control=Control(checkpoint_dir=str(tmp_path)))
+    with pytest.raises(Crash):
+        rig.but(callbacks=(CrashAt(10),)).train()
+    (saved,) = tmp_path.iterdir()
+    assert saved.name == "checkpoint-000001-step-5"
+    recording = rig.Recording()
+    rest = rig.but(callbacks=(recording,)).train()
+    assert recording.steps == 10
+    assert [epoch for epoch, _ in recording.epochs] == [1, 2]
+    assert_same(whole, rest)
+    assert rest.history.loss == whole.history.loss
+
+
+@pytest.mark.parametrize("mode", ["async", "ssp"])
+def test_workers_on_their_own_go_on_at_their_places(rig: Any, tmp_path: Path, mode: str) -> None:
+    control = Control(checkpoint_dir=str(tmp_path), checkpoint_steps=3)
+    rig = rig.but(mode=TrainingMode(mode, staleness=1), shares=(20, 9), control=control)
+    rig.but(control=Control(**{**asdict(control), "max_steps": 8})).train()
+    rest = rig.train()
+    assert sum(rest.history.rows) == 58
+    assert rest.history.steps == 16
+
+
+def test_what_is_finished_needs_no_cluster_and_can_be_prolonged(rig: Any, tmp_path: Path) -> None:
+    rig = rig.but(control=Control(checkpoint_dir=str(tmp_path)), params={"dropout": 0.4})
+    first = rig.train()
+    again = rig.train()
+    assert not again.trained
+    assert_same(first, again)
+    assert again.history.loss == first.history.loss
+    longer = rig.but(epochs=3).train()
+    assert longer.history.steps == 15
+    assert_same(rig.but(control=Control(), epochs=3).train(), longer)
+
+
+def test_early_stopping_remembers_its_best_values(rig: Any, tmp_path: Path) -> None:
+    control = Control(checkpoint_dir=str(tmp_path), early_stopping_patience=3)
+    rig = rig.but(model_fn=rig.diverging, shares=(20,), epochs=50, validation=(4,), control=control)
+    with pytest.raises(Crash):
+        # The best is that of step 20.
+        rig.but(callbacks=(CrashAt(30),)).train()
+    result = rig.train()
+    assert result.history.best_step == 20
+    assert result.history.steps == 35
+    assert result.values["bias"].tolist() == [10.0]
+    again = rig.train()
+    assert not again.trained
+    assert again.values["bias"].tolist() == [10.0]
+
+
+def test_resume_false_starts_anew_and_says_what_happens_to_old_ones(
+    rig: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    control = Control(checkpoint_dir=str(tmp_path), keep_checkpoint_max=2)
+    first = rig.but(control=control).train()
+    fresh = Control(**{**asdict(control), "resume": False, "max_steps": 3})
+    with caplog.at_level(logging.WARNING):
+        anew = rig.but(control=fresh).train()
+    assert anew.history.steps == 3
+    assert anew.history.loss == first.history.loss[:3]
+    assert "the 2 checkpoints in" in caplog.text
+    names = sorted(each.name for each in tmp_path.iterdir())
+    assert names == ["checkpoint-000002-step-10", "checkpoint-000003-step-3"]
+    # The newest is that of the newest run, whatever its step.
+    assert (
+        rig.but(control=Control(**{**asdict(control), "max_steps": 3})).train().history.steps == 3
+    )
+
+
+def test_another_model_is_refused_with_what_differs(rig: Any, tmp_path: Path) -> None:
+    control = Control(checkpoint_dir=str(tmp_path))
+    rig.but(control=control).train()
+
+    def other(features: Any, labels: Any, mode: str, params: Any) -> Any:
+        with tf.variable_scope("renamed"):
+            tf.get_variable("more", [2])
+        return rig.linear(features, labels, mode, params)
+
+    with pytest.raises(
+        SparkTrainingError,
+        match=r"of another model: renamed/more is not in the checkpoint.*resume=False",
+    ):
+        rig.but(control=control, model_fn=other).train()
+
+
+def test_other_rows_go_on_at_the_beginning_of_an_epoch(
+    rig: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    control = Control(checkpoint_dir=str(tmp_path), max_steps=7)
+    rig.but(control=control).train()
+    with caplog.at_level(logging.WARNING):
+        result = rig.but(
+            control=Control(checkpoint_dir=str(tmp_path)), shares=(8, 8, 8), epochs=3
+        ).train()
+    assert "at the beginning of epoch 2" in caplog.text
+    assert sum(result.history.rows[7:]) == 2 * 24
+
+
+def test_checkpoints_by_seconds_halt_a_long_segment(rig: Any, tmp_path: Path) -> None:
+    class StopsAfterTwo(rig.Recording):
+        def on_train_begin(self, run: Any) -> None:
+            self.run = run
+
+        def on_checkpoint(self, path: str) -> None:
+            super().on_checkpoint(path)
+            if len(self.checkpoints) == 2:
+                self.run.stop()
+
+    recording = StopsAfterTwo()
+    control = Control(checkpoint_dir=str(tmp_path), checkpoint_seconds=0.2, keep_checkpoint_max=0)
+    result = rig.but(epochs=100_000, control=control, callbacks=(recording,)).train()
+    assert len(recording.checkpoints) >= 2
+    steps = [each["step"] for each in result.history.checkpoints]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == result.history.steps
