@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import platform
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,15 +25,8 @@ from sparkflow.spark.graphs.inference import (
 )
 from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs, takes
 from sparkflow.spark.graphs.training import TrainingGraph, TrainingMode, build_training_graph
-from sparkflow.spark.job.cluster import Cluster, ClusterPlan
-from sparkflow.spark.job.failures import is_restartable
+from sparkflow.spark.job.backend import Training, backend_for
 from sparkflow.spark.job.layout import Layout
-from sparkflow.spark.job.slots import (
-    gpu_memory_bytes,
-    require_classic_session,
-    require_slots,
-    reserved_slots,
-)
 from sparkflow.spark.job.worker_callbacks import WorkerCallback, require_callbacks
 from sparkflow.spark.model.inference import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
@@ -46,13 +38,9 @@ from sparkflow.spark.rows.parquet_rows import parquet_rows
 from sparkflow.spark.rows.placement import PlacedRows
 from sparkflow.spark.rows.prepare import PreparedRows
 from sparkflow.spark.run.callbacks import Callback, Callbacks
-from sparkflow.spark.run.checkpoint_files import CheckpointFiles, PathFiles, pyarrow_reaches
-from sparkflow.spark.run.checkpoints import CheckpointStore
 from sparkflow.spark.run.control import Control, check_metric, check_params
-from sparkflow.spark.run.course import Course
-from sparkflow.spark.run.hadoop_files import HadoopFiles
 from sparkflow.spark.run.plan import TrainingPlan
-from sparkflow.spark.run.supervisor import Supervisor
+from sparkflow.spark.run.snapshot import Snapshot
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.security import new_token
 
@@ -105,6 +93,8 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         super().__init__()
         self.callbacks = tuple(Callbacks(callbacks))
         self.worker_callbacks = require_callbacks(workerCallbacks)
+        # What another training has left, to begin with; set by `streaming`.
+        self.start_snapshot: Snapshot | None = None
         self.setParams(**params)
 
     @abstractmethod
@@ -161,9 +151,8 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     ) -> Iterator[TrainingData]:
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         self._check_params(validation is not None)
-        session = dataset.sparkSession
-        require_classic_session(session)
-        require_slots(session, Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode()))
+        wanted = Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
+        backend_for(dataset.sparkSession).require_slots(wanted)
         with arranged_rows(dataset, self, validation) as (prepared, layout, placed):
             yield TrainingData.of(prepared, layout, placed, self.look_at(prepared))
 
@@ -182,8 +171,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         self._check_params(False)
         session = SparkSession.active()
         wanted = Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
-        require_classic_session(session)
-        require_slots(session, wanted)
+        backend_for(session).require_slots(wanted)
         looks = type(self).look_at is not BaseTrainer.look_at
         prepared, layout, placed = parquet_rows(session, path, self, wants_rows=looks)
         return self.fit_data(TrainingData.of(prepared, layout, placed, self.look_at(prepared)))
@@ -230,17 +218,6 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         output_columns(inference.signature, self.prediction_columns())
         return training, inference, evaluation
 
-    def _store(self, session: Any) -> CheckpointStore | None:
-        """Where checkpoints are, reached by pyarrow where it can, else by Hadoop."""
-        directory = self.getCheckpointDir()
-        if not directory:
-            return None
-        files: CheckpointFiles = PathFiles()
-        if not pyarrow_reaches(directory):
-            context = session.sparkContext
-            files = HadoopFiles(context._jvm, context._jsc.hadoopConfiguration())
-        return CheckpointStore(directory, self.getKeepCheckpointMax(), files)
-
     def _train(
         self,
         data: TrainingData,
@@ -262,6 +239,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             batch_size=self.getBatchSize(),
             epochs=self.getEpochs(),
             start_timeout_s=self.getStartTimeout(),
+            stall_timeout_s=self.getStallTimeout(),
             control=control,
             evaluation=evaluation,
             validation_rows=data.validation_rows,
@@ -282,41 +260,24 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         name = f"sparkflow-{self.uid}-{token[:8]}"
         reporters = Reporters(self, session, name, training.graph_def)
         callbacks = Callbacks((*reporters.callbacks, *self.callbacks))
-        course = Course(plan, token, callbacks, self._store(session))
-        cluster = Cluster(
-            ClusterPlan(
-                rows=data.placed,
-                layout=layout,
-                row_format=prepared.format,
-                name=name,
-                description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} "
-                f"parameter servers, {self.getSyncMode()}",
-                token=token,
-                shows_logs=self.getWorkerLogs(),
-                callbacks=self.worker_callbacks,
-                gpu_memory_bytes=gpu_memory_bytes(prepared.rows.sparkSession),
-            )
+        ready = Training(
+            plan=plan,
+            feed=feed,
+            rows=data.placed,
+            name=name,
+            description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} "
+            f"parameter servers, {self.getSyncMode()}",
+            token=token,
+            callbacks=callbacks,
+            worker_callbacks=self.worker_callbacks,
+            shows_logs=self.getWorkerLogs(),
+            max_restarts=self.getMaxRestarts(),
+            start=self.start_snapshot,
         )
-
-        def attempt(number: int) -> Mapping[str, Any]:
-            run = course.attempt()
-            fed = replace(feed, start=course.positions)
-            server, job = cluster.begin_attempt(run.events.put, json.dumps(fed.to_json()))
-            return run.run(server, job)
-
-        supervisor = Supervisor(attempt, self.getMaxRestarts(), is_restartable, course.on_restart)
         try:
-            values = course.finished_values
-            if values is None:
-                with (
-                    reserved_slots(session, layout, callbacks.on_waiting),
-                    contextlib.closing(cluster),
-                ):
-                    values = supervisor.run()
-                    cluster.end()
+            values, history = backend_for(session).train(ready)
         finally:
             callbacks.on_close()
-        history = course.history
         inference_model = InferenceModel.build(
             inference.graph_def,
             values,

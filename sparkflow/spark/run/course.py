@@ -30,6 +30,8 @@ class Course:
         token: The job's token.
         callbacks: Are told of everything.
         store: The checkpoints; None without.
+        start: What another training has left, to begin with where there is no checkpoint: its
+            variables and random streams, not its place in the data.
 
     Raises:
         SparkTrainingError: The checkpoints cannot be written, or the last one is of another model
@@ -42,7 +44,12 @@ class Course:
         token: str,
         callbacks: Callbacks,
         store: CheckpointStore | None = None,
+        *,
+        start: Snapshot | None = None,
     ) -> None:
+        if start is not None:
+            require_same_variables(Checkpoint("to begin with", start), plan.graph.state.shared)
+        self._start = start
         self._plan = plan
         self._token = token
         self._callbacks = callbacks
@@ -113,7 +120,7 @@ class Course:
         """Finds where the next attempt begins."""
         plan = self._plan
         found = self._store.latest() if self._store is not None else None
-        self._snapshot: Snapshot | None = None
+        self._snapshot: Snapshot | None = self._start
         self._schedule: Schedule = plan.schedule(self._callbacks.needs_epochs)
         history: TrainingHistory | None = None
         if found is not None:
@@ -121,6 +128,9 @@ class Course:
             self._snapshot = found.snapshot
             self._schedule = plan.schedule(self._callbacks.needs_epochs, _done(plan, found))
             history = TrainingHistory.from_dict(found.snapshot.history)
+            if found.path not in [each["path"] for each in history.checkpoints]:
+                listed = {"step": found.snapshot.step, "time": history.seconds, "path": found.path}
+                history.checkpoints.append(listed)
             history.rows_per_epoch = plan.rows
             history.num_workers = plan.layout.num_workers
             _log.info("goes on from %s, step %d", found.path, found.snapshot.step)

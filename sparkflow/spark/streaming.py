@@ -1,0 +1,240 @@
+"""Training on a stream: each micro-batch goes on where the one before left off.
+
+`StreamingTrainer.foreachBatch` is for `DataStreamWriter.foreachBatch`. The state (variables,
+slots, global step, random streams) is in a directory, so that neither a failed batch nor a new
+driver loses or repeats anything:
+
+    <checkpointDir>/batch-<id>/training   the checkpoints of the batch's training
+    <checkpointDir>/batch-<id>/model      the model after it
+    <checkpointDir>/stream.json           the last batch that is complete, written last
+
+Spark gives a batch that has failed again, with the same rows and the same id. What its training has
+saved by then counts, and a batch that is complete is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import DataFrame
+
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.job.backend import files_for
+from sparkflow.spark.run.checkpoint_files import CheckpointFiles
+from sparkflow.spark.run.checkpoints import CheckpointStore
+from sparkflow.spark.run.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from sparkflow.spark.model.trainer_model import SparkTrainerModel
+    from sparkflow.spark.trainer import BaseTrainer
+
+_log = logging.getLogger(__name__)
+
+_STATE_FILE: Final = "stream.json"
+_VERSION: Final = 1
+
+OnBatch = Callable[["SparkTrainerModel", int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What `stream.json` says.
+
+    Attributes:
+        batch_id: The last batch that is complete; -1 before the first.
+        trained: The batches whose training and model are kept, oldest first. The last one is where
+            the next batch goes on; a batch without rows is complete but not trained.
+        rows: All rows that were trained on, each counted once.
+    """
+
+    batch_id: int = -1
+    trained: tuple[int, ...] = ()
+    rows: int = 0
+
+    def to_json(self) -> bytes:
+        """As it is written."""
+        return json.dumps(
+            {
+                "version": _VERSION,
+                "batch_id": self.batch_id,
+                "trained": self.trained,
+                "rows": self.rows,
+            }
+        ).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, path: str) -> StreamState:
+        """As it is read.
+
+        Raises:
+            SparkTrainingError: It is something else, or of a later version.
+        """
+        try:
+            found = json.loads(data)
+            version = int(found["version"])
+            state = cls(
+                int(found["batch_id"]), tuple(map(int, found["trained"])), int(found["rows"])
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise SparkTrainingError(f"{path} is no state of a stream: {error!r}") from error
+        if version > _VERSION:
+            raise SparkTrainingError(
+                f"{path} is of version {version}; this sparkflow reads up to {_VERSION}"
+            )
+        return state
+
+
+class StreamingTrainer:
+    """Trains on the micro-batches of a streaming query.
+
+    For one query at a time; Spark calls `foreachBatch` for one batch after the other.
+
+    Args:
+        trainer: A `SparkTrainer`, or another estimator of sparkflow. Its `epochs` is how often each
+            micro-batch is gone through. Its own `checkpointDir` must not be set.
+        checkpointDir: Where the state is, on any file system that pyarrow or Spark can write. Not
+            the query's `checkpointLocation`, which is Spark's.
+        onBatch: Called with (model, batch id) after each batch that had rows.
+        keepModels: How many batches' models and states are kept.
+
+    Raises:
+        ValueError: There is no directory, or the trainer has one of its own.
+
+    Example:
+        >>> streaming = StreamingTrainer(trainer, "/models/clicks")  # doctest: +SKIP
+        >>> writer = stream.writeStream.foreachBatch(streaming.foreachBatch)  # doctest: +SKIP
+        >>> query = writer.start()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        trainer: BaseTrainer,
+        checkpointDir: str,
+        onBatch: OnBatch | None = None,
+        keepModels: int = 3,
+    ) -> None:
+        if not checkpointDir:
+            raise ValueError("checkpointDir is empty: a stream needs a directory for its state")
+        if trainer.getCheckpointDir():
+            raise ValueError(
+                f"The trainer has checkpointDir={trainer.getCheckpointDir()!r}; give the directory "
+                "to StreamingTrainer only"
+            )
+        if keepModels < 1:
+            raise ValueError(f"keepModels={keepModels} must be 1 or more")
+        self.trainer = trainer
+        self.checkpoint_dir = checkpointDir.rstrip("/") or "/"
+        self.keep_models = keepModels
+        self._on_batch = onBatch
+        self._model: tuple[int, SparkTrainerModel] | None = None
+
+    def foreachBatch(self, df: DataFrame, batch_id: int) -> None:
+        """Trains on a micro-batch, unless that has been done.
+
+        Blocks until the new model is complete on storage. A batch without rows changes nothing.
+
+        Args:
+            df: The rows.
+            batch_id: Spark's number of the batch.
+
+        Raises:
+            Exception: As the trainer's `fit` does; the state is then that before the batch.
+        """
+        files = files_for(df.sparkSession, self.checkpoint_dir)
+        state = self._state(files)
+        if batch_id <= state.batch_id:
+            _log.info("batch %d has been trained on already", batch_id)
+            return
+        if df.isEmpty():
+            self._commit(files, replace(state, batch_id=batch_id))
+            return
+        model = self._fit(df, batch_id, self._snapshot(files, state))
+        model.write().overwrite().save(self._model_path(batch_id))
+        trained = (*state.trained, batch_id)
+        kept = trained[-self.keep_models :]
+        rows = state.rows + model.history.rows_per_epoch
+        self._commit(files, StreamState(batch_id, kept, rows))
+        self._model = (batch_id, model)
+        for old in trained[: -self.keep_models]:
+            files.remove_tree(self._batch_path(old))
+        if self._on_batch is not None:
+            self._on_batch(model, batch_id)
+
+    def state(self, session: Any) -> StreamState:
+        """How far the stream has been trained on.
+
+        Args:
+            session: A Spark session.
+        """
+        return self._state(files_for(session, self.checkpoint_dir))
+
+    def model(self, session: Any) -> SparkTrainerModel | None:
+        """The model after the last batch that is complete; None before the first.
+
+        Args:
+            session: A Spark session; may be another one than that of the query.
+        """
+        from sparkflow.spark.model.trainer_model import SparkTrainerModel
+
+        state = self.state(session)
+        if not state.trained:
+            return None
+        last = state.trained[-1]
+        if self._model is None or self._model[0] != last:
+            self._model = (last, SparkTrainerModel.load(self._model_path(last)))
+        return self._model[1]
+
+    def _fit(self, df: DataFrame, batch_id: int, start: Snapshot | None) -> SparkTrainerModel:
+        trainer = self.trainer
+        batch = trainer.copy(
+            {
+                trainer.checkpointDir: f"{self._batch_path(batch_id)}/training",
+                trainer.keepCheckpointMax: 1,
+                trainer.resume: True,
+                # Otherwise batches of one size would all be shuffled in the same way.
+                trainer.seed: trainer.getSeed() + batch_id,
+            }
+        )
+        batch.start_snapshot = start
+        model: SparkTrainerModel = batch.fit(df)
+        return model
+
+    def _snapshot(self, files: CheckpointFiles, state: StreamState) -> Snapshot | None:
+        """What the last batch has left for the next one."""
+        if not state.trained:
+            return None
+        directory = f"{self._batch_path(state.trained[-1])}/training"
+        found = CheckpointStore(directory, 1, files).latest()
+        if found is None:
+            raise SparkTrainingError(
+                f"{self.checkpoint_dir}/{_STATE_FILE} says that batch {state.trained[-1]} is "
+                f"complete, but {directory} holds no checkpoint. Restore it, or begin with another "
+                "checkpointDir"
+            )
+        # Each batch is judged by itself.
+        return replace(found.snapshot, best={}, early_stopping=None)
+
+    def _state(self, files: CheckpointFiles) -> StreamState:
+        path = f"{self.checkpoint_dir}/{_STATE_FILE}"
+        if _STATE_FILE not in files.list(self.checkpoint_dir):
+            return StreamState()
+        return StreamState.from_json(files.read(path), path)
+
+    def _commit(self, files: CheckpointFiles, state: StreamState) -> None:
+        files.make_dirs(self.checkpoint_dir)
+        path = f"{self.checkpoint_dir}/{_STATE_FILE}"
+        if files.renames(path):
+            files.write(f"{path}.partial", state.to_json())
+            files.rename(f"{path}.partial", path)
+        else:
+            files.write(path, state.to_json())
+
+    def _batch_path(self, batch_id: int) -> str:
+        return f"{self.checkpoint_dir}/batch-{batch_id:09d}"
+
+    def _model_path(self, batch_id: int) -> str:
+        return f"{self._batch_path(batch_id)}/model"
