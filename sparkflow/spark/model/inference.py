@@ -1,178 +1,178 @@
-"""Running a model inside Spark's Python workers: Arrow arrays in, Arrow arrays out."""
+"""Running a model inside Spark's Python workers: Arrow arrays in, Arrow arrays out.
+
+Nothing here needs the driver. A model is compiled once per Python worker and kept for its next
+tasks; batches are cut or joined to the size that the model runs at.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from sparkflow.export import InferenceModel, Output, Predictor, Signature
+from sparkflow.export import InferenceModel, Predictor
+from sparkflow.spark.model.arrow import Array, InputColumns, Mask, decode
+from sparkflow.spark.model.outputs import OutputColumn, output_columns, to_arrow
 from sparkflow_runtime.errors import InvalidArgumentError
 
-_CACHED_MODELS = 4
-_cache: OrderedDict[str, Predictor] = OrderedDict()
-_cache_lock = threading.Lock()  # guards _cache
+__all__ = [
+    "InferencePlan",
+    "OutputColumn",
+    "Place",
+    "output_columns",
+    "predict_batches",
+    "predictor_for",
+]
 
-_SCALARS = {"b": "boolean", "i": "bigint", "u": "bigint", "f": "double"}
-_ELEMENTS = {"b": "boolean", "i": "bigint", "u": "bigint", "f": "float"}
-_ARROW = {
-    "boolean": pa.bool_(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "float": pa.float32(),
-}
+ERROR, SKIP, KEEP, FILL = "error", "skip", "keep", "fill"
+
+_CACHED_MODELS: Final = 4
+_cache: OrderedDict[tuple[str, Place], Predictor] = OrderedDict()
+_cache_lock = threading.Lock()  # guards _cache
 
 
 @dataclass(frozen=True, slots=True)
-class OutputColumn:
-    """One column that `transform` appends.
+class InferencePlan:
+    """What the Python workers of one `transform` do.
 
     Attributes:
-        output: Name of the prediction.
-        column: Name of the column.
-        spark_type: What the Python worker returns, in Spark's DDL.
-        is_vector: Whether the column is made a Spark ML vector of it.
-        complement: How a prediction of one number per row becomes a vector of two, if it does:
-            `probability` p gives [1 - p, p], `rawPrediction` r gives [-r, r].
+        key: Of the model; the same for all plans of it.
+        inputs: How the inputs are sent, in the model's order.
+        outputs: The fields of the struct that is returned.
+        batch_size: Rows per run of the graph.
+        handle_invalid: What becomes of rows with nulls or NaNs: `error`; `skip` and `keep` give a
+            null struct; `fill` puts `fill_value` in their place.
+        fill_value: See there.
     """
 
-    output: str
-    column: str
-    spark_type: str
-    is_vector: bool = False
-    complement: str = ""
+    key: str
+    inputs: tuple[InputColumns, ...]
+    outputs: tuple[OutputColumn, ...]
+    batch_size: int
+    handle_invalid: str = ERROR
+    fill_value: float = 0.0
 
 
-def output_columns(signature: Signature, columns: Mapping[str, str]) -> list[OutputColumn]:
-    """The columns of a model.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a model runs in this process.
 
-    Args:
-        signature: Of the model.
-        columns: The column of each prediction that Spark ML has a column for: `prediction`,
-            `probability`, `rawPrediction`.
-
-    Raises:
-        ValueError: A prediction does not fit its column, or two go to the same.
+    Attributes:
+        device: `/device:GPU:0` and the like; empty for the runtime's choice.
+        threads: For kernels and BLAS; 0 leaves the process's setting.
     """
-    found = [_output_column(output, columns) for output in signature.outputs]
-    names = [each.column for each in found]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"More than one prediction goes to the columns {', '.join(twice)}")
-    return found
 
-
-def _output_column(output: Output, columns: Mapping[str, str]) -> OutputColumn:
-    kind = _kind(output)
-    scalar = output.shape in ((), (1,))
-    column = columns.get(output.name, output.name)
-    if output.name == "prediction":
-        if not scalar:
-            raise ValueError(
-                f"The prediction named 'prediction' must be one number per row, it has "
-                f"{output.shape[0]} (name it 'rawPrediction' or 'probability', or take the argmax)"
-            )
-        return OutputColumn(output.name, column, "double")
-    if output.name in columns:
-        complement = output.name if scalar else ""
-        return OutputColumn(output.name, column, "array<double>", True, complement)
-    if output.shape == ():
-        return OutputColumn(output.name, column, _SCALARS[kind])
-    return OutputColumn(output.name, column, f"array<{_ELEMENTS[kind]}>")
-
-
-def _kind(output: Output) -> str:
-    kind = str(np.dtype(output.dtype).kind) if output.dtype in np.sctypeDict else "none"
-    if kind not in _SCALARS:
-        raise ValueError(
-            f"The prediction {output.name!r} is {output.dtype}; Spark columns can be made of real "
-            "numbers, integers and truth values"
-        )
-    return kind
+    device: str = ""
+    threads: int = 0
 
 
 def predict_batches(
-    model_files: Mapping[str, bytes],
-    columns: Sequence[OutputColumn],
-    batch_size: int,
-    batches: Iterable[pa.Array],
+    plan: InferencePlan, predictor: Predictor, batches: Iterable[Sequence[pa.Array]]
 ) -> Iterator[pa.Array]:
-    """One struct array of predictions per array of features.
+    """Struct arrays of predictions, in the order of the rows.
+
+    Batches that are smaller than the plan's are joined, so there may be fewer of them than came in.
 
     Args:
-        model_files: The model, as `InferenceModel.to_files` gives it.
-        columns: The fields of the struct.
-        batch_size: Rows per run of the graph.
-        batches: list<float> arrays.
+        plan: What is done.
+        predictor: The model.
+        batches: Per batch the arrays of all inputs, one after the other.
 
     Raises:
-        InvalidArgumentError: Nulls, or features of another length than the model was trained on.
+        InvalidArgumentError: Nulls or NaNs with `handle_invalid` error, or rows of another length
+            than the model was trained on.
     """
-    predictor = _load(model_files)
+    for arrays in _joined(batches, plan.batch_size):
+        yield _predict(plan, predictor, arrays)
+
+
+def _joined(batches: Iterable[Sequence[pa.Array]], batch_size: int) -> Iterator[Sequence[pa.Array]]:
+    waiting: list[Sequence[pa.Array]] = []
+    rows = 0
     for batch in batches:
-        features = (
-            _features(batch)
-            if len(batch)
-            else np.zeros((0, *predictor.signature.inputs[0].shape), np.float32)
-        )
-        parts: dict[str, list[npt.NDArray[Any]]] = {each.output: [] for each in columns}
-        # At least once, so that outputs of no rows have their shape.
-        for start in range(0, max(len(features), 1), batch_size):
-            for name, value in predictor(features[start : start + batch_size]).items():
-                if name in parts:
-                    parts[name].append(value)
-        arrays = [_to_arrow(np.concatenate(parts[each.output]), each) for each in columns]
-        yield pa.StructArray.from_arrays(arrays, [each.output for each in columns])
+        waiting.append(batch)
+        rows += len(batch[0])
+        if rows >= batch_size:
+            yield _concatenated(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield _concatenated(waiting)
 
 
-def _features(batch: pa.Array) -> npt.NDArray[np.float32]:
-    values = batch.flatten()
-    if batch.null_count or values.null_count:
-        raise InvalidArgumentError(
-            message=f"Nulls in the features of {batch.null_count or values.null_count} of "
-            f"{len(batch)} rows. Drop these rows or replace the nulls before transform"
-        )
-    lengths = np.diff(batch.offsets.to_numpy())
-    if lengths.min() != lengths.max():
-        raise InvalidArgumentError(
-            message=f"The features of a batch have {lengths.min()} to {lengths.max()} elements; "
-            "all rows need the same number"
-        )
-    flat: npt.NDArray[np.float32] = values.to_numpy(zero_copy_only=True)
-    return flat.reshape(len(batch), -1)
+def _concatenated(waiting: Sequence[Sequence[pa.Array]]) -> Sequence[pa.Array]:
+    if len(waiting) == 1:
+        return waiting[0]
+    return [pa.concat_arrays(parts) for parts in zip(*waiting, strict=True)]
 
 
-def _to_arrow(value: npt.NDArray[Any], column: OutputColumn) -> pa.Array:
-    if column.complement:
-        value = value.reshape(-1, 1).astype(np.float64)
-        first = 1.0 - value if column.complement == "probability" else -value
-        value = np.concatenate([first, value], axis=1)
-    if not column.spark_type.startswith("array<"):
-        return pa.array(value.reshape(-1), type=_ARROW[column.spark_type], safe=False)
-    element = _ARROW[column.spark_type[len("array<") : -1]]
-    flat = pa.array(value.reshape(-1), type=element, safe=False)
-    offsets = np.arange(len(value) + 1, dtype=np.int32) * value.shape[1]
-    return pa.ListArray.from_arrays(pa.array(offsets), flat)
+def _predict(plan: InferencePlan, predictor: Predictor, arrays: Sequence[pa.Array]) -> pa.Array:
+    rows = len(arrays[0])
+    # Parts of equal sizes, so that no short one is left over and shapes repeat. Of no rows there is
+    # one part, for the shapes of the outputs.
+    parts = max(-(-rows // plan.batch_size), 1)
+    step = max(-(-rows // parts), 1)
+    found: dict[str, list[Array]] = {each.output: [] for each in plan.outputs}
+    invalid: list[Mask] = []
+    for start in range(0, max(rows, 1), step):
+        part = [array.slice(start, step) for array in arrays]
+        fed, mask = _decoded(plan, part)
+        invalid.append(np.zeros(len(part[0]), bool) if mask is None else mask)
+        for name, value in predictor.run(fed).items():
+            if name in found:
+                found[name].append(value)
+    columns = [to_arrow(_whole(found[each.output]), each) for each in plan.outputs]
+    mask = np.concatenate(invalid)
+    return pa.StructArray.from_arrays(
+        columns,
+        [each.output for each in plan.outputs],
+        mask=pa.array(mask) if mask.any() else None,
+    )
 
 
-def _load(files: Mapping[str, bytes]) -> Predictor:
-    """The predictor of these files, kept for the next task of this worker process."""
-    digest = hashlib.sha256()
-    for name in sorted(files):
-        digest.update(files[name])
-    key = digest.hexdigest()
+def _decoded(plan: InferencePlan, arrays: Sequence[pa.Array]) -> tuple[list[Array], Mask | None]:
+    fed: list[Array] = []
+    invalid: Mask | None = None
+    start = 0
+    for each in plan.inputs:
+        decoded = decode(each, arrays[start : start + each.width], plan.fill_value)
+        start += each.width
+        fed += decoded.arrays
+        if decoded.invalid is None or plan.handle_invalid == FILL:
+            continue
+        if plan.handle_invalid == ERROR:
+            raise InvalidArgumentError(
+                message=f"{int(decoded.invalid.sum())} of {len(decoded.invalid)} rows of a batch "
+                f"hold nulls or NaNs in the features column {each.describe()}. Replace them before "
+                "transform, or set the model's handleInvalid to 'skip' (drop these rows), 'keep' "
+                "(null predictions) or 'fill' (with fillValue)"
+            )
+        invalid = decoded.invalid if invalid is None else invalid | decoded.invalid
+    return fed, invalid
+
+
+def _whole(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def predictor_for(key: str, place: Place, load: Callable[[], InferenceModel]) -> Predictor:
+    """The predictor of a model in this process, made at the first call and kept.
+
+    Args:
+        key: Of the model.
+        place: Where it runs.
+        load: Gives the model; called only if it is not there.
+    """
     with _cache_lock:
-        predictor = _cache.get(key)
+        predictor = _cache.get((key, place))
         if predictor is None:
-            predictor = _cache[key] = InferenceModel.from_files(files).predictor()
+            predictor = load().predictor(place.device, place.threads)
+            _cache[key, place] = predictor
             while len(_cache) > _CACHED_MODELS:
                 _cache.popitem(last=False)[1].close()
-        _cache.move_to_end(key)
+        _cache.move_to_end((key, place))
         return predictor

@@ -2,50 +2,44 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.ml import Model
 from pyspark.ml.functions import array_to_vector
-from pyspark.ml.util import (
-    DefaultParamsReader,
-    DefaultParamsWriter,
-    MLReadable,
-    MLReader,
-    MLWritable,
-    MLWriter,
-)
+from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.sql import Column, DataFrame, functions as F
 
 from sparkflow.export import InferenceModel
-from sparkflow.export.inference_model import FILES
-from sparkflow.spark.model.files import read_files, write_files
-from sparkflow.spark.model.inference import (
-    OutputColumn,
-    output_columns,
-    predict_batches,
-)
-from sparkflow.spark.params.columns import ColumnParams
+from sparkflow.export.summary import ModelSummary
+from sparkflow.spark.model.columns import holds_user_types, input_columns
+from sparkflow.spark.model.inference import KEEP, SKIP, InferencePlan
+from sparkflow.spark.model.outputs import OutputColumn, output_columns
+from sparkflow.spark.model.persistence import ModelReader, ModelWriter
+from sparkflow.spark.model.shipping import Shipper
+from sparkflow.spark.model.udf import prediction_udf
+from sparkflow.spark.params.inference import InferenceParams
 from sparkflow.spark.report.history import TrainingHistory
-from sparkflow.spark.rows.columns import find_features
+from sparkflow.spark.rows.schema import quoted
 from sparkflow_runtime.errors import FailedPreconditionError
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 _PREDICTIONS = "__sparkflow_predictions"
+_COLUMNAR_INPUT = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
 
 
-class SparkTrainerModel(Model, ColumnParams, MLWritable, MLReadable["SparkTrainerModel"]):
-    """What `SparkTrainer.fit` returns: appends predictions to DataFrames.
+class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTrainerModel"]):
+    """What `SparkTrainer.fit` returns: appends predictions to DataFrames, streaming ones too.
 
     Of the predictions that `model_fn` returns, `prediction` becomes a double in `predictionCol`,
     `probability` and `rawPrediction` become vectors in `probabilityCol` and `rawPredictionCol`.
     Of one number p per row, the probability vector is [1 - p, p]. Others are appended under their
-    own names: one number per row as double or bigint, several as array<float> or array<bigint>.
+    own names: one value per row as double, bigint, boolean or string, several as an array.
 
     Attributes:
         inference_model: Graph, variables and signature; works without Spark.
-        history: Losses and rows of the training's steps.
+        history: Losses, metrics and rows of the training.
     """
 
     def __init__(
@@ -54,8 +48,8 @@ class SparkTrainerModel(Model, ColumnParams, MLWritable, MLReadable["SparkTraine
         super().__init__()
         self._inference_model = inference_model
         self.history = history or TrainingHistory()
-        # The model's files on the executors, and the application they were sent in.
-        self._shipped: tuple[str, Any] | None = None
+        # Copies of the model share it, so that each is not sent again.
+        self._shipper = None if inference_model is None else Shipper(inference_model)
 
     @property
     def inference_model(self) -> InferenceModel:
@@ -66,113 +60,100 @@ class SparkTrainerModel(Model, ColumnParams, MLWritable, MLReadable["SparkTraine
         """
         if self._inference_model is None:
             raise FailedPreconditionError(
-                message="This model is empty: it comes from SparkTrainer.fit or from load"
+                message=f"This {type(self).__name__} is empty: it comes from an estimator's fit or "
+                f"from {type(self).__name__}.load(path)"
             )
         return self._inference_model
 
+    def summary(self) -> ModelSummary:
+        """Inputs, layers with shapes and parameter counts, predictions, and training figures.
+
+        `print` it, or leave it as the last line of a notebook's cell.
+        """
+        return self.inference_model.summary()
+
+    def toGraphDef(self, frozen: bool = True) -> GraphDef:
+        """The inference graph in TensorFlow's format.
+
+        Args:
+            frozen: Whether constants take the place of the variables.
+        """
+        return self.inference_model.to_graph_def(frozen)
+
+    def toONNX(self, path: str | Path) -> None:
+        """Writes the model in ONNX's format to a file on the driver; see `docs/spark_model.md`.
+
+        Raises:
+            ImportError: The package `onnx` is missing (`pip install 'sparkflow[onnx]'`).
+            UnimplementedError: The graph has an op that ONNX cannot express or that is not known
+                here; the text names op and node.
+        """
+        self.inference_model.to_onnx(path)
+
     def _transform(self, dataset: DataFrame) -> DataFrame:
         model = self.inference_model
-        features = find_features(dataset.schema, self.getFeaturesCol())
-        columns = output_columns(model.signature, self.prediction_columns())
-        taken = sorted({each.column for each in columns} & set(dataset.columns))
+        encoded, sent = input_columns(dataset, model.signature, self.getFeaturesCol())
+        outputs = output_columns(model.signature, self.prediction_columns())
+        taken = sorted({each.column for each in outputs} & set(dataset.columns))
         if taken:
             raise ValueError(
                 f"The DataFrame has columns named {', '.join(taken)} already; drop them, or set "
                 "predictionCol and the like to other names"
             )
-        predicted = dataset.withColumn(_PREDICTIONS, self._udf(dataset, columns)(features.array()))
-        return predicted.select(
-            *(predicted[f"`{name}`"] for name in dataset.columns),
-            *(_field(each).alias(each.column) for each in columns),
+        assert self._shipper is not None  # as there is a model
+        shipped = self._shipper.ship(dataset.sparkSession)
+        handle_invalid = self.getHandleInvalid()
+        plan = InferencePlan(
+            shipped.key,
+            tuple(encoded),
+            tuple(outputs),
+            self.getInferenceBatchSize(),
+            handle_invalid,
+            self.getFillValue(),
         )
-
-    def _udf(self, dataset: DataFrame, columns: list[OutputColumn]) -> Any:
-        files = self._ship(dataset)
-        batch_size = self.getInferenceBatchSize()
-        fields = ", ".join(f"`{each.output}`: {each.spark_type}" for each in columns)
-
-        def predict(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-            return predict_batches(files.value, columns, batch_size, batches)
-
-        # Spark reads from the annotations that it is to give an iterator of arrays.
-        if hasattr(F, "arrow_udf"):  # Spark 4.1
-            make_udf: Any = F.arrow_udf
-            udf = make_udf(predict, f"struct<{fields}>")
-        else:
-            udf = _pandas_udf(predict, f"struct<{fields}>")
-        # Otherwise a filter on a prediction would be pushed below it, and the model run twice.
-        return udf.asNondeterministic()
-
-    def _ship(self, dataset: DataFrame) -> Any:
-        """A broadcast variable with the model's files, made once per application."""
-        context = dataset.sparkSession.sparkContext
-        if self._shipped is None or self._shipped[0] != context.applicationId:
-            files = self.inference_model.to_files()
-            self._shipped = (context.applicationId, context.broadcast(files))
-        return self._shipped[1]
+        names = dataset.columns
+        udf = prediction_udf(plan, shipped, self.getInferenceDevice())
+        predicted = _by_rows(dataset).withColumn(_PREDICTIONS, udf(*sent))
+        if handle_invalid == SKIP:
+            predicted = predicted.where(F.col(_PREDICTIONS).isNotNull())
+        return predicted.select(
+            *(quoted(name) for name in names),
+            *(_field(each, handle_invalid).alias(each.column) for each in outputs),
+        )
 
     def write(self) -> MLWriter:
         """A writer: `model.write().overwrite().save(path)`."""
-        return _ModelWriter(self)
+        return ModelWriter(self)
 
     @classmethod
     def read(cls) -> MLReader[SparkTrainerModel]:
         """A reader; `load(path)` is short for `read().load(path)`."""
-        return _ModelReader(cls)
+        return ModelReader(cls)
 
 
-class _ModelWriter(MLWriter):
-    def __init__(self, model: SparkTrainerModel) -> None:
-        super().__init__()
-        self._model = model
+def _by_rows(dataset: DataFrame) -> DataFrame:
+    """The DataFrame, in a form in which vectors pass by a Python function.
 
-    def saveImpl(self, path: str) -> None:
-        """Writes Spark ML's metadata and the files of the inference model."""
-        session = self.sparkSession
-        files = self._model.inference_model.to_files()
-        DefaultParamsWriter.saveMetadata(self._model, path, session.sparkContext)
-        write_files(session, path, files)
-
-
-class _ModelReader(MLReader[SparkTrainerModel]):
-    def __init__(self, model_class: type[SparkTrainerModel]) -> None:
-        super().__init__()
-        self._class = model_class
-
-    def load(self, path: str) -> SparkTrainerModel:
-        """Reads what the writer wrote."""
-        session = self.sparkSession
-        kind = self._class
-        metadata = DefaultParamsReader.loadMetadata(
-            path, session.sparkContext, f"{kind.__module__}.{kind.__name__}"
-        )
-        inference_model = InferenceModel.from_files(read_files(session, path, FILES))
-        history = TrainingHistory.from_dict(inference_model.extra["history"])
-        model = kind(inference_model, history)
-        model._resetUid(metadata["uid"])
-        DefaultParamsReader.getAndSetParams(model, metadata)
-        return model
+    Where its input comes in columns, as from Parquet, Spark 4.3 copies the other columns in columns
+    too, and fails on types of users such as vectors (UNSUPPORTED_DATATYPE, seen 2026-11-22). A
+    filter that is always true, and that Spark does not see to be, makes rows of them.
+    """
+    if not holds_user_types(dataset):
+        return dataset
+    try:
+        # With a default as second argument Spark returns that, not its own default.
+        columnar: Any = dataset.sparkSession.conf.get(_COLUMNAR_INPUT)
+    except PySparkException:  # before 4.3
+        return dataset
+    if str(columnar).lower() != "true":
+        return dataset
+    return dataset.where(F.spark_partition_id() >= 0)
 
 
-def _pandas_udf(predict: Callable[[Iterator[pa.Array]], Iterator[pa.Array]], returns: str) -> Any:
-    """The same for Spark before 4.1, which gives pandas objects instead of Arrow's."""
-    pandas: Any = importlib.import_module("pandas")  # comes without type information
-
-    def predict_frames(batches: Iterator[Any]) -> Iterator[Any]:
-        arrays = (pa.array(batch, pa.list_(pa.float32())) for batch in batches)
-        for found in predict(arrays):
-            names = [field.name for field in found.type]
-            columns = [column.to_pandas() for column in found.flatten()]
-            yield pandas.DataFrame(dict(zip(names, columns, strict=True)))
-
-    predict_frames.__annotations__ = {
-        "batches": Iterator[pandas.Series],
-        "return": Iterator[pandas.DataFrame],
-    }
-    make_udf: Any = F.pandas_udf
-    return make_udf(predict_frames, returns)
-
-
-def _field(column: OutputColumn) -> Column:
-    value = F.col(_PREDICTIONS).getField(column.output)
-    return array_to_vector(value) if column.is_vector else value
+def _field(column: OutputColumn, handle_invalid: str) -> Column:
+    predictions = F.col(_PREDICTIONS)
+    value = predictions.getField(column.output)
+    if not column.is_vector:
+        return value
+    vector = array_to_vector(value)
+    return F.when(predictions.isNotNull(), vector) if handle_invalid == KEEP else vector

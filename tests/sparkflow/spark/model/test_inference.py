@@ -1,127 +1,148 @@
-"""Predictions as Arrow arrays, and the columns they become."""
+"""Batches in Python workers: cut, joined, checked, predicted."""
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 import sparkflow as tf
-from sparkflow.export import InferenceModel, Output, Signature
+from sparkflow.export import InferenceModel, Input, Output, Predictor, Signature
+from sparkflow.spark.model.arrow import ARRAY, InputColumns
 from sparkflow.spark.model.inference import (
-    OutputColumn,
-    output_columns,
+    InferencePlan,
+    Place,
     predict_batches,
+    predictor_for,
 )
+from sparkflow.spark.model.outputs import OutputColumn
 from sparkflow_runtime.errors import InvalidArgumentError
 
-COLUMNS = {"prediction": "p", "probability": "q", "rawPrediction": "r"}
-
-
-def _signature(**outputs: tuple[str, tuple[int | None, ...]]) -> Signature:
-    return Signature.of_features(
-        "x:0", 2, tuple(Output(name, f"{name}:0", *kind) for name, kind in outputs.items())
-    )
-
-
-def test_each_prediction_has_its_column() -> None:
-    found = output_columns(
-        _signature(
-            prediction=("int64", (1,)),
-            probability=("float32", ()),
-            rawPrediction=("float32", (3,)),
-            age=("int32", ()),
-            score=("float64", ()),
-            sure=("bool", ()),
-            embedding=("float32", (8,)),
-            top=("int64", (None,)),
-        ),
-        COLUMNS,
-    )
-    assert found == [
-        OutputColumn("prediction", "p", "double"),
-        OutputColumn("probability", "q", "array<double>", True, "probability"),
-        OutputColumn("rawPrediction", "r", "array<double>", True, ""),
-        OutputColumn("age", "age", "bigint"),
-        OutputColumn("score", "score", "double"),
-        OutputColumn("sure", "sure", "boolean"),
-        OutputColumn("embedding", "embedding", "array<float>"),
-        OutputColumn("top", "top", "array<bigint>"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("outputs", "text"),
-    [
-        ({"prediction": ("float32", (3,))}, "'prediction' must be one number per row, it has 3"),
-        ({"name": ("string", ())}, "'name' is string; Spark columns can be made of"),
-        ({"z": ("complex64", ())}, "'z' is complex64"),
-        ({"p": ("float32", ()), "prediction": ("float32", ())}, "goes to the columns p"),
-    ],
-)
-def test_predictions_that_fit_no_column(
-    outputs: dict[str, tuple[str, tuple[int | None, ...]]], text: str
-) -> None:
-    with pytest.raises(ValueError, match=text):
-        output_columns(_signature(**outputs), COLUMNS)
+HALF = OutputColumn("half", "half", "array<float>")
+TOTAL = OutputColumn("total", "t", "double")
 
 
 @pytest.fixture(scope="module")
-def model_files() -> dict[str, bytes]:
+def model() -> InferenceModel:
     """Sums and halves the features."""
     graph = tf.Graph()
     with graph.as_default():
         x = tf.placeholder(tf.float32, [None, 2], name="x")
         tf.reduce_sum(x, axis=1, name="total")
         tf.multiply(x, 0.5, name="half")
-    signature = Signature.of_features(
-        "x:0",
-        2,
-        (Output("total", "total:0", "float32", ()), Output("half", "half:0", "float32", (2,))),
+    outputs = (Output("total", "total:0", "float32", ()), Output("half", "half:0", "float32", (2,)))
+    signature = Signature.of_features("x:0", 2, outputs)
+    return InferenceModel.build(graph.as_graph_def(), {}, signature)
+
+
+class Watched:
+    """A predictor that keeps how many rows it was run on."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
+        self.rows: list[int] = []
+
+    def run(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        self.rows.append(len(arrays[0]))
+        return self._predictor.run(arrays)
+
+
+@pytest.fixture
+def predictor(model: InferenceModel) -> Any:
+    found = model.predictor()
+    yield Watched(found)
+    found.close()
+
+
+def _plan(*columns: OutputColumn, **changes: Any) -> InferencePlan:
+    given = Input("features", "dense", "float32", (2,), ("x:0",))
+    plan = InferencePlan("key", (InputColumns(given, ARRAY, ("col",)),), columns, batch_size=4)
+    return replace(plan, **changes)
+
+
+def _run(plan: InferencePlan, predictor: Any, *batches: list[Any]) -> list[Any]:
+    arrays = [(pa.array(batch, pa.list_(pa.float32())),) for batch in batches]
+    return [row for out in predict_batches(plan, predictor, arrays) for row in out.to_pylist()]
+
+
+def test_small_batches_are_joined_and_large_ones_cut_evenly(predictor: Any) -> None:
+    rows = [[i / 8, i / 16] for i in range(15)]
+    found = _run(
+        _plan(HALF, TOTAL), predictor, rows[:1], rows[1:3], rows[3:4], rows[4:13], rows[13:]
     )
-    return InferenceModel.build(graph.as_graph_def(), {}, signature).to_files()
+    assert found == [{"half": [a / 2, b / 2], "total": a + b} for a, b in rows]
+    assert predictor.rows == [4, 3, 3, 3, 2]
 
 
-def _run(
-    files: dict[str, bytes], columns: list[OutputColumn], rows: list[list[float] | None]
-) -> list[dict[str, object]]:
-    array = pa.array(rows, pa.list_(pa.float32()))
-    # Two batches, the second one a slice that does not begin at the array's begin.
-    batches = [array[:1], array[1:]]
-    return [row for out in predict_batches(files, columns, 2, batches) for row in out.to_pylist()]
+def test_a_slice_need_not_begin_where_its_array_does(predictor: Any) -> None:
+    array = pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32()))[1:]
+    (found,) = predict_batches(_plan(TOTAL), predictor, [(array,)])
+    assert found.to_pylist() == [{"total": 7}, {"total": 11}]
 
 
-def test_batches_are_cut_and_put_together(model_files: dict[str, bytes]) -> None:
-    columns = [
-        OutputColumn("half", "half", "array<float>"),
-        OutputColumn("total", "q", "array<double>", True, "probability"),
-    ]
-    rows = [[i / 8, i / 16] for i in range(6)]
-    found = _run(model_files, columns, rows)
-    assert found == [{"half": [a / 2, b / 2], "total": [1 - (a + b), a + b]} for a, b in rows]
-
-
-def test_a_raw_prediction_has_two_sides(model_files: dict[str, bytes]) -> None:
-    columns = [OutputColumn("total", "r", "array<double>", True, "rawPrediction")]
-    assert _run(model_files, columns, [[1, 2]]) == [{"total": [-3.0, 3.0]}]
+def test_one_number_per_row_becomes_two(predictor: Any) -> None:
+    for name, expected in (("probability", [-2.0, 3.0]), ("rawPrediction", [-3.0, 3.0])):
+        column = OutputColumn("total", "r", "array<double>", True, name)
+        assert _run(_plan(column), predictor, [[1, 2]]) == [{"total": expected}]
 
 
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
-        ([[1, 2], None], "Nulls in the features of 1 of 1 rows"),
-        ([[1, 2], [1, None]], "Nulls in the features of 1 of 1 rows"),
-        ([[1, 2], [1, 2], [1]], "have 1 to 2 elements"),
-        ([[1, 2, 3]], r"takes features of shape \(batch, 2\), got \(1, 3\)"),
+        ([[1, 2], None], "1 of 2 rows of a batch hold nulls or NaNs in the features column 'col'"),
+        ([[1, 2], [1, None], [float("nan"), 2]], "2 of 3 rows of a batch .*set the model's handle"),
+        (
+            [[1, 2], [1, 2], [1], [1, 2, 3]],
+            "takes 2 elements per row for 'features', but 2 of 4 rows of a batch have another "
+            "number in the column 'col': 1, 3",
+        ),
     ],
 )
-def test_wrong_features(model_files: dict[str, bytes], rows: list[list[float]], text: str) -> None:
+def test_wrong_features(predictor: Any, rows: list[Any], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
-        _run(model_files, [OutputColumn("total", "t", "double")], rows)
+        _run(_plan(TOTAL), predictor, rows)
 
 
-def test_no_rows(model_files: dict[str, bytes]) -> None:
-    columns = [OutputColumn("half", "half", "array<float>")]
+@pytest.mark.parametrize("policy", ["skip", "keep"])
+def test_rows_with_nulls_have_no_predictions(predictor: Any, policy: str) -> None:
+    plan = _plan(TOTAL, handle_invalid=policy)
+    rows = [[1, 2], None, [3, None], [4, 5], [float("nan"), 1], [1, float("inf")]]
+    assert _run(plan, predictor, rows) == [
+        {"total": 3},
+        None,
+        None,
+        {"total": 9},
+        None,
+        {"total": float("inf")},
+    ]
+
+
+def test_nulls_are_filled(predictor: Any) -> None:
+    plan = _plan(TOTAL, handle_invalid="fill", fill_value=10.0)
+    rows = [[1, 2], None, [3, None], [float("nan"), 1]]
+    assert _run(plan, predictor, rows) == [{"total": total} for total in (3, 20, 13, 11)]
+
+
+def test_no_rows(predictor: Any) -> None:
     empty = pa.array([], pa.list_(pa.float32()))
-    (found,) = predict_batches(model_files, columns, 2, [empty])
+    (found,) = predict_batches(_plan(HALF), predictor, [(empty,)])
     assert len(found) == 0
     assert found.type == pa.struct({"half": pa.list_(pa.float32())})
-    assert np.dtype(found.type[0].type.value_type.to_pandas_dtype()) == np.float32
+    assert list(predict_batches(_plan(HALF), predictor, [])) == []
+
+
+def test_a_model_is_loaded_once_per_process_and_place(model: InferenceModel) -> None:
+    loads = []
+
+    def load() -> InferenceModel:
+        loads.append(1)
+        return model
+
+    first = predictor_for("once", Place(), load)
+    assert predictor_for("once", Place(), load) is first
+    assert len(loads) == 1
+    assert predictor_for("once", Place("/device:CPU:0"), load) is not first
+    for index in range(4):
+        predictor_for(f"other {index}", Place(), load)
+    assert predictor_for("once", Place(), load) is not first  # the oldest ones go

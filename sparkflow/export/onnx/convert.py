@@ -1,0 +1,193 @@
+"""Walks the inference graph and writes ONNX's format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkflow.export.onnx.table import OPSET, TABLE, Node, Target, unknown
+from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.graph import Graph
+from sparkflow.graph.importing import import_graph_def
+from sparkflow.version import SPARKFLOW_VERSION
+
+if TYPE_CHECKING:
+    from sparkflow.export.inference_model import InferenceModel
+
+_IR_VERSION: Final = 10
+_BATCH: Final = "batch"
+# A protobuf message holds less than 2 GB.
+_LARGEST_MESSAGE_BYTES: Final = 1 << 30
+
+
+def write_onnx(model: InferenceModel, path: str | Path) -> None:
+    """Writes a model as a file in ONNX's format.
+
+    Its inputs and outputs have the names of the signature; of a sparse input they are
+    `name/indices`, `name/values`, `name/dense_shape`. The first dimension is called `batch`.
+    Weights of more than 1 GB in all go to a file beside it.
+
+    Raises:
+        ImportError: The package `onnx` is missing.
+        UnimplementedError: A node cannot be converted.
+    """
+    onnx = _onnx()
+    made = to_onnx(model)
+    size = sum(value.nbytes for value in model.variables.values())
+    onnx.save_model(
+        made,
+        str(path),
+        save_as_external_data=size > _LARGEST_MESSAGE_BYTES,
+        location=f"{Path(path).name}.data",
+    )
+
+
+def to_onnx(model: InferenceModel) -> Any:
+    """A model as ONNX's ModelProto, checked by `onnx.checker`; raises as `write_onnx`."""
+    onnx = _onnx()
+    _fill_table()
+    helper = onnx.helper
+    graph = Graph()
+    with graph.as_default():
+        import_graph_def(model.to_graph_def(frozen=True), name="")
+    target = _Target(onnx)
+    names: dict[str, str] = {}
+    inputs = []
+    for each in model.signature.inputs:
+        parts = ("",) if len(each.tensors) == 1 else ("/indices", "/values", "/dense_shape")
+        for tensor_name, part in zip(each.tensors, parts, strict=True):
+            tensor = graph.get_tensor_by_name(tensor_name)
+            name = target.unique(each.name + part)
+            names[tensor_name] = name
+            inputs.append(_value_info(onnx, target, name, tensor))
+    needed = _needed(graph, model.signature.fetches, set(names))
+    for op in needed:
+        _convert(op, names, target)
+    outputs = []
+    for output in model.signature.outputs:
+        tensor = graph.get_tensor_by_name(output.tensor)
+        name = target.unique(output.name)
+        target.nodes.append(helper.make_node("Identity", [names[output.tensor]], [name]))
+        shape = [_BATCH, *output.shape]
+        outputs.append(
+            helper.make_tensor_value_info(name, target.type_number(_dtype(tensor)), shape)
+        )
+    made = helper.make_model(
+        helper.make_graph(target.nodes, "model", inputs, outputs, target.constants),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="sparkflow",
+        producer_version=SPARKFLOW_VERSION,
+    )
+    if made.ByteSize() < _LARGEST_MESSAGE_BYTES:
+        onnx.checker.check_model(made, full_check=True)
+    return made
+
+
+def _convert(op: Any, names: dict[str, str], target: _Target) -> None:
+    if op.type == "Const":
+        names[op.outputs[0].name] = target.add_constant(op.get_attr("value"), op.name)
+        return
+    if op.type not in TABLE:
+        raise unknown(op)
+    given = [names[tensor.name] for tensor in op.inputs]
+    made = TABLE[op.type](Node(op, given, target))
+    for tensor, name in zip(op.outputs, made, strict=False):
+        names[tensor.name] = name
+
+
+def _needed(graph: Any, fetches: list[str], fed: set[str]) -> list[Any]:
+    """The operations that the fetches need, each after its inputs; loops were refused before."""
+    order: list[Any] = []
+    done: set[str] = set()
+    waiting = [(graph.get_tensor_by_name(name).op, False) for name in reversed(fetches)]
+    while waiting:
+        op, entered = waiting.pop()
+        if op.name in done or (op.outputs and all(each.name in fed for each in op.outputs)):
+            continue
+        if entered:
+            done.add(op.name)
+            order.append(op)
+            continue
+        if op.type != "Const" and op.type not in TABLE:
+            raise unknown(op)
+        waiting.append((op, True))
+        waiting += [(tensor.op, False) for tensor in op.inputs if tensor.name not in fed]
+    return order
+
+
+class _Target(Target):
+    def __init__(self, onnx: Any) -> None:
+        self._onnx = onnx
+        self._names: set[str] = set()
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def unique(self, name: str) -> str:
+        """A name that nothing has yet, taken."""
+        found, number = name, 0
+        while found in self._names:
+            number += 1
+            found = f"{name}_{number}"
+        self._names.add(found)
+        return found
+
+    def add(
+        self, op_type: str, inputs: list[str], count: int, name: str, attributes: dict[str, Any]
+    ) -> list[str]:
+        """See `Target`."""
+        outputs = [self.unique(f"{name}:{op_type}") for _ in range(count)]
+        self.nodes.append(
+            self._onnx.helper.make_node(
+                op_type, inputs, outputs, self.unique(f"{name}/{op_type}"), **attributes
+            )
+        )
+        return outputs
+
+    def add_constant(self, value: npt.NDArray[Any], name: str) -> str:
+        """See `Target`."""
+        found = self.unique(f"{name}:value")
+        self.constants.append(self._onnx.numpy_helper.from_array(np.asarray(value), found))
+        return found
+
+    def type_number(self, dtype: np.dtype[Any]) -> int:
+        """See `Target`."""
+        if dtype.kind == "O":
+            return int(self._onnx.TensorProto.STRING)
+        return int(self._onnx.helper.np_dtype_to_tensor_dtype(dtype))
+
+    def constant_value(self, tensor: Any) -> npt.NDArray[Any] | None:
+        """See `Target`."""
+        return constant_value(tensor)
+
+
+def _value_info(onnx: Any, target: _Target, name: str, tensor: Any) -> Any:
+    number = target.type_number(_dtype(tensor))
+    shape: list[str | int | None] | None = None
+    if tensor.shape.ndims is not None:
+        shape = list(tensor.shape.as_list())
+        if shape and shape[0] is None and "/" not in name:
+            shape[0] = _BATCH
+    return onnx.helper.make_tensor_value_info(name, number, shape)
+
+
+def _dtype(tensor: Any) -> np.dtype[Any]:
+    return np.dtype(tensor.dtype.base_dtype.as_numpy_dtype)
+
+
+def _fill_table() -> None:
+    from sparkflow.export.onnx import arrays, images, math, network  # noqa: F401  enter themselves
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+        import onnx.numpy_helper  # not loaded by the package itself in all versions
+    except ImportError as error:
+        raise ImportError(
+            "The ONNX format needs the package onnx: pip install 'sparkflow[onnx]'"
+        ) from error
+    return onnx

@@ -1,0 +1,60 @@
+"""A model on its way to the executors: once per application, whatever is transformed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sparkflow.export import InferenceModel
+
+
+class Files(Protocol):
+    """A broadcast variable, or what stands for one on Connect."""
+
+    @property
+    def value(self) -> Mapping[str, bytes]: ...  # noqa: D102  as a broadcast variable has it
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedModel:
+    """A model's files, as tasks find them.
+
+    Attributes:
+        key: What Python workers keep the model by.
+        files: Read from the executor's disk when `value` is asked for, which only the first task of
+            a Python worker does.
+    """
+
+    key: str
+    files: Files
+
+    def load(self) -> InferenceModel:
+        """The model, in a task."""
+        return InferenceModel.from_files(self.files.value)
+
+
+class Shipper:
+    """Ships a model once per application; copies of the model share it.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: InferenceModel) -> None:
+        self._model = model
+        self._key = uuid.uuid4().hex
+        self._shipped: tuple[Any, ShippedModel] | None = None
+
+    def ship(self, session: Any) -> ShippedModel:
+        """The model on the executors of a session; blocks until it is handed to Spark."""
+        if not hasattr(session, "_jsparkSession"):
+            from sparkflow.spark.connect.shipping import ship
+
+            return ShippedModel(self._key, ship(session, self._model.to_files()))
+        application = session.sparkContext.applicationId
+        if self._shipped is None or self._shipped[0] != application:
+            files = session.sparkContext.broadcast(self._model.to_files())
+            self._shipped = (application, ShippedModel(self._key, files))
+        return self._shipped[1]

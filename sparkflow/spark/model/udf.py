@@ -1,0 +1,103 @@
+"""The column function that runs a model, in the form that the Spark version has for it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from sparkflow.spark.model.arrow import SCALARS, VECTOR, InputColumns
+from sparkflow.spark.model.inference import InferencePlan, predict_batches, predictor_for
+from sparkflow.spark.model.place import place_of_task
+from sparkflow.spark.model.shipping import ShippedModel
+
+
+def prediction_udf(plan: InferencePlan, shipped: ShippedModel, device: str) -> Any:
+    """A function of the columns of all inputs to a struct of the predictions.
+
+    It is marked as not deterministic: otherwise a filter on a prediction would be pushed below it,
+    and the model run twice.
+
+    Args:
+        plan: What is done.
+        shipped: The model.
+        device: `auto`, `cpu` or `gpu`.
+    """
+    width = sum(each.width for each in plan.inputs)
+    fields = ", ".join(f"`{each.output}`: {each.spark_type}" for each in plan.outputs)
+
+    def predict(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        predictor = predictor_for(plan.key, place_of_task(device), shipped.load)
+        return predict_batches(plan, predictor, batches)
+
+    make = _arrow_udf if hasattr(F, "arrow_udf") else _pandas_udf  # Spark 4.1
+    return make(predict, width, f"struct<{fields}>", plan).asNondeterministic()
+
+
+Predict = Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]
+
+
+def _arrow_udf(predict: Predict, width: int, returns: str, plan: InferencePlan) -> Any:
+    def predict_one(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return predict((batch,) for batch in batches)
+
+    def predict_many(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        return predict(batches)
+
+    function: Any = predict_one if width == 1 else predict_many
+    # Spark reads from the annotations that it is to give an iterator of arrays.
+    function.__annotations__ = {
+        "batches": Iterator[pa.Array] if width == 1 else Iterator[tuple[pa.Array, ...]],
+        "return": Iterator[pa.Array],
+    }
+    make_udf: Any = F.arrow_udf
+    return make_udf(function, returns)
+
+
+def _pandas_udf(predict: Predict, width: int, returns: str, plan: InferencePlan) -> Any:
+    """The same for Spark before 4.1, which gives pandas objects instead of Arrow's."""
+    pandas: Any = importlib.import_module("pandas")  # comes without type information
+    types = [kind for each in plan.inputs for kind in _arrow_types(each)]
+
+    def frames(batches: Iterator[Any]) -> Iterator[Any]:
+        arrays = (
+            tuple(
+                pa.array(series, kind, from_pandas=kind is None)
+                for series, kind in zip(batch, types, strict=True)
+            )
+            for batch in batches
+        )
+        for found in predict(arrays):
+            names = [field.name for field in found.type]
+            columns = [column.to_pandas() for column in found.flatten()]
+            yield pandas.DataFrame(dict(zip(names, columns, strict=True)))
+
+    def predict_one(batches: Iterator[Any]) -> Iterator[Any]:
+        return frames((batch,) for batch in batches)
+
+    def predict_many(batches: Iterator[Any]) -> Iterator[Any]:
+        return frames(batches)
+
+    function: Any = predict_one if width == 1 else predict_many
+    function.__annotations__ = {
+        "batches": (Iterator[pandas.Series] if width == 1 else Iterator[tuple[pandas.Series, ...]]),
+        "return": Iterator[pandas.DataFrame],
+    }
+    make_udf: Any = F.pandas_udf
+    return make_udf(function, returns)
+
+
+def _arrow_types(each: InputColumns) -> list[Any]:
+    """The Arrow types of what pandas holds as Python objects; None where it says them itself."""
+    element = {"string": pa.string(), "int64": pa.int64(), "float32": pa.float64()}
+    of = element[each.input.dtype]
+    if each.form == SCALARS:
+        # A null among numbers is a NaN in pandas.
+        return [of if each.input.dtype == "string" else None] * len(each.columns)
+    if each.form == VECTOR:
+        return [pa.list_(pa.float64()), pa.list_(pa.int32()), pa.int32()]
+    depth = 1 if each.input.kind != "dense" else max(len(each.input.shape), 1)
+    return [None if depth > 1 else pa.list_(of)]

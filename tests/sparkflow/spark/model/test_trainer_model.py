@@ -1,0 +1,188 @@
+"""`SparkTrainerModel` on DataFrames: columns, policies, streams, and how it travels."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.ml.linalg import DenseVector, Vectors, VectorUDT
+from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.types import StructField, StructType
+
+from sparkflow.export import InferenceModel
+from sparkflow.spark import SparkTrainerModel
+from sparkflow_runtime.errors import FailedPreconditionError
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+MIXED_COLUMNS = {
+    "age": "age",
+    "id": "number",
+    "pixels": "pix.els",
+    "title": "title",
+    "bag": "bag",
+    "words": "words",
+    "nums": ["a", "b"],
+}
+MIXED_SCHEMA = (
+    "age double, number int, `pix.els` array<array<float>>, title string, "
+    "words array<string>, a float, b boolean"
+)
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    """Vectors, dense and sparse, in Parquet files, and arrays and scalars beside them."""
+    vectors = [Vectors.dense(1, 2, 3), Vectors.sparse(3, {0: 4.0}), Vectors.dense(-1, 1, 0)] * 4
+    data = [(i, v, v.toArray().tolist(), *map(float, v.toArray())) for i, v in enumerate(vectors)]
+    path = str(tmp_path_factory.mktemp("rows") / "parquet")
+    df = spark.createDataFrame(data, ["id", "features", "list", "a", "b", "c"])
+    df.repartition(3).write.parquet(path)
+    return spark.read.parquet(path)
+
+
+def _expected(classifier: InferenceModel, rows: DataFrame) -> dict[str, np.ndarray]:
+    found = [row["list"] for row in rows.orderBy("id").collect()]
+    return classifier.predict(np.array(found, np.float32))
+
+
+@pytest.mark.parametrize("features", ["features", "list", ["a", "b", "c"]])
+def test_every_form_of_features_gives_the_same(
+    classifier: InferenceModel, rows: DataFrame, features: Any
+) -> None:
+    model = SparkTrainerModel(classifier).setFeaturesCol(features)
+    predicted = model.transform(rows)
+    assert dict(predicted.dtypes[6:]) == {
+        "prediction": "double",
+        "probability": "vector",
+        "rawPrediction": "vector",
+        "word": "string",
+        "twice": "array<array<float>>",
+    }
+    expected = _expected(classifier, rows)
+    found = predicted.orderBy("id").collect()
+    assert [row["prediction"] for row in found] == expected["prediction"].tolist()
+    assert [row["word"].encode() for row in found] == expected["word"].tolist()
+    assert [row["twice"] for row in found] == expected["twice"].tolist()
+    for row, probability in zip(found, expected["probability"], strict=True):
+        assert isinstance(row["probability"], DenseVector)
+        np.testing.assert_allclose(row["probability"], probability, rtol=1e-6)
+
+
+def _mixed_rows(spark: SparkSession) -> DataFrame:
+    vectors = [Vectors.sparse(4, {1: 2.0, 3: 1.0}), Vectors.dense(0, 0, 0, 5), None]
+    data = [
+        (1.5, 10, [[1.0, 2.0], [3.0, 4.0]], "x", vectors[0], ["a", "zz", "c"], 1.0, True),
+        (2.5, 20, [[0.0, 0.0], [0.0, 1.0]], "ä", vectors[1], [], 2.0, False),
+        (2.5, 20, [[0.0, 0.0], [0.0, 1.0]], "ä", vectors[2], ["b"], 2.0, None),
+    ]
+    fields = StructType.fromDDL(MIXED_SCHEMA).fields
+    fields.insert(4, StructField("bag", VectorUDT()))
+    return spark.createDataFrame(data, StructType(fields))
+
+
+def test_inputs_of_every_kind(
+    mixed: InferenceModel, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    df = _mixed_rows(spark).coalesce(1)
+    model = SparkTrainerModel(mixed).setHandleInvalid("keep")
+    model._set(featuresCol=MIXED_COLUMNS)
+
+    def collected() -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in model.transform(df).select(*names).collect()]
+
+    names = ("total", "embedded", "shout")
+    expected = [(26.5, 1101.0, "x!"), (30.5, 0.0, "ä!"), (None, None, None)]
+    assert collected() == expected
+    model.setHandleInvalid("skip")
+    assert collected() == expected[:2]
+    monkeypatch.delattr(F, "arrow_udf")  # as with Spark before 4.1
+    with pytest.raises(Exception, match="nulls or NaNs in the features column 'bag'"):
+        model.setHandleInvalid("error").transform(df).collect()
+    model.setHandleInvalid("keep")
+    assert collected() == expected
+
+
+def test_rows_with_nulls(classifier: InferenceModel, rows: DataFrame) -> None:
+    broken = rows.withColumn("b", F.when(F.col("id") != 3, F.col("b")))
+    model = SparkTrainerModel(classifier).setFeaturesCol(["a", "b", "c"])
+    with pytest.raises(Exception, match=r"1 of \d+ rows of a batch hold nulls or NaNs"):
+        model.transform(broken.coalesce(1)).collect()
+    kept = model.setHandleInvalid("keep").transform(broken).orderBy("id").collect()
+    assert [i for i, row in enumerate(kept) if row["prediction"] is None] == [3]
+    assert kept[3]["probability"] is None
+    assert kept[3]["twice"] is None
+    skipped = model.setHandleInvalid("skip").transform(broken)
+    assert sorted(row["id"] for row in skipped.collect()) == [i for i in range(12) if i != 3]
+    filled = model.setHandleInvalid("fill").setFillValue(9.0).transform(broken)
+    expected = classifier.predict(np.array([[1.0, 9.0, 3.0]], np.float32))
+    (row,) = filled.where("id = 3").collect()
+    np.testing.assert_allclose(row["rawPrediction"], expected["rawPrediction"][0], rtol=1e-6)
+
+
+def test_a_stream_is_transformed(
+    classifier: InferenceModel, rows: DataFrame, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    rows.select("id", "features").coalesce(2).write.parquet(str(source))
+    stream = spark.readStream.schema(rows.select("id", "features").schema).parquet(str(source))
+    predicted = SparkTrainerModel(classifier).transform(stream)
+    assert predicted.isStreaming
+    query = (
+        predicted.select("id", "prediction", "probability")
+        .writeStream.format("memory")
+        .queryName("predictions")
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(60)
+    finally:
+        query.stop()
+    found = spark.table("predictions").orderBy("id").collect()
+    expected = _expected(classifier, rows)
+    assert [row["prediction"] for row in found] == expected["prediction"].tolist()
+    np.testing.assert_allclose(found[0]["probability"], expected["probability"][0], rtol=1e-6)
+
+
+def test_a_model_travels_once_and_runs_once_per_row(
+    classifier: InferenceModel,
+    rows: DataFrame,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = SparkTrainerModel(classifier).setFeaturesCol("list")
+    packed = []
+    to_files = InferenceModel.to_files
+    monkeypatch.setattr(
+        InferenceModel, "to_files", lambda self: packed.append(self) or to_files(self)
+    )
+    first = model.transform(rows)
+    first.where("prediction > 0").select("word", "probability").explain()
+    assert capsys.readouterr().out.count("ArrowEvalPython") == 1
+    copy = model.copy({model.predictionCol: "other"})
+    assert "other" in copy.transform(rows).columns
+    assert len(packed) == 1
+
+
+def test_a_model_without_training_and_columns_that_do_not_fit(
+    classifier: InferenceModel, mixed: InferenceModel, rows: DataFrame
+) -> None:
+    with pytest.raises(FailedPreconditionError, match="This SparkTrainerModel is empty"):
+        SparkTrainerModel().transform(rows)
+    model = SparkTrainerModel(classifier)
+    with pytest.raises(ValueError, match="has columns named prediction already"):
+        model.transform(rows.withColumn("prediction", F.lit(0)))
+    for features, error, text in (
+        ("nothing", ValueError, "There is no column 'nothing'"),
+        (["a", "b"], TypeError, "takes 3 numbers per row .* names 2 columns"),
+        ("id", TypeError, "takes 3 numbers per row"),
+    ):
+        with pytest.raises(error, match=text):
+            model.setFeaturesCol(features).transform(rows)
+    with pytest.raises(Exception, match=r"takes 3 elements .* in the column 'list': 2"):
+        short = rows.withColumn("list", F.slice("list", 1, 2))
+        model.setFeaturesCol("list").transform(short).collect()
+    with pytest.raises(ValueError, match="has the inputs 'age', 'id', .* must be a dictionary"):
+        SparkTrainerModel(mixed).transform(rows)
+    assert "handleInvalid" in model.explainParams()
