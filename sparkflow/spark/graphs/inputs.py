@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
-from sparkflow.spark.feed.inputs import DENSE, Input, RowFormat
+from sparkflow.spark.feed.inputs import DENSE, SPARSE, Input, RowFormat
 
 FEATURES: Final = "features"
 """The name of the placeholder of a model's only input, and the scope of those of named ones."""
@@ -115,7 +115,11 @@ def _placeholders(given: Input, name: str) -> list[Any]:
 def _joined(given: Input, parts: Iterator[Any]) -> Any:
     if given.kind == DENSE:
         return next(parts)
-    return tf.SparseTensor(next(parts), next(parts), next(parts))
+    indices, values, dense_shape = next(parts), next(parts), next(parts)
+    if given.kind == SPARSE:
+        # So that the static shape has the size, which layers need.
+        dense_shape = tf.stack([dense_shape[0], tf.constant(given.shape[0], tf.int64)])
+    return tf.SparseTensor(indices, values, dense_shape)
 
 
 def _as_given(row_format: RowFormat, features: dict[str, Any]) -> Any:
