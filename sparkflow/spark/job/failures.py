@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparkflow.spark.errors import LostTaskError, SparkTrainingError
-from sparkflow.spark.job.barrier_job import describe_spark_failure
 from sparkflow.spark.job.events import (
     ClusterRefused,
     Event,
@@ -141,6 +140,9 @@ def _exception(event: Event) -> Exception:
             return SparkTrainingError("The Spark job ended before training did")
         case JobEnded(error):
             assert error is not None
+            # Here, because it brings pyspark: without it no Spark job fails.
+            from sparkflow.spark.job.barrier_job import describe_spark_failure
+
             kind = LostTaskError if _is_loss(event) else SparkTrainingError
             return kind(f"The Spark job failed: {describe_spark_failure(error)}")
     raise AssertionError(f"not a failure: {event}")
