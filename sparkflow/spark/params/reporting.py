@@ -24,11 +24,15 @@ class ReportingParams(ParamAliases):
         boolean,
     )
     logDir = param(
-        "logDir", "a directory on the driver for TensorBoard, written live; empty for none", text
+        "logDir",
+        "a directory on the driver, or a URI that pyarrow can write, for TensorBoard; each fit gets a "
+        "folder of its own there, written live; empty for none",
+        text,
     )
     mlflow = param(
         "mlflow",
-        "whether parameters, metrics and the model are logged to the active MLflow run",
+        "whether parameters, metrics and the model are logged to an MLflow run of the fit, a child of "
+        "the active run if there is one",
         boolean,
     )
 
