@@ -32,6 +32,15 @@ class ModelWriter(MLWriter):
         super().__init__()
         self._model = model
 
+    def _handleOverwrite(self, path: str) -> None:
+        # Spark's own needs a JVM.
+        if hasattr(self.sparkSession, "_jsparkSession"):
+            super()._handleOverwrite(path)
+        else:
+            from sparkflow.spark.connect.files import remove_directory
+
+            remove_directory(self.sparkSession, path)
+
     def saveImpl(self, path: str) -> None:
         """Writes to a path that does not exist; the description comes last."""
         session = self.sparkSession
