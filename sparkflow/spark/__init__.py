@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
     from sparkflow.spark.run.callbacks import Callback as Callback
     from sparkflow.spark.sources.tfrecord import TFRecordDataSource as TFRecordDataSource
+    from sparkflow.spark.streaming import StreamingTrainer as StreamingTrainer
     from sparkflow.spark.trainer import SparkTrainer as SparkTrainer
 
 _HOMES = {
@@ -49,6 +50,7 @@ _HOMES = {
     "SparkTrainingError": "sparkflow.spark.errors",
     "SparkWideDeepClassifier": "sparkflow.spark.estimators.wide_deep",
     "SparkWideDeepRegressor": "sparkflow.spark.estimators.wide_deep",
+    "StreamingTrainer": "sparkflow.spark.streaming",
     "TFRecordDataSource": "sparkflow.spark.sources.tfrecord",
 }
 
@@ -67,6 +69,7 @@ __all__ = [
     "SparkTrainingError",
     "SparkWideDeepClassifier",
     "SparkWideDeepRegressor",
+    "StreamingTrainer",
     "TFRecordDataSource",
 ]
 
