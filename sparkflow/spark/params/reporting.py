@@ -25,14 +25,14 @@ class ReportingParams(ParamAliases):
     )
     logDir = param(
         "logDir",
-        "a directory on the driver, or a URI that pyarrow can write, for TensorBoard; each fit gets a "
-        "folder of its own there, written live; empty for none",
+        "a directory on the driver, or a URI that pyarrow can write, for TensorBoard; each fit "
+        "gets a folder of its own there, written live; empty for none",
         text,
     )
     mlflow = param(
         "mlflow",
-        "whether parameters, metrics and the model are logged to an MLflow run of the fit, a child of "
-        "the active run if there is one",
+        "whether parameters, metrics and the model are logged to an MLflow run of the fit, a child "
+        "of the active run if there is one",
         boolean,
     )
 

@@ -15,6 +15,8 @@ from sparkflow.spark.report.figures import Figures, describe, duration
 _LINE_S = 10.0
 # However long training takes, a log gets about so many lines per tenfold time.
 _LINE_SHARE = 0.02
+# Without tqdm's own rate: it counts from the first row on and is not that of late.
+_BAR = "{desc}: {percentage:3.0f}%|{bar:10}| {elapsed}<{remaining}{postfix}"
 
 
 class LineDisplay:
@@ -61,7 +63,7 @@ class TqdmDisplay:
     period_s = 0.2
 
     def __init__(self, name: str) -> None:
-        self._bar: Any = tqdm(desc=name, unit=" rows", unit_scale=True, dynamic_ncols=True)
+        self._bar: Any = tqdm(desc=name, bar_format=_BAR, dynamic_ncols=True)
 
     def show(self, figures: Figures) -> None:
         """Redraws the bar."""
@@ -118,7 +120,7 @@ class RichDisplay:
             Text(self._name, style="bold"),
             ProgressBar(figures.total_rows or 1, figures.rows, pulse=not figures.total_rows),
             f"{figures.done:.0%}",
-            duration(figures.elapsed_s) + (f" of {remaining} more" if remaining else ""),
+            duration(figures.elapsed_s) + (f", {remaining} left" if remaining else ""),
         )
         return Group(
             line, Text(f"  {describe(figures)}", style="red" * (figures.ended == "failed"))

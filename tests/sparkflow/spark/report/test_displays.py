@@ -166,7 +166,7 @@ class TestTerminals:
         assert isinstance(display, TqdmDisplay)
         display.show(FIGURES)
         display.close(FIGURES)
-        assert " 60.0/150" in stream.getvalue()
+        assert "fit:  40%|" in stream.getvalue()
         assert "loss 0.03124" in stream.getvalue()
 
     def test_a_terminal_that_went_away_does_not_end_training(
