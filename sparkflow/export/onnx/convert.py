@@ -175,7 +175,8 @@ def _value_info(onnx: Any, target: _Target, name: str, tensor: Any) -> Any:
 
 
 def _dtype(tensor: Any) -> np.dtype[Any]:
-    return np.dtype(tensor.dtype.base_dtype.as_numpy_dtype)
+    found: np.dtype[Any] = np.dtype(tensor.dtype.base_dtype.as_numpy_dtype)
+    return found
 
 
 def _fill_table() -> None:

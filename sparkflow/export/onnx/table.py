@@ -77,11 +77,13 @@ class Node:
 
     def dtype(self, index: int = 0) -> np.dtype[Any]:
         """The dtype of an input."""
-        return np.dtype(self._op.inputs[index].dtype.base_dtype.as_numpy_dtype)
+        found: np.dtype[Any] = np.dtype(self._op.inputs[index].dtype.base_dtype.as_numpy_dtype)
+        return found
 
     def output_dtype(self, index: int = 0) -> np.dtype[Any]:
         """The dtype of an output."""
-        return np.dtype(self._op.outputs[index].dtype.base_dtype.as_numpy_dtype)
+        found: np.dtype[Any] = np.dtype(self._op.outputs[index].dtype.base_dtype.as_numpy_dtype)
+        return found
 
     def shape(self, index: int = 0) -> list[int | None]:
         """The static shape of an input.

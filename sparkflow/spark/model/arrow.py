@@ -223,13 +223,15 @@ def _placed(
     fill: float,
 ) -> Decoded:
     """The elements of the valid rows as those of all rows."""
-    invalid = None if mask is None else mask.reshape(-1, size).any(axis=1)
+    invalid: Mask | None = None
+    if mask is not None:
+        invalid = np.any(mask.reshape(-1, size), axis=1)
     if valid is None:
         return Decoded([values.reshape(rows, *given.shape)], invalid)
     blank = b"" if given.dtype == "string" else fill
     full = np.full((rows, size), blank, values.dtype)
     full[valid] = values.reshape(-1, size)
-    all_invalid = ~valid
+    all_invalid: Mask = ~valid
     if invalid is not None:
         all_invalid[valid] = invalid
     return Decoded([full.reshape(rows, *given.shape)], all_invalid)

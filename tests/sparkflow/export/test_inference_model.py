@@ -97,6 +97,33 @@ def test_missing_and_later_files_are_refused(graph_def: GraphDef, tmp_path: Path
         InferenceModel.from_files({**files, "model.json": later})
 
 
+def test_files_of_the_first_version_are_read(graph_def: GraphDef) -> None:
+    files = _model(graph_def).to_files()
+    description = json.loads(files["model.json"])
+    outputs = description["signature"]["outputs"]
+    old = {"features": "x:0", "dim": 2, "outputs": outputs}
+    description |= {"format_version": 1, "signature": old}
+    model = InferenceModel.from_files({**files, "model.json": json.dumps(description).encode()})
+    assert model.signature == _model(graph_def).signature
+    assert model.predict([[1, 1]])["prediction"].tolist() == [[3.5]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"inputs": []},
+        {"inputs": [{"name": "x", "kind": "odd", "dtype": "float32", "shape": [], "tensors": []}]},
+        {"outputs": [{}]},
+    ],
+)
+def test_signatures_that_cannot_be(graph_def: GraphDef, change: dict[str, Any]) -> None:
+    files = _model(graph_def).to_files()
+    description = json.loads(files["model.json"])
+    description["signature"] |= change
+    with pytest.raises(DataLossError, match=r"files are damaged: model\.json"):
+        InferenceModel.from_files({**files, "model.json": json.dumps(description).encode()})
+
+
 def test_nodes_and_values_must_be_there(graph_def: GraphDef) -> None:
     with pytest.raises(NotFoundError, match="no node 'z'"):
         prune_graph(graph_def, ["z:0"])
