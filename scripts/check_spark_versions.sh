@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Runs the tests that touch most of Spark with several versions of pyspark, each in a virtual
+# environment of its own. Takes a quarter of an hour per version: for the night, or before a release.
+#
+#     scripts/check_spark_versions.sh               3.5, 4.0, 4.1 and the newest
+#     scripts/check_spark_versions.sh 3.5 4.1       these
+#     scripts/check_spark_versions.sh 3.5 -- -k classifier    the rest is pytest's
+#
+# The environments are .venv-spark/<version>; SPARKFLOW_VERSION_VENVS names another folder. PYTHON names
+# the interpreter (python3 if not set; Spark 3.5 runs with Python 3.8 to 3.12).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+versions=()
+while [ $# -gt 0 ] && [ "$1" != "--" ]; do
+    versions+=("$1")
+    shift
+done
+[ "${1:-}" = "--" ] && shift
+[ ${#versions[@]} -gt 0 ] || versions=(3.5 4.0 4.1 newest)
+
+# Every way in which rows, jobs and models meet Spark, in few tests.
+chosen=(
+    tests/sparkflow/spark/rows
+    tests/sparkflow/spark/model
+    tests/sparkflow/spark/sources
+    tests/sparkflow/spark/test_streaming.py
+    tests/sparkflow/spark/test_trainer.py
+    tests/sparkflow/spark/test_trainer_errors.py
+)
+
+scripts/check_java.sh
+unset SPARK_HOME
+venvs="${SPARKFLOW_VERSION_VENVS:-.venv-spark}"
+failed=()
+for version in "${versions[@]}"; do
+    bin="$venvs/$version/bin"
+    case "$version" in
+        newest) wanted=("pyspark[connect]>=4.1") ;;
+        # As the extra spark35 of pyproject.toml.
+        3.*) wanted=("pyspark[connect]==$version.*" "numpy<2" "pyarrow<20" "setuptools") ;;
+        *) wanted=("pyspark[connect]==$version.*") ;;
+    esac
+    [ -x "$bin/python" ] || "${PYTHON:-python3}" -m venv "$venvs/$version"
+    "$bin/python" -m pip install --quiet --disable-pip-version-check \
+        --editable . "${wanted[@]}" hypothesis pytest pytest-timeout cryptography
+    printf '\n==== %s\n' "$("$bin/python" -c 'import numpy, pyarrow, pyspark, sys
+print("pyspark", pyspark.__version__, "numpy", numpy.__version__, "pyarrow", pyarrow.__version__,
+      "Python", sys.version.split()[0])')"
+    # Deprecations of old packages are not ours to repair.
+    "$bin/python" -m pytest -q -W default "${chosen[@]}" "$@" || failed+=("$version")
+done
+if [ ${#failed[@]} -gt 0 ]; then
+    printf '\nFAILED with pyspark %s\n' "${failed[*]}"
+    exit 1
+fi
+printf '\nPassed with pyspark %s\n' "${versions[*]}"
