@@ -146,9 +146,7 @@ class FiguresTracker(Callback):
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Takes the metrics of the epoch."""
         del self._epochs[epoch:]  # what a restart does again
-        figures = self.figures()
-        rates = {"rows_per_s": figures.rows_per_s, "wait_share": figures.wait_share}
-        self._epochs.append({"epoch": epoch, **metrics, **rates})
+        self._epochs.append({"epoch": epoch, **metrics, **self._epoch_rates(epoch)})
 
     def on_validation(self, metrics: Mapping[str, float]) -> None:
         """Takes the metrics."""
@@ -177,6 +175,15 @@ class FiguresTracker(Callback):
         self._window.append((now, sum(history.epoch_rows), history.waited_seconds))
         while len(self._window) > 2 and now - self._window[0][0] > _WINDOW_S:
             self._window.popleft()
+
+    def _epoch_rates(self, epoch: int) -> dict[str, float]:
+        history = self._run.history if self._run is not None else None
+        if history is None or epoch >= len(history.epoch_time):
+            return {}
+        began = history.epoch_time[epoch - 1] if epoch else 0.0
+        seconds = history.epoch_time[epoch] - began
+        rate = history.epoch_rows[epoch] / seconds if seconds > 0 else 0.0
+        return {"rows_per_s": rate, "wait_share": history.epoch_wait_share[epoch]}
 
     def _rates(self, run: RunControl) -> tuple[float, float]:
         history = run.history

@@ -62,6 +62,8 @@ def test_a_whole_run_in_words(clock: Clock, tracker: FiguresTracker) -> None:
     assert figures.done == 1.0
     assert figures.remaining_s is None
     assert [epoch["loss"] for epoch in figures.epoch_rows] == [4.0, 2.0]
+    assert [epoch["rows_per_s"] for epoch in figures.epoch_rows] == [12.0, 12.0]
+    assert [epoch["wait_share"] for epoch in figures.epoch_rows] == pytest.approx([0.1, 0.1])
 
 
 def test_why_training_ended_early_is_said(clock: Clock, tracker: FiguresTracker) -> None:
