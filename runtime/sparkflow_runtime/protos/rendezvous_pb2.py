@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from sparkflow_runtime.protos import cluster_pb2 as sparkflow__runtime_dot_protos_dot_cluster__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)sparkflow_runtime/protos/rendezvous.proto\x12\x18sparkflow_runtime.protos\x1a&sparkflow_runtime/protos/cluster.proto\"\xe9\x02\n\x08TaskInfo\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0c\n\x04rows\x18\x04 \x01(\x03\x12\x13\n\x0bincarnation\x18\x05 \x01(\x04\x12\x0c\n\x04host\x18\x06 \x01(\t\x12\x0b\n\x03pid\x18\x07 \x01(\x05\x12\x42\n\x08versions\x18\x08 \x03(\x0b\x32\x30.sparkflow_runtime.protos.TaskInfo.VersionsEntry\x12\x11\n\tgpu_uuids\x18\t \x03(\t\x12\x17\n\x0fspark_partition\x18\n \x01(\x05\x12\x17\n\x0ftask_attempt_id\x18\x0b \x01(\x03\x12\x12\n\nps_address\x18\x0c \x01(\t\x12\x15\n\rgpu_addresses\x18\r \x03(\t\x12\x0e\n\x06time_s\x18\x0e \x01(\x01\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"G\n\x13RegisterTaskRequest\x12\x30\n\x04task\x18\x01 \x01(\x0b\x32\".sparkflow_runtime.protos.TaskInfo\"q\n\x14RegisterTaskResponse\x12\x35\n\x07\x63luster\x18\x01 \x01(\x0b\x32$.sparkflow_runtime.protos.ClusterDef\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x11\n\tfeed_plan\x18\x03 \x01(\t\"\x9e\x01\n\x14ReportFailureRequest\x12\x30\n\x04task\x18\x01 \x01(\x0b\x32\".sparkflow_runtime.protos.TaskInfo\x12\x12\n\nerror_type\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x11\n\ttraceback\x18\x04 \x01(\t\x12\x0e\n\x06time_s\x18\x05 \x01(\x01\x12\x0c\n\x04lost\x18\x06 \x01(\x08\"\x17\n\x15ReportFailureResponse\"0\n\x13\x41waitRestartRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\"\'\n\x14\x41waitRestartResponse\x12\x0f\n\x07restart\x18\x01 \x01(\x08\"J\n\x10HeartbeatRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\r\n\x05steps\x18\x04 \x01(\x03\"\x13\n\x11HeartbeatResponse\"F\n\x08WaitInfo\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\x03\x12\x0f\n\x07seconds\x18\x04 \x01(\x01\"\x81\x01\n\x12ReportStateRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x0e\n\x06stacks\x18\x03 \x01(\t\x12\x31\n\x05waits\x18\x04 \x03(\x0b\x32\".sparkflow_runtime.protos.WaitInfo\x12\r\n\x05steps\x18\x05 \x01(\x03\"\x15\n\x13ReportStateResponse\"M\n\x10WriteLogsRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\r\n\x05lines\x18\x03 \x03(\t\x12\x0f\n\x07\x64ropped\x18\x04 \x01(\x03\"\x13\n\x11WriteLogsResponse\"\xea\x01\n\x10\x44\x61taReadyRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\r\n\x05\x62ytes\x18\x04 \x01(\x03\x12Q\n\x0c\x63olumn_nulls\x18\x05 \x03(\x0b\x32;.sparkflow_runtime.protos.DataReadyRequest.ColumnNullsEntry\x12\x17\n\x0fvalidation_rows\x18\x06 \x01(\x03\x1a\x32\n\x10\x43olumnNullsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x13\n\x11\x44\x61taReadyResponse\"=\n\x0f\x41waitEndRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\"W\n\x10\x41waitEndResponse\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x65nded\x18\x02 \x01(\x08\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\x13\n\x0bwants_state\x18\x04 \x01(\x08\x32\xe8\x06\n\x13RegistrationService\x12m\n\x0cRegisterTask\x12-.sparkflow_runtime.protos.RegisterTaskRequest\x1a..sparkflow_runtime.protos.RegisterTaskResponse\x12p\n\rReportFailure\x12..sparkflow_runtime.protos.ReportFailureRequest\x1a/.sparkflow_runtime.protos.ReportFailureResponse\x12\x64\n\tDataReady\x12*.sparkflow_runtime.protos.DataReadyRequest\x1a+.sparkflow_runtime.protos.DataReadyResponse\x12\x63\n\x08\x41waitEnd\x12).sparkflow_runtime.protos.AwaitEndRequest\x1a*.sparkflow_runtime.protos.AwaitEndResponse0\x01\x12m\n\x0c\x41waitRestart\x12-.sparkflow_runtime.protos.AwaitRestartRequest\x1a..sparkflow_runtime.protos.AwaitRestartResponse\x12\x64\n\tHeartbeat\x12*.sparkflow_runtime.protos.HeartbeatRequest\x1a+.sparkflow_runtime.protos.HeartbeatResponse\x12j\n\x0bReportState\x12,.sparkflow_runtime.protos.ReportStateRequest\x1a-.sparkflow_runtime.protos.ReportStateResponse\x12\x64\n\tWriteLogs\x12*.sparkflow_runtime.protos.WriteLogsRequest\x1a+.sparkflow_runtime.protos.WriteLogsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)sparkflow_runtime/protos/rendezvous.proto\x12\x18sparkflow_runtime.protos\x1a&sparkflow_runtime/protos/cluster.proto\"\xe9\x02\n\x08TaskInfo\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0c\n\x04rows\x18\x04 \x01(\x03\x12\x13\n\x0bincarnation\x18\x05 \x01(\x04\x12\x0c\n\x04host\x18\x06 \x01(\t\x12\x0b\n\x03pid\x18\x07 \x01(\x05\x12\x42\n\x08versions\x18\x08 \x03(\x0b\x32\x30.sparkflow_runtime.protos.TaskInfo.VersionsEntry\x12\x11\n\tgpu_uuids\x18\t \x03(\t\x12\x17\n\x0fspark_partition\x18\n \x01(\x05\x12\x17\n\x0ftask_attempt_id\x18\x0b \x01(\x03\x12\x12\n\nps_address\x18\x0c \x01(\t\x12\x15\n\rgpu_addresses\x18\r \x03(\t\x12\x0e\n\x06time_s\x18\x0e \x01(\x01\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"G\n\x13RegisterTaskRequest\x12\x30\n\x04task\x18\x01 \x01(\x0b\x32\".sparkflow_runtime.protos.TaskInfo\"q\n\x14RegisterTaskResponse\x12\x35\n\x07\x63luster\x18\x01 \x01(\x0b\x32$.sparkflow_runtime.protos.ClusterDef\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x11\n\tfeed_plan\x18\x03 \x01(\t\"-\n\x10TaskReadyRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\"\x13\n\x11TaskReadyResponse\"\x9e\x01\n\x14ReportFailureRequest\x12\x30\n\x04task\x18\x01 \x01(\x0b\x32\".sparkflow_runtime.protos.TaskInfo\x12\x12\n\nerror_type\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x11\n\ttraceback\x18\x04 \x01(\t\x12\x0e\n\x06time_s\x18\x05 \x01(\x01\x12\x0c\n\x04lost\x18\x06 \x01(\x08\"\x17\n\x15ReportFailureResponse\"0\n\x13\x41waitRestartRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\"\'\n\x14\x41waitRestartResponse\x12\x0f\n\x07restart\x18\x01 \x01(\x08\"J\n\x10HeartbeatRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\r\n\x05steps\x18\x04 \x01(\x03\"\x13\n\x11HeartbeatResponse\"F\n\x08WaitInfo\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\x03\x12\x0f\n\x07seconds\x18\x04 \x01(\x01\"\x81\x01\n\x12ReportStateRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x0e\n\x06stacks\x18\x03 \x01(\t\x12\x31\n\x05waits\x18\x04 \x03(\x0b\x32\".sparkflow_runtime.protos.WaitInfo\x12\r\n\x05steps\x18\x05 \x01(\x03\"\x15\n\x13ReportStateResponse\"M\n\x10WriteLogsRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\r\n\x05lines\x18\x03 \x03(\t\x12\x0f\n\x07\x64ropped\x18\x04 \x01(\x03\"\x13\n\x11WriteLogsResponse\"\xea\x01\n\x10\x44\x61taReadyRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\r\n\x05\x62ytes\x18\x04 \x01(\x03\x12Q\n\x0c\x63olumn_nulls\x18\x05 \x03(\x0b\x32;.sparkflow_runtime.protos.DataReadyRequest.ColumnNullsEntry\x12\x17\n\x0fvalidation_rows\x18\x06 \x01(\x03\x1a\x32\n\x10\x43olumnNullsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x13\n\x11\x44\x61taReadyResponse\"=\n\x0f\x41waitEndRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\"W\n\x10\x41waitEndResponse\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x65nded\x18\x02 \x01(\x08\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\x13\n\x0bwants_state\x18\x04 \x01(\x08\x32\xce\x07\n\x13RegistrationService\x12m\n\x0cRegisterTask\x12-.sparkflow_runtime.protos.RegisterTaskRequest\x1a..sparkflow_runtime.protos.RegisterTaskResponse\x12\x64\n\tTaskReady\x12*.sparkflow_runtime.protos.TaskReadyRequest\x1a+.sparkflow_runtime.protos.TaskReadyResponse\x12p\n\rReportFailure\x12..sparkflow_runtime.protos.ReportFailureRequest\x1a/.sparkflow_runtime.protos.ReportFailureResponse\x12\x64\n\tDataReady\x12*.sparkflow_runtime.protos.DataReadyRequest\x1a+.sparkflow_runtime.protos.DataReadyResponse\x12\x63\n\x08\x41waitEnd\x12).sparkflow_runtime.protos.AwaitEndRequest\x1a*.sparkflow_runtime.protos.AwaitEndResponse0\x01\x12m\n\x0c\x41waitRestart\x12-.sparkflow_runtime.protos.AwaitRestartRequest\x1a..sparkflow_runtime.protos.AwaitRestartResponse\x12\x64\n\tHeartbeat\x12*.sparkflow_runtime.protos.HeartbeatRequest\x1a+.sparkflow_runtime.protos.HeartbeatResponse\x12j\n\x0bReportState\x12,.sparkflow_runtime.protos.ReportStateRequest\x1a-.sparkflow_runtime.protos.ReportStateResponse\x12\x64\n\tWriteLogs\x12*.sparkflow_runtime.protos.WriteLogsRequest\x1a+.sparkflow_runtime.protos.WriteLogsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,38 +44,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGISTERTASKREQUEST']._serialized_end=546
   _globals['_REGISTERTASKRESPONSE']._serialized_start=548
   _globals['_REGISTERTASKRESPONSE']._serialized_end=661
-  _globals['_REPORTFAILUREREQUEST']._serialized_start=664
-  _globals['_REPORTFAILUREREQUEST']._serialized_end=822
-  _globals['_REPORTFAILURERESPONSE']._serialized_start=824
-  _globals['_REPORTFAILURERESPONSE']._serialized_end=847
-  _globals['_AWAITRESTARTREQUEST']._serialized_start=849
-  _globals['_AWAITRESTARTREQUEST']._serialized_end=897
-  _globals['_AWAITRESTARTRESPONSE']._serialized_start=899
-  _globals['_AWAITRESTARTRESPONSE']._serialized_end=938
-  _globals['_HEARTBEATREQUEST']._serialized_start=940
-  _globals['_HEARTBEATREQUEST']._serialized_end=1014
-  _globals['_HEARTBEATRESPONSE']._serialized_start=1016
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1035
-  _globals['_WAITINFO']._serialized_start=1037
-  _globals['_WAITINFO']._serialized_end=1107
-  _globals['_REPORTSTATEREQUEST']._serialized_start=1110
-  _globals['_REPORTSTATEREQUEST']._serialized_end=1239
-  _globals['_REPORTSTATERESPONSE']._serialized_start=1241
-  _globals['_REPORTSTATERESPONSE']._serialized_end=1262
-  _globals['_WRITELOGSREQUEST']._serialized_start=1264
-  _globals['_WRITELOGSREQUEST']._serialized_end=1341
-  _globals['_WRITELOGSRESPONSE']._serialized_start=1343
-  _globals['_WRITELOGSRESPONSE']._serialized_end=1362
-  _globals['_DATAREADYREQUEST']._serialized_start=1365
-  _globals['_DATAREADYREQUEST']._serialized_end=1599
-  _globals['_DATAREADYREQUEST_COLUMNNULLSENTRY']._serialized_start=1549
-  _globals['_DATAREADYREQUEST_COLUMNNULLSENTRY']._serialized_end=1599
-  _globals['_DATAREADYRESPONSE']._serialized_start=1601
-  _globals['_DATAREADYRESPONSE']._serialized_end=1620
-  _globals['_AWAITENDREQUEST']._serialized_start=1622
-  _globals['_AWAITENDREQUEST']._serialized_end=1683
-  _globals['_AWAITENDRESPONSE']._serialized_start=1685
-  _globals['_AWAITENDRESPONSE']._serialized_end=1772
-  _globals['_REGISTRATIONSERVICE']._serialized_start=1775
-  _globals['_REGISTRATIONSERVICE']._serialized_end=2647
+  _globals['_TASKREADYREQUEST']._serialized_start=663
+  _globals['_TASKREADYREQUEST']._serialized_end=708
+  _globals['_TASKREADYRESPONSE']._serialized_start=710
+  _globals['_TASKREADYRESPONSE']._serialized_end=729
+  _globals['_REPORTFAILUREREQUEST']._serialized_start=732
+  _globals['_REPORTFAILUREREQUEST']._serialized_end=890
+  _globals['_REPORTFAILURERESPONSE']._serialized_start=892
+  _globals['_REPORTFAILURERESPONSE']._serialized_end=915
+  _globals['_AWAITRESTARTREQUEST']._serialized_start=917
+  _globals['_AWAITRESTARTREQUEST']._serialized_end=965
+  _globals['_AWAITRESTARTRESPONSE']._serialized_start=967
+  _globals['_AWAITRESTARTRESPONSE']._serialized_end=1006
+  _globals['_HEARTBEATREQUEST']._serialized_start=1008
+  _globals['_HEARTBEATREQUEST']._serialized_end=1082
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1084
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1103
+  _globals['_WAITINFO']._serialized_start=1105
+  _globals['_WAITINFO']._serialized_end=1175
+  _globals['_REPORTSTATEREQUEST']._serialized_start=1178
+  _globals['_REPORTSTATEREQUEST']._serialized_end=1307
+  _globals['_REPORTSTATERESPONSE']._serialized_start=1309
+  _globals['_REPORTSTATERESPONSE']._serialized_end=1330
+  _globals['_WRITELOGSREQUEST']._serialized_start=1332
+  _globals['_WRITELOGSREQUEST']._serialized_end=1409
+  _globals['_WRITELOGSRESPONSE']._serialized_start=1411
+  _globals['_WRITELOGSRESPONSE']._serialized_end=1430
+  _globals['_DATAREADYREQUEST']._serialized_start=1433
+  _globals['_DATAREADYREQUEST']._serialized_end=1667
+  _globals['_DATAREADYREQUEST_COLUMNNULLSENTRY']._serialized_start=1617
+  _globals['_DATAREADYREQUEST_COLUMNNULLSENTRY']._serialized_end=1667
+  _globals['_DATAREADYRESPONSE']._serialized_start=1669
+  _globals['_DATAREADYRESPONSE']._serialized_end=1688
+  _globals['_AWAITENDREQUEST']._serialized_start=1690
+  _globals['_AWAITENDREQUEST']._serialized_end=1751
+  _globals['_AWAITENDRESPONSE']._serialized_start=1753
+  _globals['_AWAITENDRESPONSE']._serialized_end=1840
+  _globals['_REGISTRATIONSERVICE']._serialized_start=1843
+  _globals['_REGISTRATIONSERVICE']._serialized_end=2817
 # @@protoc_insertion_point(module_scope)

@@ -140,6 +140,36 @@ class RegisterTaskResponse(google.protobuf.message.Message):
 global___RegisterTaskResponse = RegisterTaskResponse
 
 @typing.final
+class TaskReadyRequest(google.protobuf.message.Message):
+    """Sent once the task knows the cluster and its sources of rows are in place."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: builtins.int
+    TASK_FIELD_NUMBER: builtins.int
+    job: builtins.str
+    task: builtins.int
+    def __init__(
+        self,
+        *,
+        job: builtins.str = ...,
+        task: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["job", b"job", "task", b"task"]) -> None: ...
+
+global___TaskReadyRequest = TaskReadyRequest
+
+@typing.final
+class TaskReadyResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+global___TaskReadyResponse = TaskReadyResponse
+
+@typing.final
 class ReportFailureRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _HEARTBEAT_S = 2.0
 
 Tell = Callable[[Mapping[str, Any]], None]
+MakeFeed = Callable[[Mapping[str, Any], int], "WorkerFeed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class Attempts:
     def _serve(self) -> bool:
         """One attempt; whether it was the last one."""
         servers = self._servers = self._start_servers()
+        make_feed = _feed_maker() if self._name.job == "worker" else None
         try:
             answer = self._client.register(self._describe(servers))
         except CancelledError:
@@ -117,7 +119,7 @@ class Attempts:
         for server in servers:
             server.set_cluster(answer.cluster)
         self._tell({"event": "start"})
-        instruction = self._feed(servers[0], json.loads(answer.feed_plan))
+        instruction = self._feed(servers[0], json.loads(answer.feed_plan), make_feed)
         while instruction is None:
             instruction = self._take()
         if instruction.error is not None:
@@ -126,22 +128,22 @@ class Attempts:
             self._tell({"event": "end", "steps": self._steps.steps})
         return instruction.attempt is None
 
-    def _feed(self, server: Server, plan: Mapping[str, Any]) -> _Instruction | None:
+    def _feed(
+        self, server: Server, plan: Mapping[str, Any], make_feed: MakeFeed | None
+    ) -> _Instruction | None:
         """Hands the rows to the server; what the driver said if it spoke before all were there."""
-        if self._name.job == "ps":
+        if make_feed is None:
+            self._client.task_ready(self._name)
             while not self._messages:  # that there are none
                 instruction = self._take()
                 if instruction is not None:
                     return instruction
             self._client.data_ready(self._name, rows=0, validation_rows=0, size_bytes=0)
             return None
-        # Here, because parameter servers start sooner without pyarrow.
-        from sparkflow.spark.feed.plan import FeedPlan
-        from sparkflow.spark.feed.worker_feed import WorkerFeed
-
-        feed = self._rows = WorkerFeed(FeedPlan.from_json(plan), self._name.index)
+        feed = self._rows = make_feed(plan, self._name.index)
         server.resources.put("", TRAIN_DATA, feed.train)
         server.resources.put("", EVAL_DATA, feed.validation)
+        self._client.task_ready(self._name)
         for message in self._messages:  # of an attempt before
             feed.take(message)
         while not feed.is_complete:
@@ -237,6 +239,14 @@ class Attempts:
             rows = self._rows.rows if self._rows is not None else 0
             self._client.heartbeat(self._name, rows, self._steps.steps)
             pause.wait(_HEARTBEAT_S)
+
+
+def _feed_maker() -> MakeFeed:
+    # Imported here, because parameter servers start sooner without pyarrow.
+    from sparkflow.spark.feed.plan import FeedPlan
+    from sparkflow.spark.feed.worker_feed import WorkerFeed
+
+    return lambda plan, worker: WorkerFeed(FeedPlan.from_json(plan), worker)
 
 
 def versions() -> dict[str, str]:

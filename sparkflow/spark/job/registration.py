@@ -10,6 +10,7 @@ register again, and those that were lost are started again by their Spark tasks.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from sparkflow_runtime.errors import (
     AlreadyExistsError,
     CancelledError,
     InvalidArgumentError,
+    UnavailableError,
 )
 from sparkflow_runtime.protos import rendezvous_pb2
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
@@ -41,6 +43,9 @@ from sparkflow_runtime.protos.rendezvous_pb2 import (
 from sparkflow_runtime.transport import rpc
 
 SERVICE = "sparkflow_runtime.protos.RegistrationService"
+
+# Between the arrival of the last task and its readiness there is one answer and some imports.
+_READY_S = 60.0
 
 Check: TypeAlias = Callable[[Sequence[TaskInfo]], str]
 """Says what is wrong with the tasks that have come; an empty text when they fit."""
@@ -95,9 +100,10 @@ class RegistrationServer:
         self._attempt = 0
         self._feed_plan = ""
         self._tasks: dict[TaskName, TaskInfo] = {}
+        self._ready: set[TaskName] = set()
         self._following: dict[TaskName, object] = {}
         self._lost: set[TaskName] = set()
-        self._returning: set[TaskName] = set()
+        self._returning: dict[TaskName, str] = {}
         self._progress: dict[TaskName, Progress] = {}
         self._clock_ahead: dict[TaskName, float] = {}
         self._states: dict[TaskName, ReportStateRequest] = {}
@@ -106,6 +112,7 @@ class RegistrationServer:
         pb = rendezvous_pb2
         methods = {
             "RegisterTask": rpc.Method(self._register, pb.RegisterTaskRequest),
+            "TaskReady": rpc.Method(self._task_ready, pb.TaskReadyRequest),
             "DataReady": rpc.Method(self._data_ready, pb.DataReadyRequest),
             "ReportFailure": rpc.Method(self._report_failure, pb.ReportFailureRequest),
             "AwaitEnd": rpc.Method(
@@ -134,16 +141,27 @@ class RegistrationServer:
             self._attempt += 1
             self._feed_plan = feed_plan
             self._tasks.clear()
+            self._ready.clear()
             self._progress.clear()
             self._lost.clear()
             self._returning.clear()
             self._changed.notify_all()
             return self._attempt
 
-    def let_return(self, task: TaskName) -> None:
-        """Lets a lost task come back into the attempt that goes on without it."""
+    def let_return(self, task: TaskName, start: tuple[int, int]) -> None:
+        """Lets a lost worker come back into the attempt that goes on without it.
+
+        Args:
+            task: The worker.
+            start: Where its data begin: epochs that are over, steps of the next one.
+        """
         with self._changed:
-            self._returning.add(task)
+            plan = json.loads(self._feed_plan)
+            starts = [list(each) for each in plan.get("start", ())]
+            starts += [[0, 0]] * (task.index + 1 - len(starts))
+            starts[task.index] = list(start)
+            self._returning[task] = json.dumps({**plan, "start": starts})
+            self._ready.discard(task)
             self._changed.notify_all()
 
     def wait_for_answers(self, timeout_s: float) -> bool:
@@ -157,7 +175,25 @@ class RegistrationServer:
             )
 
     def cluster(self) -> ClusterDef:
-        """The tasks that have registered, with their addresses, and what they host."""
+        """The tasks that have registered, with their addresses, and what they host.
+
+        Waits until all are ready to be used, which they are a moment after the last has come.
+
+        Raises:
+            UnavailableError: Some are not, for long.
+        """
+        with self._changed:
+            ready = self._changed.wait_for(
+                lambda: self._tasks.keys() <= self._ready or self._ended is not None, _READY_S
+            )
+            if not ready:
+                late = ", ".join(map(str, sorted(self._tasks.keys() - self._ready)))
+                raise UnavailableError(
+                    message=f"{late} registered, but said nothing more for {_READY_S:g} s"
+                )
+        return self._cluster()
+
+    def _cluster(self) -> ClusterDef:
         with self._changed:
             members = {task: info.address for task, info in self._tasks.items()}
             for task, info in self._tasks.items():
@@ -216,7 +252,7 @@ class RegistrationServer:
                 raise AlreadyExistsError(
                     message=f"{name} has registered from {self._tasks[name].address} already"
                 )
-            self._returning.discard(name)
+            own_plan = self._returning.pop(name, None)
             self._lost.discard(name)
             self._tasks[name] = info
             self._clock_ahead[name] = info.time_s - time.time() if info.time_s else 0.0
@@ -240,10 +276,16 @@ class RegistrationServer:
                 raise CancelledError(message=self._ended or "Training has ended")
             if self._attempt != attempt:
                 raise AbortedError(message="The job has begun another attempt")
-            plan = self._feed_plan
+            plan = own_plan or self._feed_plan
         return rendezvous_pb2.RegisterTaskResponse(
-            cluster=self.cluster(), attempt=attempt, feed_plan=plan
+            cluster=self._cluster(), attempt=attempt, feed_plan=plan
         )
+
+    def _task_ready(self, request: Any) -> rendezvous_pb2.TaskReadyResponse:
+        with self._changed:
+            self._ready.add(TaskName(request.job, request.task))
+            self._changed.notify_all()
+        return rendezvous_pb2.TaskReadyResponse()
 
     def _data_ready(self, request: Any) -> rendezvous_pb2.DataReadyResponse:
         name = TaskName(request.job, request.task)

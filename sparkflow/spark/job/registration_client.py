@@ -52,6 +52,14 @@ class RegistrationClient:
         )
         return response
 
+    def task_ready(self, task: TaskName) -> None:
+        """Says that the task knows the cluster and can be used."""
+        self._stub.call(
+            "TaskReady",
+            rendezvous_pb2.TaskReadyRequest(job=task.job, task=task.index),
+            rendezvous_pb2.TaskReadyResponse.FromString,
+        )
+
     def data_ready(self, task: TaskName, rows: int, validation_rows: int, size_bytes: int) -> None:
         """Says that the task has all its rows: those that train and those that validate."""
         self._stub.call(

@@ -1,5 +1,6 @@
 """Roll-call on the driver, over real gRPC on the loopback interface."""
 
+import json
 import queue
 import threading
 from collections.abc import Iterator
@@ -89,6 +90,8 @@ def test_all_learn_the_whole_cluster_when_the_last_has_come(driver: Driver) -> N
     answer: Any = worker.wait()
     assert ps.wait() == answer
     assert (answer.attempt, answer.feed_plan) == (1, '{"epochs": 3}')
+    for task in (ps, worker):
+        task.client.task_ready(TaskName(task.info.job, 0))
     assert answer.cluster == driver.server.cluster()
     assert {job.name: dict(job.tasks) for job in answer.cluster.job} == {
         "ps": {0: "127.0.0.1:1"},
@@ -194,12 +197,13 @@ def test_a_task_that_answers_nobody_makes_a_new_job_necessary(driver: Driver) ->
 def test_a_lost_task_may_come_back_while_others_go_on(driver: Driver) -> None:
     _, worker = _both_registered(driver)
     name = TaskName("worker", 0)
-    driver.server.let_return(name)
+    driver.server.let_return(name, (2, 5))
     assert worker.await_restart(name)
     back = Registering(worker, "worker", "127.0.0.1:7")
     assert driver.event() == TaskRegistered(name, "127.0.0.1:7", "node7")
     answer: Any = back.wait()
     assert answer.attempt == 1
+    assert json.loads(answer.feed_plan) == {"epochs": 3, "start": [[2, 5]]}
 
 
 def test_tasks_that_do_not_fit_are_refused() -> None:
