@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -49,7 +50,8 @@ class Course:
     ) -> None:
         if start is not None:
             require_same_variables(Checkpoint("to begin with", start), plan.graph.state.shared)
-        self._start = start
+        # What that training was watching says nothing of this one.
+        self._start = start and replace(start, best={}, early_stopping=None)
         self._plan = plan
         self._token = token
         self._callbacks = callbacks
@@ -68,6 +70,7 @@ class Course:
                         plan.control.keep_checkpoint_max,
                     )
         self._begin()
+        self._restarts_before = len(self.history.restarts)
 
     @property
     def history(self) -> TrainingHistory:
@@ -86,7 +89,7 @@ class Course:
         With these no job is needed.
         """
         snapshot = self._snapshot
-        if snapshot is None:
+        if snapshot is None or snapshot is self._start:
             return None
         early = self._plan.control.early_stopping()
         if early is not None and snapshot.early_stopping is not None:
@@ -101,7 +104,9 @@ class Course:
         self._reasons.append(reason)
         self._callbacks.on_restart(reason)
         self._begin()
-        for each in self._reasons[len(self.history.restarts) :]:
+        # A checkpoint's history knows of the restarts before it.
+        known = max(0, len(self.history.restarts) - self._restarts_before)
+        for each in self._reasons[known:]:
             self._recorder.add_restart(each)
 
     def attempt(self) -> TrainingRun:
