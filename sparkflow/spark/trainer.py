@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyspark
 from pyspark.ml import Estimator
+from pyspark.ml.util import DefaultParamsWritable, MLReadable, MLReader
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.export import InferenceModel
@@ -28,8 +29,9 @@ from sparkflow.spark.graphs.training import TrainingGraph, TrainingMode, build_t
 from sparkflow.spark.job.backend import Training, backend_for
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.job.worker_callbacks import WorkerCallback, require_callbacks
-from sparkflow.spark.model.inference import output_columns
+from sparkflow.spark.model.outputs import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
+from sparkflow.spark.model.unsaved import TrainerReader
 from sparkflow.spark.params.trainer import TrainerParams
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.report.reporters import Reporters
@@ -297,7 +299,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         return model
 
 
-class SparkTrainer(BaseTrainer):
+class SparkTrainer(BaseTrainer, DefaultParamsWritable, MLReadable["SparkTrainer"]):
     """Trains a network on the rows of a DataFrame, on parameter servers and workers in Spark tasks.
 
     Args:
@@ -342,6 +344,11 @@ class SparkTrainer(BaseTrainer):
     def takes_labels(self) -> bool:
         """Whether model_fn has an argument for them."""
         return takes(self.model_fn, "labels")
+
+    @classmethod
+    def read(cls) -> MLReader[SparkTrainer]:
+        """A reader of the parameters: `model_fn` is code and not saved, set it after `load`."""
+        return TrainerReader(cls)
 
     def takes_weights(self) -> bool:
         """Whether model_fn has an argument for them."""

@@ -17,17 +17,8 @@ import pyarrow as pa
 
 from sparkflow.export import InferenceModel, Predictor
 from sparkflow.spark.model.arrow import Array, InputColumns, Mask, decode
-from sparkflow.spark.model.outputs import OutputColumn, output_columns, to_arrow
+from sparkflow.spark.model.outputs import OutputColumn, to_arrow
 from sparkflow_runtime.errors import InvalidArgumentError
-
-__all__ = [
-    "InferencePlan",
-    "OutputColumn",
-    "Place",
-    "output_columns",
-    "predict_batches",
-    "predictor_for",
-]
 
 ERROR, SKIP, KEEP, FILL = "error", "skip", "keep", "fill"
 

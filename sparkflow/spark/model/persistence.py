@@ -46,7 +46,7 @@ class ModelWriter(MLWriter):
         session = self.sparkSession
         with tempfile.TemporaryDirectory(prefix="sparkflow-model-") as folder:
             self._model.inference_model.save(folder)
-            DefaultParamsWriter.saveMetadata(self._model, path, _context(session))
+            DefaultParamsWriter.saveMetadata(self._model, path, metadata_context(session))
             upload(session, Path(folder), path)
 
 
@@ -69,7 +69,7 @@ class ModelReader(MLReader[Any]):
             NotFoundError, DataLossError: A file is missing or damaged.
         """
         session = self.sparkSession
-        metadata = DefaultParamsReader.loadMetadata(path, _context(session))
+        metadata = DefaultParamsReader.loadMetadata(path, metadata_context(session))
         kind = self._saved_class(path, str(metadata["class"]))
         with tempfile.TemporaryDirectory(prefix="sparkflow-model-") as folder:
             download(session, path, FILES, Path(folder))
@@ -100,6 +100,6 @@ class ModelReader(MLReader[Any]):
         return found
 
 
-def _context(session: Any) -> Any:
+def metadata_context(session: Any) -> Any:
     """What Spark's metadata functions take: 3.5 wants the context, which Connect has not."""
     return session.sparkContext if hasattr(session, "_jsparkSession") else session

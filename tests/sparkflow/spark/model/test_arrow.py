@@ -92,7 +92,7 @@ def test_arrays_of_arrays() -> None:
     assert found.invalid is not None
     assert found.invalid.tolist() == [False, False, True]
     for wrong in ([[[1, 2], [3, 4]]], [[[1], [2], [3]]], [[[1, 2], [3], [4, 5]]]):
-        with pytest.raises(InvalidArgumentError, match="takes .* elements per row for 'in'"):
+        with pytest.raises(InvalidArgumentError, match=r"takes .* elements per row for 'in'"):
             decode(columns, [pa.array(wrong, pa.list_(pa.list_(pa.float64())))], 0.0)
     with pytest.raises(InvalidArgumentError, match="null in place of an array inside"):
         decode(columns, [pa.array([[[1, 2], None]], pa.list_(pa.list_(pa.float64())))], 0.0)
@@ -120,7 +120,7 @@ def test_vectors_stay_sparse() -> None:
     assert _dense(found.arrays) == [[0, 0, 5], [1, 0, 3], [0, 0, 0], [7, 0, 0], [0, 0, 0]]
     assert found.invalid is not None
     assert found.invalid.tolist() == [False, False, True, True, False]
-    with pytest.raises(InvalidArgumentError, match="1 of 1 rows of a batch have another .*: 4"):
+    with pytest.raises(InvalidArgumentError, match=r"1 of 1 rows of a batch have another .*: 4"):
         decode(columns, _vectors((4, {2: 5.0})), 0.0)
     lists = decode(
         _columns("sparse", "float32", (2,), ARRAY), [pa.array([[0.0, 1.0], [2.0, 0.0]])], 0.0

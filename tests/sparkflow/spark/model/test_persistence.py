@@ -1,0 +1,107 @@
+"""Models in files: alone, in pipelines and after tuning, in a fresh process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.ml import PipelineModel
+from pyspark.ml.evaluation import MulticlassClassificationEvaluator
+from pyspark.ml.tuning import CrossValidatorModel
+from pyspark.sql import SparkSession
+
+from sparkflow.export import InferenceModel
+from sparkflow.spark import SparkTrainer, SparkTrainerModel
+from sparkflow.spark.model.persistence import ModelReader
+from sparkflow.spark.report.history import TrainingHistory
+from sparkflow_runtime.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+X = [[1.0, 2.0, 3.0], [-1.0, 0.0, 4.0]]
+
+
+def _model(inference_model: InferenceModel, **params: Any) -> SparkTrainerModel:
+    history = TrainingHistory.from_dict(inference_model.extra["history"])
+    return SparkTrainerModel(inference_model, history).setParams(**params)
+
+
+def test_a_model_comes_back_as_it_was(
+    mixed: InferenceModel, spark: SparkSession, tmp_path: Path
+) -> None:
+    columns = {"age": "a", "id": "b", "nums": ["c", "d"]}
+    model = _model(mixed, featuresCol=columns, handleInvalid="skip", predictionCol="p")
+    path = str(tmp_path / "model")
+    model.save(path)
+    with pytest.raises(Exception, match=r"(?i)already exists"):
+        model.save(path)
+    model.write().overwrite().save(f"file:{path}")
+    loaded = SparkTrainerModel.load(path)
+    assert loaded.uid == model.uid
+    assert loaded.getFeaturesCol() == columns
+    assert (loaded.getHandleInvalid(), loaded.getPredictionCol()) == ("skip", "p")
+    assert loaded.history == model.history
+    assert loaded.history.loss == [2.0, 1.0]
+    assert loaded.inference_model.signature == mixed.signature
+    # Without Spark, in a process that has never seen what made it.
+    program = (
+        "import sys; from sparkflow.export import InferenceModel\n"
+        f"model = InferenceModel.load({path!r})\n"
+        "assert 'pyspark' not in sys.modules\n"
+        "print([each.name for each in model.signature.inputs])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=100
+    )
+    assert done.stdout.strip() == str([each.name for each in mixed.signature.inputs])
+
+
+def test_a_model_in_a_pipeline_and_after_tuning(
+    classifier: InferenceModel, spark: SparkSession, tmp_path: Path
+) -> None:
+    def unused(features: Any) -> Any:
+        raise AssertionError(features)
+
+    trainer = SparkTrainer(model_fn=unused, epochs=7, featuresCol=["a", "b", "c"])
+    model = _model(classifier, featuresCol=["a", "b", "c"])
+    best = PipelineModel([model])
+    tuned = CrossValidatorModel(best, avgMetrics=[1.0])
+    tuned._set(
+        estimator=trainer,
+        evaluator=MulticlassClassificationEvaluator(),
+        estimatorParamMaps=[{trainer.epochs: 7}],
+    )
+    tuned.save(str(tmp_path / "tuned"))
+    loaded = CrossValidatorModel.load(str(tmp_path / "tuned"))
+    df = spark.createDataFrame(X, ["a", "b", "c"])
+    expected = classifier.predict(np.array(X, np.float32))["prediction"].tolist()
+    assert [row["prediction"] for row in loaded.transform(df).collect()] == expected
+    again = loaded.getEstimator()
+    assert isinstance(again, SparkTrainer)
+    assert (again.uid, again.getEpochs()) == (trainer.uid, 7)
+    with pytest.raises(FailedPreconditionError, match=r"set trainer\.model_fn before fit"):
+        again.model_fn(None)
+
+
+def test_what_is_no_model_is_refused(
+    classifier: InferenceModel, spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "model"
+    _model(classifier).save(str(path))
+    with pytest.raises(InvalidArgumentError, match=r"holds a .*SparkTrainerModel, not a Special"):
+        ModelReader(type("Special", (SparkTrainerModel,), {})).load(str(path))
+    (path / ".model.json.crc").unlink()
+    description = json.loads((path / "model.json").read_text())
+    (path / "model.json").write_text(json.dumps(description | {"format_version": 99}))
+    with pytest.raises(InvalidArgumentError, match="version 99, this version of sparkflow reads"):
+        SparkTrainerModel.load(str(path))
+    (path / "graph.pb").unlink()
+    with pytest.raises(NotFoundError, match=r"holds no model: it lacks graph\.pb"):
+        SparkTrainerModel.load(str(path))
