@@ -1,31 +1,43 @@
-"""The child process of `spark_feed.py`: `feed_reader.py WORKER BATCH_SIZE`, the file from stdin."""
+"""The child process of `spark_feed.py`: takes lines of JSON, a plan and then where rows are."""
 
 from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
-from pathlib import Path
+from typing import Any
 
-from sparkflow.spark.feed.feed import ArrowSource, FeedPlan
+from sparkflow.spark.feed.plan import FeedPlan
+from sparkflow.spark.feed.worker_feed import WorkerFeed
 from sparkflow_runtime.errors import OutOfRangeError
 
 
 def main() -> None:
-    worker, batch_size = map(int, sys.argv[1:])
-    plan = FeedPlan(batch_size=batch_size, epochs=1, steps_per_epoch=0, shuffle=True, seed=0)
-    path = Path(sys.stdin.readline().strip())
-    source = ArrowSource(path, plan, worker)
+    config = json.loads(sys.stdin.readline())
+    feed = WorkerFeed(FeedPlan.from_json(config["plan"]), config["worker"])
+    found: dict[str, Any] = {}
+    reader = threading.Thread(target=draw, args=(feed, found))
+    reader.start()
+    for line in sys.stdin:
+        if feed.take(json.loads(line)):
+            break
+    reader.join()
+    print(json.dumps(found))
+
+
+def draw(feed: WorkerFeed, found: dict[str, Any]) -> None:
+    """Draws all batches as they come; says when the first and the last one was there."""
     first = 0.0
     rows = 0
     try:
         while True:
-            features, _, _ = source.next_batch()
+            *_, count = feed.train.next_batch()
             first = first or time.monotonic()
-            rows += len(features)
+            rows += int(count)
     except OutOfRangeError:
         last = time.monotonic()
-    print(json.dumps({"first": first, "last": last, "rows": rows}))
+    found |= {"first": first or last, "last": last, "rows": rows}
 
 
 if __name__ == "__main__":

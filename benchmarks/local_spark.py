@@ -1,4 +1,4 @@
-"""The Spark session of the benchmarks: `local[4]` on the loopback interface."""
+"""The Spark session of the benchmarks: `local[4]`, or so, on the loopback interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGES = ("pyspark", "pyarrow", "numpy", "grpcio")
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[Any]:
+def started(folder: Path, slots: int = SLOTS) -> Iterator[Any]:
     """A session that keeps its files below `folder`, stopped at the end."""
     from pyspark.sql import SparkSession
 
@@ -29,7 +29,7 @@ def started(folder: Path) -> Iterator[Any]:
     }
     # Executors would otherwise start whatever `python3` is first on PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(f"local[{SLOTS}]").appName("sparkflow benchmarks")
+    builder = SparkSession.builder.master(f"local[{slots}]").appName("sparkflow benchmarks")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -14,10 +14,6 @@ from typing import Final
 
 import pyarrow as pa
 
-_CGROUP_LIMITS: Final = (
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-)
 _SMALLEST_WINDOW: Final = 64 << 20
 
 
@@ -33,7 +29,7 @@ class MappedChunks:
         self.size_bytes = 0
         self._maps: list[mmap.mmap] = []
         self._window = memory_bytes if memory_bytes is not None else _window_bytes()
-        self._touched = 0
+        self._before = _mapped_bytes()
 
     def map(self, path: str) -> pa.RecordBatch:
         """The only record batch of an Arrow file, without reading it."""
@@ -47,17 +43,30 @@ class MappedChunks:
         self.size_bytes += size
         return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped))).get_batch(0)
 
-    def touched(self, size_bytes: int) -> None:
-        """Says that so many bytes were read; gives the pages back once there are many."""
-        self._touched += size_bytes
-        if self._touched > self._window and self.size_bytes > self._window:
+    @property
+    def is_large(self) -> bool:
+        """Whether pages have to be given back now and then."""
+        return self.size_bytes > self._window
+
+    def were_read(self) -> None:
+        """Says that rows were read; gives all pages back once many are resident."""
+        if self.is_large and _mapped_bytes() - self._before > self._window:
             for mapped in self._maps:
                 mapped.madvise(mmap.MADV_DONTNEED)
-            self._touched = 0
 
     def close(self) -> None:
         """Lets go of the files; arrays that still refer to them stay valid."""
         self._maps = []
+
+
+def _mapped_bytes() -> int:
+    """What is resident of files, those of libraries included.
+
+    It has to be asked for: one row that is touched brings up to a megabyte of its neighbours with
+    it, if they are in the page cache.
+    """
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[2]) * mmap.PAGESIZE
 
 
 def spare_bytes() -> int:
@@ -78,10 +87,23 @@ def _window_bytes() -> int:
 def _memory_bytes() -> int:
     """Of the machine, or of the container if that may use less."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in _CGROUP_LIMITS:
+    for path in _limit_files():
         try:
             with open(path) as file:
                 memory = min(memory, int(file.read()))
         except (OSError, ValueError):  # no such hierarchy, or "max"
             continue
     return memory
+
+
+def _limit_files() -> list[str]:
+    """Where Linux says how much memory the process's control group may use, of both versions."""
+    files = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+    with open("/proc/self/cgroup") as listed:
+        for line in listed:
+            _, controllers, group = line.rstrip("\n").split(":", 2)
+            if not controllers:
+                files.append(f"/sys/fs/cgroup{group}/memory.max")
+            elif "memory" in controllers.split(","):
+                files.append(f"/sys/fs/cgroup/memory{group}/memory.limit_in_bytes")
+    return files

@@ -162,8 +162,13 @@ class RowSource:
         while not self._wait_for_rows(more=True):
             pass
 
+    def _portion_rows(self, batch_size: int) -> int:
+        # Rows of large files bring pages with them that are given back after each portion.
+        size_bytes = 0 if self._table.is_large else _PORTION_BYTES
+        return portion_rows(self._table.row_bytes, batch_size, size_bytes)
+
     def _portions(self, positions: Positions, batch_size: int) -> Iterator[Portion]:
-        size = portion_rows(self._table.row_bytes, batch_size, _PORTION_BYTES)
+        size = self._portion_rows(batch_size)
         for first in range(0, len(positions), size):
             chosen = positions[first : first + size]
             yield self._table.take(chosen, batch_size), _counts(len(chosen), batch_size)
@@ -220,7 +225,7 @@ class TrainingSource(RowSource):
                 arrivals.grow(self._table.positions)
             if not len(arrivals):
                 return
-            most = portion_rows(self._table.row_bytes, size, _PORTION_BYTES)
+            most = self._portion_rows(size)
             whole = len(arrivals) // size * size
             drawn = arrivals.draw(min(most, whole) or len(arrivals))
             yield self._table.take(drawn, size), _counts(len(drawn), size)

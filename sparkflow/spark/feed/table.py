@@ -62,6 +62,11 @@ class RowTable:
         return self._chunks.size_bytes
 
     @property
+    def is_large(self) -> bool:
+        """Whether the rows are large beside the memory there is."""
+        return self._chunks.is_large
+
+    @property
     def row_bytes(self) -> float:
         """Of a row on average; 1 where there are none."""
         stored = int(self._starts[-1])
@@ -91,7 +96,7 @@ class RowTable:
         """The inputs' components of the rows at these positions, in batches of `batch_size`."""
         choice = choose(positions, self._starts)
         parts = [column.take(choice, batch_size) for column in self._columns]
-        self._chunks.touched(int(self.row_bytes * len(positions)))
+        self._chunks.were_read()
         return [sum(batch, ()) for batch in zip(*parts, strict=True)]
 
     def blank(self) -> Components:

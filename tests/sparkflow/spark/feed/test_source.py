@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 
 from sparkflow.spark.feed import spool as spool_module
+from sparkflow.spark.feed.chunks import MappedChunks
 from sparkflow.spark.feed.inputs import DENSE, RAGGED, SPARSE, Input, RowFormat
 from sparkflow.spark.feed.plan import ARRIVAL, PERMUTED, FeedPlan
 from sparkflow.spark.feed.spool import RowSpool
+from sparkflow.spark.feed.table import Chunk, RowTable
 from sparkflow.spark.feed.worker_feed import WorkerFeed
 from sparkflow_runtime.errors import DataLossError, OutOfRangeError
 from sparkflow_runtime.resources.batch_source import BatchSource
@@ -351,3 +353,26 @@ def test_indices_beyond_the_size_of_a_sparse_vector_are_refused(tmp_path: Path) 
     column = pa.array([{"indices": [SIZE], "values": [1.0]}])
     with pytest.raises(DataLossError, match="1 indices of the sparse vectors in 'sparse'"):
         _feed(tmp_path, FeedPlan(FORMAT, 2), _batch([1], sparse=column))
+
+
+def test_rows_that_are_large_beside_the_memory_are_given_back_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_module, "FIRST_CHUNK_BYTES", 1)
+    paths: list[str] = []
+    spool = RowSpool(
+        NARROW, [str(tmp_path)], lambda told: paths.append(told["chunk"]) if "chunk" in told else 0
+    )
+    spool.take([_batch([0, 1], NARROW), _batch([2, 3, 4], NARROW)])
+    chunks = MappedChunks(memory_bytes=0)
+    monkeypatch.setattr("sparkflow.spark.feed.chunks._mapped_bytes", lambda: 1 << 60)
+    chunks._before = 0
+    table = RowTable(NARROW, chunks)
+    for path in paths:
+        table.append(Chunk(path))
+    assert table.is_large
+    for _ in range(2):
+        ((features, labels),) = table.take(np.array([4, 0, 2]), 3)
+        assert labels.tolist() == [4, 0, 2]
+        np.testing.assert_array_equal(features[:, 0], [4, 0, 2])
+    spool.close()
