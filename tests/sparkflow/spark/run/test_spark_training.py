@@ -11,8 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.spark import SparkTrainer
+from sparkflow.spark.run.checkpoints import CheckpointStore
+from sparkflow.spark.run.hadoop_files import HadoopFiles
+from sparkflow.spark.run.snapshot import Position, Snapshot
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +91,20 @@ def test_what_makes_no_sense_is_found_before_a_job(rig: Any, df: DataFrame) -> N
             earlyStoppingPatience=1,
             earlyStoppingMetric="auc",
         ).fit(df)
+
+
+def test_hadoop_keeps_checkpoints_where_pyarrow_cannot(spark: SparkSession, tmp_path: Path) -> None:
+    context: Any = spark.sparkContext
+    files = HadoopFiles(context._jvm, context._jsc.hadoopConfiguration())
+    store = CheckpointStore(f"file://{tmp_path}/a/b", 1, files)
+    store.prepare()
+    assert store.latest() is None
+    values = {"weights": np.arange(5, dtype=np.float32)}
+    snapshot = Snapshot(3, Position((3,), (3,), {}), values, {}, (), {})
+    for _ in range(2):
+        store.write(snapshot)
+    found = store.latest()
+    assert found is not None
+    assert found.path.endswith("/a/b/checkpoint-000002-step-3")
+    np.testing.assert_array_equal(found.snapshot.shared["weights"], values["weights"])
+    assert len(store.names()) == 1

@@ -155,9 +155,9 @@ def test_epochs_are_told_while_steps_go_on_and_callbacks_can_ask_for_quiet(rig: 
 
         def on_epoch_end(self, epoch: int, metrics: Any) -> None:
             super().on_epoch_end(epoch, metrics)
-            self.seen.append(self.run.values()["bias"].copy())
+            self.seen.append(self.run.values()["bias"])
 
-    recording, looking = rig.rig.Recording(), Looks()
+    recording, looking = rig.Recording(), Looks()
     without = rig.but(callbacks=(recording,), epochs=3).train()
     result = rig.but(callbacks=(looking,), epochs=3).train()
     assert [epoch for epoch, _ in recording.epochs] == [0, 1, 2]
