@@ -81,6 +81,7 @@ class Attempts:
         self._rows: WorkerFeed | None = None
         self._following = False
         self._attempt = 0
+        self._port = config.get("port", 0)
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def run(self) -> None:
@@ -168,19 +169,7 @@ class Attempts:
     def _start_servers(self) -> list[Server]:
         config = self._config
         host = _address_towards(config["driver"])
-        servers = [
-            Server(
-                None,
-                self._name.job,
-                self._name.index,
-                port=0,
-                host=host,
-                token=config["token"],
-                # Those of the machine are the workers'.
-                gpus=0 if self._name.job == "ps" else None,
-                gpu_memory_bytes=config["gpu_memory_bytes"],
-            )
-        ]
+        servers = [self._start_server(host)]
         if config["hosted_ps"] is not None:
             servers.append(
                 Server(
@@ -197,6 +186,32 @@ class Attempts:
             server.start()
         servers[0].worker.on_loop_update = self._steps.add
         return servers
+
+    def _start_server(self, host: str) -> Server:
+        config = self._config
+
+        def server(port: int) -> Server:
+            return Server(
+                None,
+                self._name.job,
+                self._name.index,
+                port=port,
+                host=host,
+                token=config["token"],
+                # Those of the machine are the workers'.
+                gpus=0 if self._name.job == "ps" else None,
+                gpu_memory_bytes=config["gpu_memory_bytes"],
+            )
+
+        port, self._port = self._port, 0  # of a process before, for the first attempt
+        try:
+            started = server(port)
+        except UnavailableError:
+            if not port:
+                raise
+            started = server(0)  # somebody else has it now
+        self._tell({"event": "listening", "port": started.port})
+        return started
 
     def _describe(self, servers: list[Server]) -> TaskInfo:
         config = self._config

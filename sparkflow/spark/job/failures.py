@@ -63,6 +63,24 @@ def is_restartable(error: BaseException) -> bool:
     return isinstance(error, UnavailableError | AbortedError)
 
 
+def lost_worker(failures: Sequence[Event]) -> int | None:
+    """The worker whose lost process explains all of these failures; None if there is more to it."""
+    workers = set()
+    explained = False
+    for event in failures:
+        match event:
+            case TaskFailed(task=task, lost=True) if task.job == "worker":
+                explained = True
+                workers.add(task.index)
+            case TaskGone(task=task) if task.job == "worker":
+                workers.add(task.index)
+            case LoopEnded(worker=worker, error=error) if isinstance(error, _CONSEQUENCES):
+                workers.add(worker)
+            case _:
+                return None
+    return workers.pop() if explained and len(workers) == 1 else None
+
+
 def is_cause(event: Event) -> bool:
     """Whether this failure explains itself, so that no other one needs to be waited for."""
     if isinstance(event, LoopEnded):

@@ -87,13 +87,13 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         "gpu_addresses": addresses,
         "gpu_memory_bytes": config.gpu_memory_bytes,
     }
-    rows = _keep_child(config, name, message, environment, batches)
+    rows = keep_child(config, name, message, environment, batches)
     yield pa.RecordBatch.from_pydict(
         {"task": pa.array([str(name)], pa.string()), "rows": pa.array([rows], pa.int64())}
     )
 
 
-def _keep_child(
+def keep_child(
     config: JobConfig,
     name: TaskName,
     message: Mapping[str, Any],
@@ -112,9 +112,21 @@ def _keep_child(
         keeper.fail(error)
 
     listen = event_listener(name, config.callbacks, fail)
+    ports: dict[str, int] = {}
+
+    def on_event(event: Mapping[str, Any]) -> None:
+        if event["event"] == "listening":
+            ports["port"] = event["port"]
+        else:
+            listen(event)
+
+    def start() -> ChildProcess:
+        # A second one takes the port of the first, so that others need not learn of it.
+        return ChildProcess(name, {**message, **ports}, environment, on_line, on_event)
+
     sender = _line_sender(driver, name) if config.sends_logs else None
     on_line = sender.add if sender is not None else lambda line: None
-    keeper = Keeper(name, lambda: ChildProcess(name, message, environment, on_line, listen), driver)
+    keeper = Keeper(name, start, driver)
     spool = RowSpool(config.row_format, local_directories(os.environ), keeper.send)
     try:
         try:

@@ -101,6 +101,30 @@ class Replicas:
         if graph.mode.has_copies:
             self.join()  # all begin with the values of worker 0
 
+    def replace(self, worker: int, master: DriverMaster, stack: contextlib.ExitStack) -> None:
+        """Opens the session of a worker that has come back with nothing but the shared variables.
+
+        Args:
+            worker: Which one.
+            master: A master that knows where it is now.
+            stack: Closes the session.
+        """
+        graph = self._graph
+        filters = ["/job:ps", f"/job:worker/task:{worker}"]
+        graph_def = graph.replica(worker, len(self._sessions))
+        session = master.create_session(graph_def, device_filters=filters)
+        stack.callback(session.close)
+        for targets in (graph.local_initializers, graph.session_initializers):
+            if targets:
+                session.run([], {}, list(targets))
+        self._sessions[worker] = session
+
+    def start_loop(self, worker: int, count: int, number: int) -> Loop:
+        """Starts `count` steps on one worker, the first of which has this number."""
+        graph = self._graph
+        fetches = [graph.loss, graph.weight, graph.waited_s]
+        return self._sessions[worker].start_loop(fetches, [graph.train_op], count, number)
+
     def join(self, workers: Collection[int] | None = None) -> None:
         """Has these workers take part, or all, and no others."""
         graph = self._graph
@@ -122,13 +146,9 @@ class Replicas:
             steps: Per worker how many.
             first: Per worker the number of the first of them.
         """
-        graph = self._graph
-        fetches = [graph.loss, graph.weight, graph.waited_s]
         return {
-            worker: session.start_loop(fetches, [graph.train_op], count, number)
-            for worker, (session, count, number) in enumerate(
-                zip(self._sessions, steps, first, strict=True)
-            )
+            worker: self.start_loop(worker, count, number)
+            for worker, (count, number) in enumerate(zip(steps, first, strict=True))
             if count
         }
 

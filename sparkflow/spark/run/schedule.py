@@ -84,8 +84,12 @@ class Schedule:
     @property
     def positions(self) -> tuple[tuple[int, int], ...]:
         """Per worker the epochs that it has completed and its steps of the next one."""
-        pairs = zip(self.done, self._epoch_steps, strict=True)
-        return tuple(divmod(done, steps) if steps else (0, 0) for done, steps in pairs)
+        return tuple(self.position(worker, 0) for worker in range(len(self.done)))
+
+    def position(self, worker: int, more: int) -> tuple[int, int]:
+        """Where a worker is when it has made `more` steps; see `positions`."""
+        steps = self._epoch_steps[worker]
+        return divmod(self.done[worker] + more, steps) if steps else (0, 0)
 
     def is_multiple(self, period: int) -> bool:
         """Whether the steps so far are a multiple of so many; never of 0."""

@@ -19,12 +19,19 @@ import numpy.typing as npt
 
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.job.events import LoopEnded, RowsReady, StepsDone, TaskRegistered
+from sparkflow.spark.job.layout import TaskName
 from sparkflow.spark.job.watchdog import Tasks, Watchdog
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.report.recorder import HistoryRecorder
 from sparkflow.spark.run.callbacks import Callbacks
 from sparkflow.spark.run.checkpoints import CheckpointStore
-from sparkflow.spark.run.inbox import CheckpointEnded, Inbox, Message, SegmentEnded
+from sparkflow.spark.run.inbox import (
+    CheckpointEnded,
+    Inbox,
+    Message,
+    SegmentEnded,
+    WorkerLost,
+)
 from sparkflow.spark.run.plan import TrainingPlan as TrainingPlan
 from sparkflow.spark.run.replicas import Replicas
 from sparkflow.spark.run.saving import CheckpointWriter
@@ -46,6 +53,9 @@ class Service(Tasks, Protocol):
 
     def cluster(self) -> ClusterDef:
         """The addresses of all tasks, once all have registered."""
+
+    def let_return(self, task: TaskName, start: tuple[int, int]) -> None:
+        """Lets a lost worker come back, with its data from this epoch and step on."""
 
 
 class Job(Protocol):
@@ -103,6 +113,10 @@ class TrainingRun:
         self._missing_rows: dict[Any, int] = {}
         self._replicas: Replicas
         self._watchdog: Watchdog
+        self._service: Service
+        self._stack: contextlib.ExitStack
+        self._absent: dict[int, tuple[float, Exception]] = {}
+        self.events.may_lose = self._may_lose
         self._validation: Validation | None = None
         self._loops: dict[int, Loop] = {}
         self._threads: list[threading.Thread] = []
@@ -165,12 +179,14 @@ class TrainingRun:
         """
         plan = self._plan
         submitted = time.monotonic()
+        self._service = server
         self._expect_rows()
         self._watchdog = Watchdog(server, plan.start_timeout_s, plan.stall_timeout_s)
         job.start()
         self._wait_for_tasks(job)
         _log.info("%d tasks after %.1f s", plan.layout.num_tasks, time.monotonic() - submitted)
-        with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as self._stack:
+            stack = self._stack
             master = DriverMaster(server.cluster(), self._token)
             stack.callback(master.close)
             with self.events.guard():
@@ -219,7 +235,8 @@ class TrainingRun:
                 self._replicas.join([worker for worker, count in enumerate(steps) if count])
             self._loops = self._replicas.start_loops(steps, self._schedule.done)
         self._threads = [self._listen_to(*item) for item in self._loops.items()]
-        made = [0] * len(steps)
+        # Of the loops that were lost, and of those that run.
+        made, seen = [0] * len(steps), [0] * len(steps)
         left, silent = set(self._loops), set(self._loops)
         halted = False
         self._watchdog.begin()
@@ -227,20 +244,33 @@ class TrainingRun:
             message = self.events.next(self._poll_s())
             if message is None:
                 self._watchdog.check_steps()
-            if isinstance(message, SegmentEnded):
-                made[message.worker] = message.num_steps
+                self._check_absent()
+            if isinstance(message, WorkerLost):
+                worker = message.worker
+                made[worker] += seen[worker]
+                seen[worker] = 0
+                silent.add(worker)
+                self._let_return(message, self._schedule.position(worker, made[worker]))
+            elif isinstance(message, TaskRegistered) and message.task.index in self._absent:
+                worker = message.task.index
+                if not self._bring_back(worker, steps[worker] - made[worker], made[worker]):
+                    left.discard(worker)
+                    silent.discard(worker)
+            elif isinstance(message, SegmentEnded):
+                made[message.worker] += message.num_steps
                 left.discard(message.worker)
                 silent.discard(message.worker)
                 if leaves:
                     with self.events.guard():
                         self._replicas.leave(message.worker)
-                if not halted and message.num_steps < steps[message.worker]:
+                if not halted and made[message.worker] < steps[message.worker]:
                     raise SparkTrainingError(
                         f"The data of worker task {message.worker} ended after "
-                        f"{message.num_steps} of {steps[message.worker]} steps: {message.reason}"
+                        f"{made[message.worker]} of {steps[message.worker]} steps: {message.reason}"
                     )
             elif isinstance(message, StepsDone):
                 silent.discard(message.worker)
+                seen[message.worker] += len(message.losses)
                 self._watchdog.saw_steps(message.worker)
             self._handle(message)
             # A loop can be halted once it runs.
@@ -250,6 +280,50 @@ class TrainingRun:
         self._join_threads()
         self._loops = {}
         self._schedule.advance(made)
+
+    def _may_lose(self, worker: int) -> bool:
+        """Whether the others can go on while a lost worker is started again.
+
+        They can where nothing but the parameter servers knows of it.
+        """
+        plan = self._plan
+        return (
+            plan.graph.mode.sync_mode == "async"
+            and plan.layout.num_ps > 0
+            and plan.evaluation is None
+            and worker in self._loops
+            and len(self.history.restarts) < int(plan.params.get("maxRestarts", 0))
+        )
+
+    def _let_return(self, lost: WorkerLost, position: tuple[int, int]) -> None:
+        reason = str(lost.error).split("\n", 1)[0]
+        _log.warning("the others go on without worker task %d: %s", lost.worker, reason)
+        self._recorder.add_restart(reason)
+        del self._loops[lost.worker]
+        deadline = time.monotonic() + self._plan.start_timeout_s
+        self._absent[lost.worker] = (deadline, lost.error)
+        self._service.let_return(TaskName("worker", lost.worker), position)
+
+    def _bring_back(self, worker: int, count: int, made: int) -> bool:
+        """Has a worker that has come back make its other steps; False if there are none."""
+        del self._absent[worker]
+        with self.events.guard():
+            master = DriverMaster(self._service.cluster(), self._token)
+            self._stack.callback(master.close)
+            self._replicas.replace(worker, master, self._stack)
+            self.events.welcome(worker)
+            if not count:
+                return False
+            loop = self._replicas.start_loop(worker, count, self._schedule.done[worker] + made)
+        self._loops[worker] = loop
+        self._threads.append(self._listen_to(worker, loop))
+        _log.info("worker task %d is back, %d steps are left", worker, count)
+        return True
+
+    def _check_absent(self) -> None:
+        for deadline, error in self._absent.values():
+            if time.monotonic() > deadline:
+                raise error
 
     def _between_segments(self) -> None:
         """What is due now that no step is under way."""
@@ -278,8 +352,9 @@ class TrainingRun:
         if self._validated_at == self._schedule.total:
             return {}
         self._validated_at = self._schedule.total
+        self._watchdog.begin()
         with self.events.guard():
-            metrics = self._validation.evaluate(lambda: self._handle(self.events.next(0)))
+            metrics = self._validation.evaluate(self._watchdog.saw_steps, self._check_quietly)
         self._recorder.add_validation(metrics)
         self._callbacks.on_validation({"step": float(self._schedule.total), **metrics})
         early = self._early
@@ -293,6 +368,10 @@ class TrainingRun:
                     f"{early.best_step}"
                 )
         return metrics
+
+    def _check_quietly(self) -> None:
+        self._handle(self.events.next(0))
+        self._watchdog.check_steps()
 
     def _save(self) -> None:
         assert self._writer is not None

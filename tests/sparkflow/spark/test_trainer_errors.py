@@ -1,9 +1,9 @@
 """What goes wrong in `fit`: a clear message, soon, nothing left behind, and the next fit works."""
 
 import os
+import re
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer, SparkTrainingError
+from sparkflow.spark.errors import StalledError
+from sparkflow.spark.job.worker_callbacks import WorkerEvent
 from sparkflow.spark.run.callbacks import Callback, Update
 from sparkflow_runtime.errors import InvalidArgumentError
 
-pytestmark = pytest.mark.timeout(300)
+# Every failure leaves no process behind.
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("child_processes")]
 
-# The issue asks for 30 s; this machine may be doing other things beside.
-PATIENCE_S = 60
 ROWS = 60
 
 
@@ -42,14 +43,6 @@ def df(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(
         rows, "id int, features array<double>, a double, b double, label int"
     ).cache()
-
-
-@pytest.fixture(autouse=True)
-def soon(child_processes: Callable[[], list[int]]) -> Iterator[None]:
-    """Every failure is there within the time, and leaves no process (see `child_processes`)."""
-    started = time.monotonic()
-    yield
-    assert time.monotonic() - started < PATIENCE_S
 
 
 def _trainer(**params: Any) -> SparkTrainer:
@@ -186,8 +179,11 @@ def test_a_killed_process_comes_back(
 ) -> None:
     killing = OnFirstSteps(lambda: kill(task))
     trainer = _trainer(numWorkers=2, epochs=300, syncMode=sync_mode, callbacks=[killing])
-    assert trainer.fit(df).history.epochs >= 300
-    assert killing.act is None
+    history = trainer.fit(df).history
+    assert history.epochs >= 300
+    assert len(history.restarts) == 1
+    # Without parameter servers to lose, the others go on.
+    assert len(killing.restarts) == (0 if (sync_mode, task) == ("async", "worker 1") else 1)
 
 
 def test_a_killed_process_without_restarts(df: DataFrame, kill: Callable[[str], None]) -> None:
@@ -201,8 +197,66 @@ def test_a_killed_process_without_restarts(df: DataFrame, kill: Callable[[str], 
     assert sum(_trainer(numWorkers=2).fit(df).history.rows) == ROWS
 
 
-def test_ctrl_c(df: DataFrame) -> None:
-    pressing = OnFirstSteps(lambda: signal.raise_signal(signal.SIGINT))
+def test_ctrl_c(
+    df: DataFrame,
+    child_processes: Callable[[], list[int]],
+    listening_ports: Callable[[list[int]], set[int]],
+    open_ports: Callable[[], set[int]],
+) -> None:
+    ports: set[int] = set()
+
+    def press() -> None:
+        ports.update(listening_ports(child_processes()))
+        signal.raise_signal(signal.SIGINT)
+
     with pytest.raises(KeyboardInterrupt):
-        _trainer(numWorkers=2, epochs=100_000, callbacks=[pressing]).fit(df)
+        _trainer(numWorkers=2, epochs=100_000, callbacks=[OnFirstSteps(press)]).fit(df)
+    assert len(ports) >= 3
+    assert child_processes() == []
+    assert open_ports().isdisjoint(ports)
     assert _trainer(numWorkers=2).fit(df).history.steps == 8
+
+
+def test_a_cancelled_job_group(df: DataFrame, child_processes: Callable[[], list[int]]) -> None:
+    context = df.sparkSession.sparkContext
+    cancelling = OnFirstSteps(lambda: context.cancelJobGroup("mine"))
+    context.setJobGroup("mine", "a fit of a notebook cell")
+    try:
+        with pytest.raises(SparkTrainingError, match="cancelled"):
+            _trainer(numWorkers=2, epochs=100_000, callbacks=[cancelling]).fit(df)
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+        context.setLocalProperty("spark.job.description", None)
+    assert cancelling.restarts == []
+    assert child_processes() == []
+
+
+def test_a_process_that_stands_still(
+    df: DataFrame, child_processes: Callable[[], list[int]]
+) -> None:
+    def stop() -> None:
+        roles = {_role(pid): pid for pid in child_processes()}
+        os.kill(roles["worker 1"], signal.SIGSTOP)
+
+    trainer = _trainer(
+        numWorkers=2,
+        epochs=100_000,
+        syncMode="sync",
+        stallTimeout=2,
+        callbacks=[OnFirstSteps(stop)],
+    )
+    with pytest.raises(StalledError) as caught:
+        trainer.fit(df)
+    text = str(caught.value)
+    assert "No worker has made a step for 2 s (stallTimeout)" in text
+    assert re.search(r"worker 1 on \S+ \(pid \d+\) does not answer and was last heard of", text)
+    assert re.search(r"worker 0 on \S+ \(pid \d+\) waits for ps 0 for [\d.]+ s, in step \d+", text)
+    assert "Thread " in text.split("Python stacks of those who answered:")[1]
+
+
+def test_what_a_worker_callback_raises(df: DataFrame) -> None:
+    def broken(event: WorkerEvent) -> None:
+        raise KeyError(f"no such thing in {event.kind}")
+
+    with pytest.raises(SparkTrainingError, match=r"(?s)no such thing in start.*in broken"):
+        _trainer(workerCallbacks=[broken], epochs=100_000).fit(df)

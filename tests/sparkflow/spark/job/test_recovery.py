@@ -1,0 +1,229 @@
+"""Whole trainings over real processes, but without Spark: what is killed comes back."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow.spark.errors import StalledError
+from sparkflow.spark.feed.inputs import DENSE, Input, RowFormat
+from sparkflow.spark.feed.plan import PERMUTED, FeedPlan
+from sparkflow.spark.graphs.model_fn import ModelInputs
+from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
+from sparkflow.spark.job.failures import is_restartable
+from sparkflow.spark.job.layout import Layout, TaskName
+from sparkflow.spark.job.registration import RegistrationServer
+from sparkflow.spark.job.task import JobConfig, child_environment, keep_child
+from sparkflow.spark.run.callbacks import Callback, Callbacks
+from sparkflow.spark.run.checkpoint_files import PathFiles
+from sparkflow.spark.run.checkpoints import CheckpointStore
+from sparkflow.spark.run.control import Control
+from sparkflow.spark.run.course import Course
+from sparkflow.spark.run.plan import TrainingPlan
+from sparkflow.spark.run.supervisor import Supervisor
+
+pytestmark = pytest.mark.timeout(200)
+
+ROWS = RowFormat(
+    (Input("features", DENSE, "float32", (2,)),), Input("label", DENSE, "float32", ()), None, False
+)
+SHARE, BATCH, TOKEN = 40, 10, "token"
+
+
+def linear(features: Any, labels: Any, mode: str) -> Any:
+    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
+    loss = tf.reduce_mean(tf.square(prediction - labels))
+    train_op = tf.train.MomentumOptimizer(0.01, 0.5).minimize(loss)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+class Tasks:
+    """The job of a fit: a thread for what each Spark task would do."""
+
+    def __init__(self, layout: Layout, server: RegistrationServer) -> None:
+        config = JobConfig(f"127.0.0.1:{server.port}", TOKEN, layout, ROWS)
+        self._threads = [
+            threading.Thread(target=self._run, args=(config, name)) for name in layout.tasks
+        ]
+        self._started = False
+
+    def start(self) -> None:
+        if not self._started:
+            self._started = True
+            for thread in self._threads:
+                thread.start()
+
+    def has_active_tasks(self) -> bool:
+        return True
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+    def _run(self, config: JobConfig, name: TaskName) -> None:
+        hosted = config.layout.hosted_by(name)
+        message = {
+            "driver": config.driver,
+            "token": config.token,
+            "job": name.job,
+            "task": name.index,
+            "hosted_ps": hosted.index if hosted is not None else None,
+            "partition": 0,
+            "attempt": 0,
+            "gpu_addresses": None,
+            "gpu_memory_bytes": None,
+        }
+        environment = child_environment(os.environ, 1, 3)
+        try:
+            keep_child(config, name, message, environment, _batches(name))
+        except Exception as error:
+            self.error = error  # the driver has been told
+
+
+def _batches(name: TaskName) -> Iterator[pa.RecordBatch]:
+    if name.job == "ps":
+        return
+    features = np.random.default_rng(name.index).normal(size=(SHARE, 2))
+    yield pa.RecordBatch.from_pydict(
+        {
+            "features": pa.array(features.tolist(), pa.list_(pa.float32())),
+            "label": pa.array(features @ [1.0, -2.0], pa.float32()),
+            "row_number": pa.array(range(SHARE), pa.int64()),
+        }
+    )
+
+
+class OnStep(Callback):
+    """Does something once so many steps are known."""
+
+    def __init__(self, step: int, act: Callable[[], None]) -> None:
+        self.step = step
+        self.act: Callable[[], None] | None = act
+        self.restarts: list[str] = []
+        self.first_steps: list[int] = []
+
+    def on_train_begin(self, run: Any) -> None:
+        self.first_steps.append(run.history.steps)
+
+    def on_steps(self, update: Any) -> None:
+        if self.act is not None and update.first_step + update.num_steps >= self.step:
+            act, self.act = self.act, None
+            act()
+
+    def on_restart(self, reason: str) -> None:
+        self.restarts.append(reason)
+
+
+class Fit:
+    """One fit of two workers, with what `SparkTrainer` does around it."""
+
+    def __init__(self, mode: str, epochs: int, num_ps: int = 1, **control: Any) -> None:
+        layout = Layout.of(num_ps, 2, mode)
+        graph = build_training_graph(linear, ModelInputs(ROWS, {}, 1), layout, TrainingMode(mode))
+        self.plan = TrainingPlan(
+            layout=layout,
+            graph=graph,
+            fetch=("layer/kernel",),
+            worker_rows=(SHARE, SHARE),
+            batch_size=BATCH,
+            epochs=epochs,
+            start_timeout_s=100.0,
+            stall_timeout_s=control.pop("stall_timeout_s", 100.0),
+            control=Control(**control),
+            feed={"seed": 1},
+            params={"maxRestarts": 3},
+        )
+        self.feed = FeedPlan(
+            ROWS,
+            BATCH,
+            epochs,
+            steps_per_epoch=SHARE // BATCH if self.plan.in_step else 0,
+            order=PERMUTED,
+            seed=1,
+        )
+        self._post: Any = None
+        self.server = RegistrationServer(
+            layout, lambda event: self._post(event), "127.0.0.1", TOKEN
+        )
+        self.tasks = Tasks(layout, self.server)
+
+    def run(self, *callbacks: Callback) -> tuple[Mapping[str, Any], Any]:
+        folder = self.plan.control.checkpoint_dir
+        store = CheckpointStore(folder, 3, PathFiles()) if folder else None
+        course = Course(self.plan, TOKEN, Callbacks(callbacks), store)
+
+        def attempt(number: int) -> Mapping[str, Any]:
+            run = course.attempt()
+            assert number == 0 or self.server.wait_for_answers(60)
+            self._post = run.events.put
+            fed = replace(self.feed, start=course.positions)
+            self.server.begin_attempt(json.dumps(fed.to_json()))
+            return run.run(self.server, self.tasks)
+
+        try:
+            values = Supervisor(attempt, 3, is_restartable, course.on_restart).run()
+            return values, course.history
+        finally:
+            self.server.end()
+            self.tasks.join()
+            self.server.close()
+
+    def kill(self, task: str, number: int = signal.SIGKILL) -> None:
+        job, index = task.split()
+        os.kill(self.server.infos()[TaskName(job, int(index))].pid, number)
+
+
+@pytest.mark.parametrize("task", ["worker 1", "ps 0"])
+def test_a_lost_process_comes_back_from_the_last_checkpoint(tmp_path: Path, task: str) -> None:
+    expected, _ = Fit("sync", 60).run()
+    fit = Fit("sync", 60, checkpoint_dir=str(tmp_path), checkpoint_steps=50)
+    killing = OnStep(120, lambda: fit.kill(task))
+    values, history = fit.run(killing)
+    assert history.steps == 60 * SHARE // BATCH
+    assert len(killing.restarts) == len(history.restarts) == 1
+    assert "was killed by signal 9" in killing.restarts[0]
+    # Nothing that was committed is lost, and the result is that of an undisturbed run.
+    assert killing.first_steps[1] >= 50
+    np.testing.assert_array_equal(values["layer/kernel"], expected["layer/kernel"])
+
+
+def test_others_go_on_without_a_lost_worker() -> None:
+    fit = Fit("async", 2_000)
+    killing = OnStep(10, lambda: fit.kill("worker 1"))
+    values, history = fit.run(killing)
+    assert killing.restarts == []
+    assert len(history.restarts) == 1
+    assert history.steps >= 2 * 2_000 * SHARE // BATCH
+    np.testing.assert_allclose(values["layer/kernel"].ravel(), [1.0, -2.0], atol=0.05)
+
+
+def test_workers_that_host_parameter_servers_come_back() -> None:
+    fit = Fit("async", 200, num_ps=0)
+    killing = OnStep(10, lambda: fit.kill("worker 0"))
+    _, history = fit.run(killing)
+    assert len(killing.restarts) == 1
+    assert history.steps == 2 * 200 * SHARE // BATCH
+
+
+def test_a_process_that_stands_still_is_named() -> None:
+    fit = Fit("sync", 1_000_000, stall_timeout_s=1.5)
+    stopping = OnStep(5, lambda: fit.kill("worker 1", signal.SIGSTOP))
+    going_on = threading.Timer(20, lambda: fit.kill("worker 1", signal.SIGCONT))
+    going_on.daemon = True
+    going_on.start()
+    with pytest.raises(StalledError) as caught:
+        fit.run(stopping)
+    going_on.cancel()
+    text = str(caught.value)
+    assert "No worker has made a step for 1.5 s (stallTimeout)" in text
+    assert "does not answer and was last heard of" in text
