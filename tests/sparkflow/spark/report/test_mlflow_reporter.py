@@ -1,9 +1,6 @@
 """Runs of MLflow, in a database of its own."""
 
 import threading
-import warnings
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,31 +15,6 @@ from tests.sparkflow.spark.report.runs import Clock, FakeRun, whole_run
 
 # MLflow and what it needs warn of each other's old names.
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
-    """MLflow with a database, which takes seconds to make."""
-    folder = tmp_path_factory.mktemp("mlflow")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        mlflow = pytest.importorskip("mlflow")
-        pytest.importorskip("sqlalchemy")
-        before = mlflow.get_tracking_uri()
-        mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
-        yield mlflow, folder
-        mlflow.set_tracking_uri(before)
-
-
-@pytest.fixture
-def mlflow(database: tuple[Any, Path], request: pytest.FixtureRequest) -> Iterator[Any]:
-    mlflow, folder = database
-    name = request.node.name
-    location = (folder / name).as_uri()
-    mlflow.set_experiment(experiment_id=mlflow.create_experiment(name, location))
-    yield mlflow
-    while mlflow.active_run() is not None:
-        mlflow.end_run()
 
 
 def _history(mlflow: Any, run_id: str, metric: str) -> list[tuple[int, float]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -25,6 +26,8 @@ def _model_fn(features: Any, labels: Any, mode: str) -> Any:
     if mode == tf.estimator.ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions={"prediction": prediction})
     loss = tf.reduce_mean(tf.square(prediction - labels))
+    if mode == tf.estimator.ModeKeys.EVAL:
+        return tf.estimator.EstimatorSpec(mode, loss=loss)
     train_op = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
@@ -49,8 +52,10 @@ class _Descriptions(Callback):
         self.while_running = self.read()
 
 
+# MLflow and what it needs warn of each other's old names.
+@pytest.mark.filterwarnings("ignore")
 def test_a_fit_is_seen_everywhere(
-    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spark: SparkSession, mlflow: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rows = [([float(i % 7), float(i % 5)], float(i % 3)) for i in range(60)]
     df = spark.createDataFrame(rows, "features array<float>, label float")
@@ -61,16 +66,20 @@ def test_a_fit_is_seen_everywhere(
         numPs=1,
         batchSize=5,
         epochs=2,
+        validationFraction=0.2,
         logDir=str(tmp_path),
+        mlflow=True,
         callbacks=[descriptions],
     )
-    model = trainer.fit(df)
+    with mlflow.start_run() as parent:
+        model = trainer.fit(df)
 
-    assert model.history.steps == 24
+    steps = model.history.steps
     assert len(model.history.epoch_loss) == 2
+    validation_loss = model.history.validation[-1]["loss"]
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith(trainer.uid)]
     assert lines[0].startswith(f"{trainer.uid}: waiting for")
-    assert ", step 24/24, " in lines[-1]
+    assert f", step {steps}/{steps}, " in lines[-1]
     assert ", done after " in lines[-1]
     assert len(lines) < 20
 
@@ -78,14 +87,30 @@ def test_a_fit_is_seen_everywhere(
     assert run.name.endswith(trainer.uid)
     (file,) = (run / "train").iterdir()
     scalars = read_scalars(file)
-    assert len(scalars["loss"]) == 24
+    assert len(scalars["loss"]) == steps
     assert [value for _, value in scalars["epoch_loss"]] == pytest.approx(model.history.epoch_loss)
     graphs = [event.graph_def for event in read_events(file) if event.graph_def]
     assert b"dense/kernel" in graphs[0]
+    (file,) = (run / "validation").iterdir()
+    assert read_scalars(file)["loss"][-1] == (steps, pytest.approx(validation_loss))
+
+    (child,) = mlflow.search_runs(
+        filter_string=f"tags.mlflow.parentRunId = '{parent.info.run_id}'", output_format="list"
+    )
+    assert child.info.status == "FINISHED"
+    assert child.data.params["batchSize"] == "5"
+    assert child.data.metrics["val_loss"] == pytest.approx(validation_loss)
+    loaded = mlflow.pyfunc.load_model(f"runs:/{child.info.run_id}/model")
+    found = loaded.predict(np.float32([[1, 2], [3, 4]]))["prediction"]
+    expected = model.inference_model.predictor()(np.float32([[1, 2], [3, 4]]))["prediction"]
+    np.testing.assert_allclose(found, expected)
 
     ours = [text for text in descriptions.while_running if text.startswith(f"{trainer.uid}: ")]
     assert any("workers" in text or "epoch" in text or "waiting" in text for text in ours)
-    assert any(", step 24/24, " in text and text.endswith("done") for text in descriptions.read())
+    assert any(
+        f", step {steps}/{steps}, " in text and text.endswith("done")
+        for text in descriptions.read()
+    )
 
 
 def test_nothing_is_shown_when_nothing_is_wanted_and_fits_at_once_do_not_mix(
