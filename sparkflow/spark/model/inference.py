@@ -22,6 +22,13 @@ from sparkflow_runtime.errors import InvalidArgumentError
 
 ERROR, SKIP, KEEP, FILL = "error", "skip", "keep", "fill"
 
+VALID: Final = "__sparkflow_valid"
+"""The field that is true of rows that were predicted, where others may be skipped or kept.
+
+The struct of the others is null; but pandas, through which Spark before 4.1 goes, knows no null
+structs, only structs of nulls.
+"""
+
 _CACHED_MODELS: Final = 4
 _cache: OrderedDict[tuple[str, Place], Predictor] = OrderedDict()
 _cache_lock = threading.Lock()  # guards _cache
@@ -47,6 +54,11 @@ class InferencePlan:
     batch_size: int
     handle_invalid: str = ERROR
     fill_value: float = 0.0
+
+    @property
+    def marks_valid(self) -> bool:
+        """Whether the struct has the field `VALID`."""
+        return self.handle_invalid in (SKIP, KEEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +130,11 @@ def _predict(plan: InferencePlan, predictor: Predictor, arrays: Sequence[pa.Arra
                 found[name].append(value)
     columns = [to_arrow(_whole(found[each.output]), each) for each in plan.outputs]
     mask = np.concatenate(invalid)
-    return pa.StructArray.from_arrays(
-        columns,
-        [each.output for each in plan.outputs],
-        mask=pa.array(mask) if mask.any() else None,
-    )
+    names = [each.output for each in plan.outputs]
+    if plan.marks_valid:
+        columns.append(pa.array(~mask))
+        names.append(VALID)
+    return pa.StructArray.from_arrays(columns, names, mask=pa.array(mask) if mask.any() else None)
 
 
 def _decoded(plan: InferencePlan, arrays: Sequence[pa.Array]) -> tuple[list[Array], Mask | None]:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from sparkflow.export import InferenceModel
 from sparkflow.export.summary import ModelSummary
 from sparkflow.spark.model.columns import holds_user_types, input_columns
-from sparkflow.spark.model.inference import KEEP, SKIP, InferencePlan
+from sparkflow.spark.model.inference import KEEP, SKIP, VALID, InferencePlan
 from sparkflow.spark.model.outputs import OutputColumn, output_columns
 from sparkflow.spark.model.persistence import ModelReader, ModelWriter
 from sparkflow.spark.model.shipping import Shipper
@@ -115,7 +115,7 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
         udf = prediction_udf(plan, shipped, self.getInferenceDevice())
         predicted = _by_rows(dataset).withColumn(_PREDICTIONS, udf(*sent))
         if handle_invalid == SKIP:
-            predicted = predicted.where(F.col(_PREDICTIONS).isNotNull())
+            predicted = predicted.where(F.col(_PREDICTIONS).getField(VALID))
         return predicted.select(
             *(quoted(name) for name in names),
             *(_field(each, handle_invalid).alias(each.column) for each in outputs),
@@ -156,4 +156,4 @@ def _field(column: OutputColumn, handle_invalid: str) -> Column:
     if not column.is_vector:
         return value
     vector = array_to_vector(value)
-    return F.when(predictions.isNotNull(), vector) if handle_invalid == KEEP else vector
+    return F.when(predictions.getField(VALID), vector) if handle_invalid == KEEP else vector

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from sparkflow.spark.model.arrow import SCALARS, VECTOR, InputColumns
-from sparkflow.spark.model.inference import InferencePlan, predict_batches, predictor_for
+from sparkflow.spark.model.inference import VALID, InferencePlan, predict_batches, predictor_for
 from sparkflow.spark.model.place import place_of_task
 from sparkflow.spark.model.shipping import ShippedModel
 
@@ -27,7 +27,9 @@ def prediction_udf(plan: InferencePlan, shipped: ShippedModel, device: str) -> A
         device: `auto`, `cpu` or `gpu`.
     """
     width = sum(each.width for each in plan.inputs)
-    fields = ", ".join(f"`{each.output}`: {each.spark_type}" for each in plan.outputs)
+    types = [(each.output, each.spark_type) for each in plan.outputs]
+    types += [(VALID, "boolean")] * plan.marks_valid
+    fields = ", ".join(f"`{name}`: {spark_type}" for name, spark_type in types)
 
     def predict(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         predictor = predictor_for(plan.key, place_of_task(device), shipped.load)
@@ -65,7 +67,7 @@ def _pandas_udf(predict: Predict, width: int, returns: str, plan: InferencePlan)
     def frames(batches: Iterator[Any]) -> Iterator[Any]:
         arrays = (
             tuple(
-                pa.array(series, kind, from_pandas=kind is None)
+                pa.array(series, kind, from_pandas=True)  # NaN stands for null
                 for series, kind in zip(batch, types, strict=True)
             )
             for batch in batches

@@ -11,6 +11,7 @@ import sparkflow as tf
 from sparkflow.export import InferenceModel, Input, Output, Predictor, Signature
 from sparkflow.spark.model.arrow import ARRAY, InputColumns
 from sparkflow.spark.model.inference import (
+    VALID,
     InferencePlan,
     Place,
     predict_batches,
@@ -109,12 +110,12 @@ def test_rows_with_nulls_have_no_predictions(predictor: Any, policy: str) -> Non
     plan = _plan(TOTAL, handle_invalid=policy)
     rows = [[1, 2], None, [3, None], [4, 5], [float("nan"), 1], [1, float("inf")]]
     assert _run(plan, predictor, rows) == [
-        {"total": 3},
+        {"total": 3, VALID: True},
         None,
         None,
-        {"total": 9},
+        {"total": 9, VALID: True},
         None,
-        {"total": float("inf")},
+        {"total": float("inf"), VALID: True},
     ]
 
 

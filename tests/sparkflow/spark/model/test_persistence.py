@@ -97,7 +97,7 @@ def test_what_is_no_model_is_refused(
     _model(classifier).save(str(path))
     with pytest.raises(InvalidArgumentError, match=r"holds a .*SparkTrainerModel, not a Special"):
         ModelReader(type("Special", (SparkTrainerModel,), {})).load(str(path))
-    (path / ".model.json.crc").unlink()
+    (path / ".model.json.crc").unlink(missing_ok=True)
     description = json.loads((path / "model.json").read_text())
     (path / "model.json").write_text(json.dumps(description | {"format_version": 99}))
     with pytest.raises(InvalidArgumentError, match="version 99, this version of sparkflow reads"):
