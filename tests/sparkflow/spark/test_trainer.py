@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 import sparkflow as tf
 from sparkflow.export import InferenceModel
 from sparkflow.spark import SparkTrainer, SparkTrainerModel
-from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.events.event_file import read_scalars
 
 pytestmark = [
@@ -248,36 +247,10 @@ def test_rows_that_come_out_of_a_shuffle(df: DataFrame) -> None:
     assert sum(model.history.rows) == rows
 
 
-def test_a_model_runs_once_per_row(df: DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
-    model = SparkTrainer(
-        model_fn=classification, featuresCol=["a", "b", "c"], labelCol="class", progress=False
-    ).fit(df)
-    model.transform(df).where("prediction > 0").select("margin", "probability").explain()
-    assert capsys.readouterr().out.count("ArrowEvalPython") == 1
-
-
 def test_fewer_rows_than_workers(df: DataFrame) -> None:
     trainer = SparkTrainer(model_fn=regression, numWorkers=3, epochs=2, progress=False)
     model = trainer.fit(df.where("id < 2"))
     assert model.history.rows == [1] * 4
-
-
-def test_prediction_columns_must_be_free(df: DataFrame) -> None:
-    trainer = SparkTrainer(model_fn=regression, progress=False)
-    model = trainer.fit(df.limit(5))
-    with pytest.raises(ValueError, match="has columns named prediction already"):
-        model.transform(df.withColumn("prediction", F.lit(0)))
-    with pytest.raises(FailedPreconditionError, match="This model is empty"):
-        SparkTrainerModel().transform(df)
-
-
-def test_nulls_in_transform_are_counted(df: DataFrame) -> None:
-    model = SparkTrainer(model_fn=regression, featuresCol=["a", "b", "c"], progress=False).fit(
-        df.limit(5)
-    )
-    broken = df.withColumn("b", F.when(F.col("id") != 3, F.col("b"))).coalesce(1)
-    with pytest.raises(Exception, match="Nulls in the features of 1 of 203 rows"):
-        model.transform(broken).collect()
 
 
 def test_the_bar_shows_step_loss_and_rows(
