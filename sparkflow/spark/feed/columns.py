@@ -6,58 +6,72 @@ chunks in the order in which they came.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkflow.spark.feed.gather import gather_rows
 from sparkflow.spark.feed.inputs import DENSE, SPARSE, Input
 
 Array: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
+Rows: TypeAlias = Positions | slice
 
 
-@dataclass(frozen=True, slots=True)
 class Choice:
-    """Rows of several chunks.
-
-    Attributes:
-        count: How many.
-        parts: Of each chunk that has some: its number, the rows within it, and their places among
-            the chosen ones. Slices where both are without gaps.
-    """
-
-    count: int
-    parts: Sequence[tuple[int, Positions | slice, Positions | slice]]
-
-
-def choose(positions: Positions, starts: Positions) -> Choice:
-    """Finds the chunks of rows.
+    """Chosen rows of several chunks.
 
     Args:
         positions: [n] int64.
         starts: [chunks + 1] int64: the position of each chunk's first row, and the end.
+
+    Attributes:
+        count: How many.
+        only: The number of the chunk that all of them are in, and the rows within it, as a slice
+            where they lie one after the other; None if they are in several.
     """
-    count = len(positions)
-    if count == 0:
-        return Choice(0, ())
-    first, last = int(positions[0]), int(positions[-1])
-    chunk = int(np.searchsorted(starts, first, side="right")) - 1
-    in_a_row = last - first == count - 1 and bool(np.all(np.diff(positions) == 1))
-    if in_a_row and last < starts[chunk + 1]:
-        begin = first - int(starts[chunk])
-        return Choice(count, [(chunk, slice(begin, begin + count), slice(0, count))])
-    if len(starts) == 2:
-        return Choice(count, [(0, positions, slice(0, count))])
-    chunks = np.searchsorted(starts, positions, side="right") - 1
-    parts = []
-    for number in np.unique(chunks):
-        places = np.flatnonzero(chunks == number)
-        parts.append((int(number), positions[places] - starts[number], places))
-    return Choice(count, parts)
+
+    def __init__(self, positions: Positions, starts: Positions) -> None:
+        self.count = len(positions)
+        self._positions = positions
+        self._starts = starts
+        self.only = self._in_one_chunk()
+
+    @functools.cached_property
+    def chunks(self) -> Positions:
+        """[n] int64: the chunk of each row."""
+        return np.searchsorted(self._starts, self._positions, side="right") - 1
+
+    @functools.cached_property
+    def rows(self) -> Positions:
+        """[n] int64: each row within its chunk."""
+        return self._positions - self._starts[self.chunks]
+
+    @functools.cached_property
+    def parts(self) -> list[tuple[int, Rows, Rows]]:
+        """Of each chunk that has some: its number, its rows, their places among the chosen."""
+        if self.only is not None:
+            return [(*self.only, slice(0, self.count))]
+        parts: list[tuple[int, Rows, Rows]] = []
+        for number in np.unique(self.chunks):
+            places = np.flatnonzero(self.chunks == number)
+            parts.append((int(number), self.rows[places], places))
+        return parts
+
+    def _in_one_chunk(self) -> tuple[int, Rows] | None:
+        if self.count:
+            first, last = int(self._positions[0]), int(self._positions[-1])
+            chunk = int(np.searchsorted(self._starts, first, side="right")) - 1
+            in_a_row = last - first == self.count - 1 and bool(
+                np.all(np.diff(self._positions) == 1)
+            )
+            if in_a_row and last < self._starts[chunk + 1]:
+                begin = first - int(self._starts[chunk])
+                return chunk, slice(begin, begin + self.count)
+        return (0, self._positions) if len(self._starts) == 2 else None
 
 
 class Column(Protocol):
@@ -86,12 +100,16 @@ class DenseColumn:
     def __init__(self, wanted: Input) -> None:
         self._shape = wanted.shape
         self._dtype = np.dtype(wanted.dtype)
+        self._row_bytes = wanted.size * self._dtype.itemsize
         self._chunks: list[Array] = []
+        self._addresses = np.zeros(0, np.int64)
 
     def append(self, array: pa.Array) -> None:
         """Adds a chunk, which is not copied."""
         values = array if self._shape == () else array.flatten()
-        self._chunks.append(values.to_numpy(zero_copy_only=True).reshape(-1, *self._shape))
+        chunk = values.to_numpy(zero_copy_only=True).reshape(-1, *self._shape)
+        self._chunks.append(chunk)
+        self._addresses = np.append(self._addresses, chunk.ctypes.data)
 
     def take(self, choice: Choice, batch_size: int) -> list[tuple[Array, ...]]:
         """A slice of the chunk where the rows lie one after the other, else one copy of them."""
@@ -102,11 +120,14 @@ class DenseColumn:
         return (np.zeros((1, *self._shape), self._dtype),)
 
     def _gather(self, choice: Choice) -> Array:
-        if len(choice.parts) == 1:
-            number, rows, _ = choice.parts[0]
+        if choice.only is not None:
+            number, rows = choice.only
             chunk = self._chunks[number]
             return chunk[rows] if isinstance(rows, slice) else np.take(chunk, rows, axis=0)
         gathered = np.empty((choice.count, *self._shape), self._dtype)
+        addresses = self._addresses[choice.chunks] + choice.rows * self._row_bytes
+        if gather_rows(gathered, addresses, self._row_bytes):
+            return gathered
         for number, rows, places in choice.parts:
             gathered[places] = self._chunks[number][rows]
         return gathered
@@ -194,7 +215,7 @@ class ListColumn:
     def _fill(
         self,
         number: int,
-        rows: Positions | slice,
+        rows: Rows,
         begins: Positions,
         lengths: Positions,
         indices: Array,
@@ -235,7 +256,7 @@ def _cut(rows: Array, batch_size: int) -> list[Array]:
     return [rows[first : first + batch_size] for first in range(0, len(rows), batch_size)]
 
 
-def _taken(array: pa.Array, rows: Positions | slice) -> pa.Array:
+def _taken(array: pa.Array, rows: Rows) -> pa.Array:
     if isinstance(rows, slice):
         return array.slice(rows.start, rows.stop - rows.start)
     return array.take(pa.array(rows))

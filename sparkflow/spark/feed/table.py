@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkflow.spark.feed.chunks import MappedChunks
-from sparkflow.spark.feed.columns import choose, column_of
+from sparkflow.spark.feed.columns import Choice, column_of
 from sparkflow.spark.feed.inputs import ROW_NUMBER, RowFormat
 from sparkflow.spark.feed.share import Share
 
@@ -94,7 +94,7 @@ class RowTable:
 
     def take(self, positions: npt.NDArray[np.int64], batch_size: int) -> list[Components]:
         """The inputs' components of the rows at these positions, in batches of `batch_size`."""
-        choice = choose(positions, self._starts)
+        choice = Choice(positions, self._starts)
         parts = [column.take(choice, batch_size) for column in self._columns]
         self._chunks.were_read()
         return [sum(batch, ()) for batch in zip(*parts, strict=True)]
