@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -78,7 +78,8 @@ class Replicas:
             num_workers if graph.mode.has_copies else min(num_workers, _MAX_THREADS),
             thread_name_prefix="replicas",
         )
-        stack.callback(self._pool.shutdown, cancel_futures=True)
+        # A thread that waits for a lost worker ends when the sessions are closed, after this.
+        stack.callback(self._pool.shutdown, wait=False, cancel_futures=True)
 
     def initialise(self, snapshot: Snapshot | None = None) -> None:
         """Gives all variables their first values, or those of an earlier run.
@@ -205,12 +206,17 @@ class Replicas:
         self._everywhere(of_worker)
 
     def _everywhere(self, do: Callable[[int, DriverSession], R], first: int = 0) -> list[R]:
-        """Runs a function for every worker from `first` on, at the same time."""
+        """Runs a function for every worker from `first` on, at the same time.
+
+        Raises what the first of them does, though others may wait for that worker for ever.
+        """
         futures = [
             self._pool.submit(do, worker, session)
             for worker, session in enumerate(self._sessions)
             if worker >= first
         ]
+        for each in wait(futures, return_when=FIRST_EXCEPTION).done:
+            each.result()
         return [each.result() for each in futures]
 
 

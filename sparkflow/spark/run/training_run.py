@@ -433,6 +433,8 @@ class TrainingRun:
             self._tell_epochs(self._rows_done // max(self._plan.rows, 1), {})
 
     def _tell_epochs(self, count: int, metrics: Mapping[str, float]) -> None:
+        if count <= self._epochs_told:
+            return
         losses = self.history.epoch_loss
         while self._epochs_told < min(count, len(losses)):
             told: dict[str, float] = {"loss": losses[self._epochs_told]}

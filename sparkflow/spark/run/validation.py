@@ -40,26 +40,35 @@ class Validation:
         for session in self._sessions if graph.session_initializers else ():
             session.run([], {}, list(graph.session_initializers))
 
-    def evaluate(self, meanwhile: Callable[[], None]) -> dict[str, float]:
+    def evaluate(
+        self, saw_steps: Callable[[int], None], idle: Callable[[], None]
+    ) -> dict[str, float]:
         """Goes once over all validation rows and returns the metrics; `loss` is among them.
 
         Args:
-            meanwhile: Called again and again while workers evaluate; what it raises ends it.
+            saw_steps: Called with a worker's index when it has evaluated some batches.
+            idle: Called when nothing was heard for a while; what it raises ends the evaluation.
 
         Raises:
             OpError: A step failed.
         """
         graph = self._graph
         self._sessions[0].run([], {}, [graph.reset])
-        loops: list[Loop] = []
+        loops: dict[int, Loop] = {}
         try:
-            for session, steps in zip(self._sessions, self._steps, strict=True):
+            for worker, steps in enumerate(self._steps):
                 if steps:
-                    loops.append(session.start_loop([graph.num_rows], [graph.update], steps))
-            for loop in loops:
-                _wait(loop, meanwhile)
+                    loops[worker] = self._sessions[worker].start_loop(
+                        [graph.num_rows], [graph.update], steps
+                    )
+            for worker, loop in loops.items():
+                for update in loop.poll(_POLL_S):
+                    if update is None:
+                        idle()
+                    else:
+                        saw_steps(worker)
         except BaseException:
-            for loop in loops:
+            for loop in loops.values():
                 loop.cancel()
             raise
         values = self._sessions[0].run(list(graph.values.values()), {}, [])
@@ -68,16 +77,6 @@ class Validation:
             for name, value in zip(graph.values, values, strict=True)
             if np.ndim(value) == 0
         }
-
-
-def _wait(loop: Loop, meanwhile: Callable[[], None]) -> None:
-    while True:
-        try:
-            loop.wait(_POLL_S)
-        except TimeoutError:
-            meanwhile()
-        else:
-            return
 
 
 def _of_worker(graph_def: GraphDef, worker: int) -> GraphDef:
