@@ -8,9 +8,9 @@ writer knows. Nothing is pickled.
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -36,6 +36,9 @@ FILES = (GRAPH_FILE, VARIABLES_FILE, MODEL_FILE)
 FORMAT = "sparkflow-inference-model"
 FORMAT_VERSION = 2
 """Version 1 knew models of one dense input only; both are read."""
+
+
+_compiling = threading.Lock()  # guards the predictors that models keep
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,6 @@ class InferenceModel:
         """
         return Predictor(self, device, threads)
 
-    @functools.cached_property
-    def _predictor(self) -> Predictor:
-        return self.predictor()
-
     def predict(self, values: Any, batch_size: int = 4096) -> dict[str, npt.NDArray[Any]]:
         """The predictions for some rows, by name: one array per prediction, a row per row.
 
@@ -104,11 +103,16 @@ class InferenceModel:
         Raises:
             InvalidArgumentError: An input is missing or has another shape or type.
         """
-        return self._predictor.predict(values, batch_size)
+        with _compiling:
+            kept: Predictor | None = self.__dict__.get("_kept")
+            if kept is None:
+                kept = self.__dict__["_kept"] = self.predictor()
+        return kept.predict(values, batch_size)
 
     def close(self) -> None:
         """Frees what `predict` keeps. May be called more than once."""
-        kept = self.__dict__.pop("_predictor", None)
+        with _compiling:
+            kept: Predictor | None = self.__dict__.pop("_kept", None)
         if kept is not None:
             kept.close()
 

@@ -78,10 +78,10 @@ def _output(name: Any, tensor: Any) -> Output:
     if not isinstance(name, str) or not isinstance(tensor, tf.Tensor):
         raise TypeError(f"Predictions are texts with tensors, got {name!r}: {tensor!r}")
     shape = tensor.shape.as_list() if tensor.shape.ndims is not None else None
-    if shape is None or not shape or shape[0] is not None or len(shape) > 2:
+    if shape is None or not shape or shape[0] is not None:
         static = None if shape is None else tuple(shape)
         raise ValueError(
             f"The prediction {name!r} has shape {shapes.text(static)}; it must have one row per "
-            "row of the features: (?,) or (?, n)"
+            "row of the features: (?,), (?, n) and so on"
         )
     return Output(name, tensor.name, tensor.dtype.base_dtype.name, tuple(shape[1:]))

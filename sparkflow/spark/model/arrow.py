@@ -91,16 +91,34 @@ def decode(columns: InputColumns, arrays: Sequence[Any], fill: float) -> Decoded
 
 
 def _scalars(columns: InputColumns, arrays: Sequence[Any], fill: float) -> Decoded:
-    found = [_elements(columns.input, array, fill) for array in arrays]
+    given = columns.input
     rows = len(arrays[0])
-    shape = (rows, *columns.input.shape)
-    invalid = _any([mask for _, mask in found])
-    if len(found) == 1:
-        return Decoded([found[0][0].reshape(shape)], invalid)
+    shape = (rows, *given.shape)
+    if len(arrays) == 1:
+        values, invalid = _elements(given, arrays[0], fill)
+        return Decoded([values.reshape(shape)], invalid)
+    if given.dtype != "string" and not any(array.null_count for array in arrays):
+        return _wide(arrays, np.dtype(given.dtype), shape, fill)
+    found = [_elements(given, array, fill) for array in arrays]
     joined = np.empty((rows, len(found)), found[0][0].dtype)
     for index, (values, _) in enumerate(found):
         joined[:, index] = values
-    return Decoded([joined.reshape(shape)], invalid)
+    return Decoded([joined.reshape(shape)], _any([mask for _, mask in found]))
+
+
+def _wide(
+    arrays: Sequence[Any], dtype: np.dtype[Any], shape: tuple[int, ...], fill: float
+) -> Decoded:
+    """Columns of numbers without nulls: with hundreds of them, what is done for each one counts."""
+    joined = np.empty((shape[0], len(arrays)), dtype)
+    for index, array in enumerate(arrays):
+        joined[:, index] = array.to_numpy(zero_copy_only=False)
+    nans = _nans(joined.reshape(-1))
+    if nans is None:
+        return Decoded([joined.reshape(shape)], None)
+    by_row = nans.reshape(joined.shape)
+    joined[by_row] = fill
+    return Decoded([joined.reshape(shape)], np.any(by_row, axis=1))
 
 
 def _dense_lists(columns: InputColumns, array: Any, fill: float) -> Decoded:

@@ -152,3 +152,14 @@ def test_words() -> None:
     assert values.tolist() == [b"a", b"b", "ä".encode()]
     assert shape.tolist() == [3, 2]
     assert found.invalid is None
+
+
+def test_many_columns_without_nulls() -> None:
+    columns = _columns("dense", "float32", (2,), SCALARS, "a", "b")
+    found = decode(columns, [pa.array([1, 2, 3]), pa.array([0.5, NAN, 1.5])], 7.0)
+    assert found.arrays[0].tolist() == [[1, 0.5], [2, 7], [3, 1.5]]
+    assert found.invalid is not None
+    assert found.invalid.tolist() == [False, True, False]
+    whole = decode(columns, [pa.array([1, 2]), pa.array([True, False])], 7.0)
+    assert whole.arrays[0].tolist() == [[1, 1], [2, 0]]
+    assert whole.invalid is None
