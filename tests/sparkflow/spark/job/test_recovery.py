@@ -1,5 +1,6 @@
 """Whole trainings over real processes, but without Spark: what is killed comes back."""
 
+import contextlib
 import json
 import os
 import signal
@@ -113,6 +114,7 @@ class OnStep(Callback):
         self.first_steps: list[int] = []
 
     def on_train_begin(self, run: Any) -> None:
+        self.run = run
         self.first_steps.append(run.history.steps)
 
     def on_steps(self, update: Any) -> None:
@@ -138,7 +140,7 @@ class Fit:
             batch_size=BATCH,
             epochs=epochs,
             start_timeout_s=100.0,
-            stall_timeout_s=control.pop("stall_timeout_s", 100.0),
+            stall_timeout_s=100.0,
             control=Control(**control),
             feed={"seed": 1},
             params={"maxRestarts": 3},
@@ -174,6 +176,9 @@ class Fit:
             values = Supervisor(attempt, 3, is_restartable, course.on_restart).run()
             return values, course.history
         finally:
+            for info in self.server.infos().values():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(info.pid, signal.SIGCONT)  # a stopped one could not end
             self.server.end()
             self.tasks.join()
             self.server.close()
@@ -216,14 +221,15 @@ def test_workers_that_host_parameter_servers_come_back() -> None:
 
 
 def test_a_process_that_stands_still_is_named() -> None:
-    fit = Fit("sync", 1_000_000, stall_timeout_s=1.5)
-    stopping = OnStep(5, lambda: fit.kill("worker 1", signal.SIGSTOP))
-    going_on = threading.Timer(20, lambda: fit.kill("worker 1", signal.SIGCONT))
-    going_on.daemon = True
-    going_on.start()
+    fit = Fit("sync", 1_000_000)
+
+    def stop() -> None:
+        fit.kill("worker 1", signal.SIGSTOP)
+        stopping.run._watchdog._stall_timeout_s = 1.5  # the first step had its time
+
+    stopping = OnStep(5, stop)
     with pytest.raises(StalledError) as caught:
         fit.run(stopping)
-    going_on.cancel()
     text = str(caught.value)
     assert "No worker has made a step for 1.5 s (stallTimeout)" in text
     assert "does not answer and was last heard of" in text
