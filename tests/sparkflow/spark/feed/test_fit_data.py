@@ -46,14 +46,24 @@ def _values(model: Any) -> list[npt.NDArray[Any]]:
     return [value for _, value in sorted(model.inference_model.variables.items())]
 
 
-@pytest.mark.parametrize("mode", ["async", "sync", "ssp", "allreduce"])
-@pytest.mark.parametrize("is_local", [True, False], ids=["spooled", "exchanged"])
+@pytest.mark.parametrize(
+    ("mode", "is_local"),
+    [
+        ("async", True),
+        ("sync", True),
+        ("ssp", True),
+        ("allreduce", True),
+        ("async", False),
+        ("allreduce", False),
+    ],
+)
 def test_uneven_partitions_give_exact_epochs(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, mode: str, is_local: bool
 ) -> None:
     if not is_local:
         monkeypatch.setattr(spooled, "_is_local", lambda dataset: False)
-    model = _fit(_uneven(spark, [50, 0, 0, 51]), syncMode=mode)
+    servers = {"numPs": 0} if mode == "allreduce" else {}
+    model = _fit(_uneven(spark, [50, 0, 0, 51]), syncMode=mode, **servers)
     assert sum(model.history.epoch_rows) == 202
 
 
