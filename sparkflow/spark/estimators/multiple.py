@@ -42,7 +42,10 @@ _OF_THE_ROWS = (
 
 
 def fit_multiple(
-    estimator: BaseTrainer, dataset: DataFrame, param_maps: Sequence[Any]
+    estimator: BaseTrainer,
+    dataset: DataFrame,
+    param_maps: Sequence[Any],
+    validation: DataFrame | None = None,
 ) -> Iterator[tuple[int, SparkTrainerModel]]:
     """Trains a model per parameter map while the iterator is drawn from.
 
@@ -50,6 +53,7 @@ def fit_multiple(
         estimator: Is copied; later changes of it have no effect.
         dataset: The rows.
         param_maps: Of Params of the estimator to values.
+        validation: Rows of the same columns that validate.
 
     Returns:
         A thread-safe iterator of (index of the map, model); the indices may come in any order.
@@ -61,13 +65,15 @@ def fit_multiple(
             # Neither other parameters nor, in a cross-validation, other rows are gone on from.
             own = f"{directory.rstrip('/')}/{estimator.uid}-{run}-{index}"
             each.setParams(checkpointDir=own, resume=False)
-    return _Trainings(estimators, dataset)
+    return _Trainings(estimators, dataset, validation)
 
 
 class _Trainings:
     """The iterator. What it has cached goes when the last model is there, or with the iterator."""
 
-    def __init__(self, estimators: Sequence[BaseTrainer], dataset: DataFrame) -> None:
+    def __init__(
+        self, estimators: Sequence[BaseTrainer], dataset: DataFrame, validation: DataFrame | None
+    ) -> None:
         self._estimators = estimators
         keys = [_key(each) for each in estimators]
         self._keys = keys
@@ -75,7 +81,7 @@ class _Trainings:
         # Maps of one group come one after the other, so that its rows are let go early.
         order = {key: index for index, key in reversed(list(enumerate(keys)))}
         self._next = iter(sorted(range(len(keys)), key=lambda index: order[keys[index]]))
-        self._groups = {key: _Group(dataset, keys.count(key)) for key in keys}
+        self._groups = {key: _Group(dataset, validation, keys.count(key)) for key in keys}
         # At exit there is no session any more.
         weakref.finalize(self, _close, list(self._groups.values())).atexit = False
 
@@ -94,12 +100,12 @@ class _Group:
     """The rows of the parameter maps that agree on them.
 
     Args:
-        dataset: Where they come from.
+        dataset, validation: Where they come from.
         uses: How many trainings there will be.
     """
 
-    def __init__(self, dataset: DataFrame, uses: int) -> None:
-        self._dataset = dataset
+    def __init__(self, dataset: DataFrame, validation: DataFrame | None, uses: int) -> None:
+        self._given = dataset, validation
         self._lock = threading.Lock()  # guards all below
         self._left = uses
         self._open = contextlib.ExitStack()
@@ -122,7 +128,7 @@ class _Group:
                     self._data = None
 
     def _prepared(self, estimator: BaseTrainer) -> TrainingData:
-        data = self._open.enter_context(estimator.training_data(self._dataset))
+        data = self._open.enter_context(estimator.training_data(*self._given))
         if self._left > 1:
             # Otherwise each training would move all rows to their workers again.
             data.placed.persist(StorageLevel.MEMORY_AND_DISK)

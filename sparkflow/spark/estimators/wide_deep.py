@@ -112,12 +112,14 @@ class _WideDeepTrainer(HeadTrainer, WideParams):
     """Trains each part with an optimizer of its own."""
 
     @contextlib.contextmanager
-    def training_data(self, dataset: DataFrame) -> Iterator[TrainingData]:
+    def training_data(
+        self, dataset: DataFrame, validation: DataFrame | None = None
+    ) -> Iterator[TrainingData]:
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         if self.isSet(self.featuresCol):
             self.setFeaturesCol(self.getOrDefault(self.featuresCol))
         self.input_columns()
-        with super().training_data(dataset) as data:
+        with super().training_data(dataset, validation) as data:
             yield data
 
     def train_op(self, loss: Any) -> Any:

@@ -41,7 +41,7 @@ class Trainer(TrainerParams):
         self.fails_at = 0
 
     @contextlib.contextmanager
-    def training_data(self, dataset: Any) -> Iterator[Data]:
+    def training_data(self, dataset: Any, validation: Any = None) -> Iterator[Data]:
         self.log.append(f"open {self.getLabelCol()}")
         yield Data(self.log)
         self.log.append(f"close {self.getLabelCol()}")

@@ -1,6 +1,7 @@
 """Our estimators inside pyspark.ml's: tuning, pipelines, one against the rest."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,23 @@ pytestmark = [
 ]
 
 Frame = Callable[[str], DataFrame]
+
+
+@pytest.fixture(autouse=True)
+def closed_pools(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """pyspark.ml leaves its pools of threads to the garbage collector, which complains."""
+    pools = []
+
+    def pool(processes: int) -> Any:
+        pools.append(ThreadPool(processes))
+        return pools[-1]
+
+    monkeypatch.setattr("pyspark.ml.tuning.ThreadPool", pool)
+    monkeypatch.setattr("pyspark.ml.classification.ThreadPool", pool)
+    yield
+    for each in pools:
+        each.terminate()
+        each.join()
 
 
 def _accuracy(predicted: DataFrame) -> float:
