@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.ml import Model
 from pyspark.ml.functions import array_to_vector
 from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
@@ -143,7 +142,7 @@ def _by_rows(dataset: DataFrame) -> DataFrame:
     try:
         # With a default as second argument Spark returns that, not its own default.
         columnar: Any = dataset.sparkSession.conf.get(_COLUMNAR_INPUT)
-    except PySparkException:  # before 4.3
+    except Exception:  # before 4.3 there is no such setting: pyspark's error, of 3.5 py4j's
         return dataset
     if str(columnar).lower() != "true":
         return dataset
