@@ -180,7 +180,13 @@ def _dtype(tensor: Any) -> np.dtype[Any]:
 
 
 def _fill_table() -> None:
-    from sparkflow.export.onnx import arrays, images, math, network  # noqa: F401  enter themselves
+    from sparkflow.export.onnx import (  # noqa: F401  they enter themselves
+        arrays,
+        images,
+        math,
+        network,
+        sparse,
+    )
 
 
 def _onnx() -> Any:

@@ -309,7 +309,7 @@ def test_the_file_names_inputs_outputs_and_the_batch(tmp_path: Path) -> None:
         ),
         (
             lambda x: tf.transpose(x, tf.cast(tf.unique(x[0])[1][:2], tf.int32), name="t"),
-            r"\(op Unique\)",
+            r"The node 't' \(op Transpose\) .*: its input 1 \(.*\) must be a constant",
         ),
     ],
 )
@@ -330,3 +330,47 @@ def test_lookup_tables_are_named() -> None:
     model = InferenceModel.build(graph.as_graph_def(), {}, signature)
     with pytest.raises(UnimplementedError, match=r"\(op LookupTableFindV2\) .*lookup tables"):
         to_onnx(model)
+
+
+def test_sparse_inputs() -> None:
+    names = ("i:0", "v:0", "s:0")
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.set_random_seed(1)
+        bag = tf.SparseTensor(
+            tf.placeholder(tf.int64, [None, 2], name="i"),
+            tf.placeholder(tf.int64, [None], name="v"),
+            tf.placeholder(tf.int64, [2], name="s"),
+        )
+        weights = tf.SparseTensor(bag.indices, tf.to_float(bag.values), bag.dense_shape)
+        table = tf.constant(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
+        made = [
+            tf.nn.embedding_lookup_sparse(table, bag, None, combiner=combiner)
+            for combiner in ("sum", "mean", "sqrtn")
+        ]
+        made += [
+            tf.sparse_tensor_dense_matmul(weights, table),
+            tf.sparse_tensor_to_dense(bag),
+            tf.sparse_reduce_sum(weights, 1),
+            tf.segment_mean(tf.gather(table, bag.values), bag.indices[:, 0]),
+        ]
+    inputs = (Input("bag", "sparse", "int64", (5,), names),)
+    outputs = tuple(
+        Output(
+            f"out{index}",
+            each.name,
+            each.dtype.base_dtype.name,
+            () if "ReduceSum" in each.op.type else (None,),
+        )
+        for index, each in enumerate(made)
+    )
+    model = InferenceModel.build(graph.as_graph_def(), {}, Signature(inputs, outputs))
+    converted = to_onnx(model)
+    indices = np.array([[0, 1], [0, 4], [2, 0]])
+    feeds = {"indices": indices, "values": np.array([3, 4, 3]), "dense_shape": np.array([3, 5])}
+    expected = model.predict(tf.SparseTensorValue(*feeds.values()))
+    found = _run(converted, {f"bag/{name}": value for name, value in feeds.items()})
+    assert list(found) == list(expected)
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-5, err_msg=key)
+    model.close()
