@@ -23,7 +23,7 @@ from sparkflow_runtime.errors import DataLossError, ResourceExhaustedError
 
 RESULT_SCHEMA: Final = "facts string"
 
-_FIRST_CHUNK_BYTES: Final = 64 << 20
+_CHUNK_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class _PartitionSpool(RowSpool):
 
     @property
     def chunk_bytes(self) -> tuple[int, int]:
-        """Nobody waits for the first one."""
-        return _FIRST_CHUNK_BYTES, max(super().chunk_bytes[1], _FIRST_CHUNK_BYTES)
+        """Nobody waits for the first one, and several tasks of one machine hold chunks at once."""
+        return _CHUNK_BYTES, _CHUNK_BYTES
 
     def write(self, table: pa.Table, use: str) -> None:
         """Writes rows as one file.
