@@ -154,7 +154,7 @@ def test_a_deep_classifier_of_three_classes(frame: Frame, tmp_path: Path) -> Non
         loaded.transform(df)
 
 
-def test_a_deep_regressor_beats_the_mean(frame: Frame) -> None:
+def test_a_deep_regressor_is_watched_by_its_metrics(frame: Frame) -> None:
     df = frame("diabetes")
     model = SparkDNNRegressor(
         hiddenUnits=[32],
@@ -163,10 +163,18 @@ def test_a_deep_regressor_beats_the_mean(frame: Frame) -> None:
         learningRate=0.005,
         batchSize=32,
         epochs=8,
+        validationFraction=0.25,
+        earlyStoppingMetric="rmse",
+        earlyStoppingPatience=8,
         progress=False,
     ).fit(df)
     assert model.evaluate(df)["r2"] > 0.4
-    assert 0.3 < model.history.epoch_loss[-1] < 0.8  # of standardized labels
+    assert 0.3 < model.history.epoch_loss[-1] < 0.9  # of standardized labels
+    measured = model.history.validation
+    assert len(measured) == 8
+    assert 40 < measured[-1]["rmse"] < 77 < measured[0]["rmse"]  # the labels' deviation is 77
+    assert measured[-1]["rmse"] ** 2 == pytest.approx(measured[-1]["average_loss"], rel=1e-4)
+    assert measured[-1]["mae"] < measured[-1]["rmse"]
 
 
 def test_labels_are_checked_before_training(frame: Frame) -> None:
