@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparkflow.spark.feed.chunks import MappedChunks, spare_bytes
+from sparkflow.spark.feed.inputs import EVAL_DATA, TRAIN_DATA
 from sparkflow.spark.feed.plan import FeedPlan
 from sparkflow.spark.feed.share import Share
 from sparkflow.spark.feed.source import RowSource, TrainingSource, ValidationSource
@@ -46,6 +47,10 @@ class WorkerFeed:
         row_format = plan.row_format
         self.train = TrainingSource(RowTable(row_format, MappedChunks()), plan, worker)
         self.validation = ValidationSource(RowTable(row_format, MappedChunks()), plan.batch_size)
+
+    def sources(self) -> dict[str, RowSource]:
+        """The sources by the names under which graphs ask for them."""
+        return {TRAIN_DATA: self.train, EVAL_DATA: self.validation}
 
     def take(self, message: Mapping[str, Any]) -> bool:
         """Takes a message of `spool.RowSpool` and returns whether it was the last one.

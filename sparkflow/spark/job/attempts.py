@@ -14,12 +14,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from sparkflow.spark.feed.inputs import EVAL_DATA, TRAIN_DATA
 from sparkflow.spark.job.layout import TaskName
 from sparkflow.spark.job.registration_client import RegistrationClient
 from sparkflow.spark.job.reports import StepCounter, describe_state
@@ -142,8 +140,8 @@ class Attempts:
             self._client.data_ready(self._name, rows=0, validation_rows=0, size_bytes=0)
             return None
         feed = self._rows = make_feed(plan, self._name.index)
-        server.resources.put("", TRAIN_DATA, feed.train)
-        server.resources.put("", EVAL_DATA, feed.validation)
+        for name, source in feed.sources().items():
+            server.resources.put("", name, source)
         self._client.task_ready(self._name)
         for message in self._messages:  # of an attempt before
             feed.take(message)
@@ -267,11 +265,16 @@ def _feed_maker() -> MakeFeed:
 def versions() -> dict[str, str]:
     """Of this process: Python and the packages that both ends of the job must agree on."""
     found = {"python": sys.version.split()[0], "sparkflow": SPARKFLOW_VERSION}
-    for package in ("numpy", "pyarrow", "grpcio", "protobuf"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:  # on the path, but not installed
-            found[package] = str(getattr(sys.modules.get(package), "__version__", "unknown"))
+    modules = {
+        "numpy": "numpy",
+        "pyarrow": "pyarrow",  # which parameter servers do not load
+        "grpcio": "grpc",
+        "protobuf": "google.protobuf",
+    }
+    for package, module in modules.items():
+        # importlib.metadata would read files, and load the package of e-mails to parse them.
+        if module in sys.modules:
+            found[package] = str(sys.modules[module].__version__)
     return found
 
 
