@@ -87,22 +87,27 @@ def _layers(variables: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _training(history: Mapping[str, Any]) -> Iterator[Row]:
-    losses, rows = history.get("loss") or [], history.get("rows") or []
+    """The figures of a history, as `TrainingHistory.to_dict` gives it."""
+    losses = history.get("loss") or []
     if not losses:
         return
+    # Long histories are thinned; these two are exact.
+    steps = history.get("steps") or len(losses)
+    rows = sum(history.get("epoch_rows") or history.get("rows") or [])
     seconds = history.get("seconds") or 0.0
-    yield "steps", f"{len(losses):,}"
-    yield "rows", f"{sum(rows):,}"
+    yield "steps", f"{steps:,}"
+    yield "rows", f"{rows:,}"
     if history.get("rows_per_epoch"):
-        yield "epochs", f"{sum(rows) / history['rows_per_epoch']:,.4g}"
+        yield "epochs", f"{rows / history['rows_per_epoch']:,.4g}"
     yield "last loss", f"{losses[-1]:.6g}"
     if seconds:
         yield "seconds", f"{seconds:,.1f}"
-        yield "rows per second", f"{sum(rows) / seconds:,.0f}"
-    metrics = history.get("validation") or []
-    last = metrics[-1] if isinstance(metrics, list) and metrics else {}
-    for name, value in sorted(last.items()) if isinstance(last, Mapping) else ():
-        if isinstance(value, int | float):
+        yield "rows per second", f"{rows / seconds:,.0f}"
+    if history.get("restarts"):
+        yield "restarts", str(len(history["restarts"]))
+    evaluations = history.get("validation") or [{}]
+    for name, value in sorted(evaluations[-1].items()):
+        if name not in ("step", "time"):
             yield f"validation {name}", f"{value:.6g}"
 
 

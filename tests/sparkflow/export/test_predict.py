@@ -143,7 +143,13 @@ def test_the_graph_with_and_without_its_variables(model: InferenceModel) -> None
 
 
 def test_the_summary_counts(model: InferenceModel) -> None:
-    history = {"loss": [2.0, 0.5], "rows": [10, 10], "rows_per_epoch": 10, "seconds": 0.5}
+    history = {
+        "loss": [2.0, 0.5],
+        "rows": [10, 10],
+        "rows_per_epoch": 10,
+        "seconds": 0.5,
+        "validation": [{"step": 77, "time": 0.1, "loss": 0.375}],
+    }
     described = InferenceModel.build(
         model.graph_def, model.variables, model.signature, {"history": history}
     ).summary()
@@ -151,7 +157,17 @@ def test_the_summary_counts(model: InferenceModel) -> None:
     text = str(described)
     assert "Layers: 3 parameters, 0.00 MB" in text
     assert "  words  ragged  string   (?, ?)" in text
-    for figure in ("steps", "20", "epochs", "0.5", "rows per second", "40"):
+    assert "77" not in text
+    for figure in (
+        "steps",
+        "validation loss",
+        "0.375",
+        "20",
+        "epochs",
+        "0.5",
+        "rows per second",
+        "40",
+    ):
         assert figure in text.rpartition("Training")[2]
     html = described._repr_html_()
     assert html.count("<table>") == 4
