@@ -130,6 +130,10 @@ class PlanSource:
         self._batches = iter(())
 
 
+class Crash(Exception):
+    """What a user's callback raises, or what stands for a lost process."""
+
+
 class Recording(Callback):
     """Remembers what it was told."""
 
@@ -137,6 +141,7 @@ class Recording(Callback):
         self.epochs: list[tuple[int, dict[str, float]]] = []
         self.validations: list[dict[str, float]] = []
         self.checkpoints: list[str] = []
+        self.restarts: list[str] = []
         self.steps = 0
         self.ended = False
 
@@ -152,6 +157,9 @@ class Recording(Callback):
     def on_checkpoint(self, path: str) -> None:
         self.checkpoints.append(path)
 
+    def on_restart(self, reason: str) -> None:
+        self.restarts.append(reason)
+
     def on_train_end(self, history: Any) -> None:
         self.ended = True
 
@@ -160,6 +168,7 @@ class Recording(Callback):
 class Rig:
     """One fit; fields are what may be varied. Tests also find our other helpers here."""
 
+    Crash: ClassVar = Crash
     Recording: ClassVar = Recording
     PlanSource: ClassVar = PlanSource
     rows_of: ClassVar = staticmethod(rows_of)
@@ -178,6 +187,7 @@ class Rig:
     callbacks: Sequence[Callback] = ()
     shuffled: bool = True
     seed: int = 3
+    restarts: bool = False
 
     def but(self, **changes: Any) -> Rig:
         """Another one that differs in these."""
@@ -218,12 +228,21 @@ class Rig:
         values = course.finished_values
         if values is not None:
             return Result(values, course.history, False)
+        while True:
+            try:
+                values = self.attempt(plan, course)
+            except Crash as crash:
+                if not self.restarts:
+                    raise
+                course.on_restart(str(crash))
+            else:
+                return Result(values, course.history, True)
+
+    def attempt(self, plan: TrainingPlan, course: Course) -> Any:
         with LocalCluster(plan.layout.num_shards, len(self.shares), token="token") as cluster:
             self.feed(cluster, plan, course.positions)
             run = course.attempt()
-            job = FakeJob(plan, run.events.put)
-            values = run.run(FakeService(cluster), job)
-        return Result(values, course.history, True)
+            return run.run(FakeService(cluster), FakeJob(plan, run.events.put))
 
     def feed(
         self, cluster: LocalCluster, plan: TrainingPlan, positions: Sequence[tuple[int, int]]

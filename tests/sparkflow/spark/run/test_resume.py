@@ -17,19 +17,21 @@ from sparkflow.spark.run.callbacks import Callback
 from sparkflow.spark.run.control import Control
 
 
-class Crash(Exception):
-    """What the user's callback raises."""
+@pytest.fixture
+def crash_at(rig: Any) -> Any:
+    """Makes a callback that ends a run once, after the validation of some step."""
 
+    class CrashAt(Callback):
+        def __init__(self, step: int) -> None:
+            self._step = step
+            self._crashed = False
 
-class CrashAt(Callback):
-    """Ends a run in the middle, once a checkpoint is there."""
+        def on_validation(self, metrics: Any) -> None:
+            if metrics["step"] == self._step and not self._crashed:
+                self._crashed = True
+                raise rig.Crash("the process is gone")
 
-    def __init__(self, step: int) -> None:
-        self._step = step
-
-    def on_validation(self, metrics: Any) -> None:
-        if metrics["step"] == self._step:
-            raise Crash
+    return CrashAt
 
 
 def assert_same(first: Any, second: Any) -> None:
@@ -65,12 +67,14 @@ def test_an_interrupted_run_ends_as_an_uninterrupted_one_bit_for_bit(
     assert rest.history.epoch_loss == whole.history.epoch_loss
 
 
-def test_a_crash_costs_the_steps_since_the_last_checkpoint(rig: Any, tmp_path: Path) -> None:
+def test_a_crash_costs_the_steps_since_the_last_checkpoint(
+    rig: Any, tmp_path: Path, crash_at: Any
+) -> None:
     rig = rig.but(epochs=3, validation=(4, 4), params={"dropout": 0.4})
     whole = rig.train()
     rig = rig.but(control=Control(checkpoint_dir=str(tmp_path)))
-    with pytest.raises(Crash):
-        rig.but(callbacks=(CrashAt(10),)).train()
+    with pytest.raises(rig.Crash):
+        rig.but(callbacks=(crash_at(10),)).train()
     (saved,) = tmp_path.iterdir()
     assert saved.name == "checkpoint-000001-step-5"
     recording = rig.Recording()
@@ -79,6 +83,26 @@ def test_a_crash_costs_the_steps_since_the_last_checkpoint(rig: Any, tmp_path: P
     assert [epoch for epoch, _ in recording.epochs] == [1, 2]
     assert_same(whole, rest)
     assert rest.history.loss == whole.history.loss
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_another_attempt_goes_on_and_the_history_tells_of_it(
+    rig: Any, tmp_path: Path, crash_at: Any, saves: bool
+) -> None:
+    rig = rig.but(epochs=3, validation=(4, 4), params={"dropout": 0.4})
+    whole = rig.train()
+    recording = rig.Recording()
+    # An older run's checkpoint is not gone on from.
+    old = rig.but(epochs=1, seed=99, control=Control(checkpoint_dir=str(tmp_path))).train()
+    control = Control(checkpoint_dir=str(tmp_path), resume=False) if saves else Control()
+    result = rig.but(control=control, callbacks=(recording, crash_at(10)), restarts=True).train()
+    assert_same(whole, result)
+    assert result.history.loss == whole.history.loss != old.history.loss
+    assert recording.restarts == ["the process is gone"]
+    (restart,) = result.history.restarts
+    assert restart["reason"] == "the process is gone"
+    assert restart["step"] == (5 if saves else 0)
+    assert recording.steps == 10 + (10 if saves else 15)
 
 
 @pytest.mark.parametrize("mode", ["async", "ssp"])
@@ -103,12 +127,12 @@ def test_what_is_finished_needs_no_cluster_and_can_be_prolonged(rig: Any, tmp_pa
     assert_same(rig.but(control=Control(), epochs=3).train(), longer)
 
 
-def test_early_stopping_remembers_its_best_values(rig: Any, tmp_path: Path) -> None:
+def test_early_stopping_remembers_its_best_values(rig: Any, tmp_path: Path, crash_at: Any) -> None:
     control = Control(checkpoint_dir=str(tmp_path), early_stopping_patience=3)
     rig = rig.but(model_fn=rig.diverging, shares=(20,), epochs=50, validation=(4,), control=control)
-    with pytest.raises(Crash):
+    with pytest.raises(rig.Crash):
         # The best is that of step 20.
-        rig.but(callbacks=(CrashAt(30),)).train()
+        rig.but(callbacks=(crash_at(30),)).train()
     result = rig.train()
     assert result.history.best_step == 20
     assert result.history.steps == 35

@@ -106,6 +106,26 @@ def test_accumulated_gradients_make_the_update_of_one_large_batch(rig: Any, mode
     np.testing.assert_allclose(result.history.loss, losses, rtol=1e-5, atol=1e-6)
 
 
+def test_copies_of_the_variables_stay_equal(rig: Any) -> None:
+    class Compares(Callback):
+        def on_train_begin(self, run: Any) -> None:
+            self.run = run
+
+        def on_train_end(self, history: Any) -> None:
+            nodes = self.run._plan.graph.state.shared.values()
+            names = [each.value for each in nodes]
+            self.copies = [each.run(names, {}, []) for each in self.run._replicas._sessions]
+
+    compares = Compares()
+    mode = TrainingMode("allreduce", gradient_accumulation=2)
+    params = {"dropout": 0.4, "optimizer": lambda: tf.train.AdamOptimizer(0.05)}
+    rig.but(mode=mode, shares=(21, 9, 1), params=params, callbacks=(compares,)).train()
+    assert len(compares.copies) == 3
+    for copy in compares.copies[1:]:
+        for first, value in zip(compares.copies[0], copy, strict=True):
+            np.testing.assert_array_equal(first, value)
+
+
 @pytest.mark.parametrize("mode", ["async", "ssp"])
 def test_every_mode_accumulates(rig: Any, mode: str) -> None:
     """One worker, so that the result is known."""
