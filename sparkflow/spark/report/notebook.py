@@ -88,7 +88,7 @@ def draw(name: str, figures: Figures) -> str:
         f'<div style="background: {colour}; border-radius: 3px; height: 6px; '
         f'width: {100 * figures.done:.1f}%"></div></div>',
         _figures(cells),
-        _epochs(figures.epoch_rows),
+        _epochs(figures.epoch_rows) if figures.epochs != 1 else "",
         "</div>",
     ]
     return "".join(parts)
