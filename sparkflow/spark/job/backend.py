@@ -19,7 +19,12 @@ from sparkflow.spark.feed.plan import FeedPlan
 from sparkflow.spark.job.cluster import Cluster, ClusterPlan
 from sparkflow.spark.job.failures import is_restartable
 from sparkflow.spark.job.layout import Layout
-from sparkflow.spark.job.slots import gpu_memory_bytes, require_slots, reserved_slots
+from sparkflow.spark.job.slots import (
+    gpu_memory_bytes,
+    require_slots,
+    reserved_slots,
+    warn_of_memory,
+)
 from sparkflow.spark.job.worker_callbacks import WorkerCallback
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.run.callbacks import Callbacks
@@ -106,6 +111,7 @@ class ClassicBackend:
     def train(self, training: Training) -> Trained:
         """Runs attempts of the barrier job until one ends well."""
         plan, callbacks = training.plan, training.callbacks
+        warn_of_memory(self._session, plan.layout, plan.variable_bytes)
         store = self._store(plan)
         course = Course(plan, training.token, callbacks, store, start=training.start)
         cluster = Cluster(

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.job.gpus import memory_bytes
 from sparkflow.spark.job.layout import Layout
-from sparkflow.spark.job.preflight import describe_settings, describe_slots
+from sparkflow.spark.job.preflight import describe_memory, describe_settings, describe_slots
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +91,21 @@ def gpu_memory_bytes(session: SparkSession) -> int | None:
         return memory_bytes(text or "")
     except ValueError as error:
         raise ValueError(f"{GPU_MEMORY}: {error}") from None
+
+
+def warn_of_memory(session: SparkSession, layout: Layout, variable_bytes: int) -> None:
+    """Logs a warning where executors may not have the memory that the tasks' processes need.
+
+    Args:
+        session: The session.
+        layout: The tasks.
+        variable_bytes: Of all variables, slots of optimizers included.
+    """
+    context: Any = session.sparkContext
+    settings = dict(context.getConf().getAll())
+    text = describe_memory(settings, context.master, layout, variable_bytes)
+    if text:
+        _log.warning("%s", text)
 
 
 class SlotLedger:

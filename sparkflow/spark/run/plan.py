@@ -11,6 +11,7 @@ from sparkflow.spark.graphs.training import TrainingGraph
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.run.control import Control
 from sparkflow.spark.run.schedule import Schedule
+from sparkflow_runtime import shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,14 @@ class TrainingPlan:
     feed: Mapping[str, Any] = field(default_factory=dict)
     waits_for_rows: bool = True
     params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def variable_bytes(self) -> int:
+        """Of all variables, slots of optimizers included; those of unknown size are left out."""
+        return sum(
+            (shapes.num_elements(nodes.shape) or 0) * nodes.dtype.size
+            for nodes in self.graph.state.shared.values()
+        )
 
     @property
     def rows(self) -> int:

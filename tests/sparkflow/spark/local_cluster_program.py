@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -85,9 +86,9 @@ class OnFirstSteps(Callback):
 def discovery_script(folder: Path) -> Path:
     """Two GPUs per executor, by the names that nvidia-smi gives them."""
     script = folder / "gpus.sh"
-    script.write_text('''#!/bin/sh
+    script.write_text("""#!/bin/sh
 echo '{"name": "gpu", "addresses": ["GPU-00000000-aaaa", "GPU-11111111-bbbb"]}'
-''')
+""")
     script.chmod(0o755)
     return script
 
@@ -149,6 +150,13 @@ def main() -> None:
             restarts=acting.restarts,
             away_s=acting.away_s,
         )
+    elif what == "stop session":
+        stopping = threading.Thread(target=spark.stop)
+        try:
+            fit(1_000_000, stopping.start)
+        except Exception as error:
+            stopping.join()
+            say(error=f"{type(error).__name__}: {error}", left=len(children(folder)))
     elif what == "wait to be killed":
         fit(1_000_000, lambda: say(children=list(children(folder))))
     spark.stop()
