@@ -12,12 +12,26 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from sparkflow.export.inference_model import MODEL_FILE
 from sparkflow_runtime.errors import NotFoundError
 
 
+def local_folder(session: Any, directory: str) -> Path | None:
+    """The directory, where it is one of this machine; None where it is elsewhere."""
+    if not hasattr(session, "_jsparkSession"):
+        return None  # the executors' machines are others
+    gateway, file_system = _file_system(session, directory)
+    if file_system.getUri().getScheme() != "file":
+        return None
+    return Path(file_system.makeQualified(gateway.Path(directory)).toUri().getPath())
+
+
 def upload(session: Any, folder: Path, directory: str) -> None:
-    """Copies the files of a local folder into a directory, which is made if it does not exist."""
-    names = sorted(each.name for each in folder.iterdir())
+    """Copies the files of a local folder into a directory, which is made if it does not exist.
+
+    The description comes last: a directory without it holds no model.
+    """
+    names = sorted((each.name for each in folder.iterdir()), key=lambda name: name == MODEL_FILE)
     if not hasattr(session, "_jsparkSession"):
         from sparkflow.spark.connect.files import write_files
 

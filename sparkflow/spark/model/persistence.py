@@ -11,7 +11,7 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader, 
 
 from sparkflow.export import InferenceModel
 from sparkflow.export.inference_model import FILES
-from sparkflow.spark.model.files import download, upload
+from sparkflow.spark.model.files import download, local_folder, upload
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow_runtime.errors import InvalidArgumentError
 
@@ -44,9 +44,14 @@ class ModelWriter(MLWriter):
     def saveImpl(self, path: str) -> None:
         """Writes to a path that does not exist; the description comes last."""
         session = self.sparkSession
+        DefaultParamsWriter.saveMetadata(self._model, path, metadata_context(session))
+        model = self._model.inference_model
+        local = local_folder(session, path)
+        if local is not None:
+            model.save(local)
+            return
         with tempfile.TemporaryDirectory(prefix="sparkflow-model-") as folder:
-            self._model.inference_model.save(folder)
-            DefaultParamsWriter.saveMetadata(self._model, path, metadata_context(session))
+            model.save(folder)
             upload(session, Path(folder), path)
 
 
@@ -71,9 +76,7 @@ class ModelReader(MLReader[Any]):
         session = self.sparkSession
         metadata = DefaultParamsReader.loadMetadata(path, metadata_context(session))
         kind = self._saved_class(path, str(metadata["class"]))
-        with tempfile.TemporaryDirectory(prefix="sparkflow-model-") as folder:
-            download(session, path, FILES, Path(folder))
-            inference_model = InferenceModel.load(folder)
+        inference_model = _read(session, path)
         history = TrainingHistory.from_dict(inference_model.extra.get("history", {}))
         model = kind(inference_model, history)
         model._resetUid(metadata["uid"])
@@ -98,6 +101,15 @@ class ModelReader(MLReader[Any]):
                 "class that saved it"
             )
         return found
+
+
+def _read(session: Any, path: str) -> InferenceModel:
+    local = local_folder(session, path)
+    if local is not None:
+        return InferenceModel.load(local)
+    with tempfile.TemporaryDirectory(prefix="sparkflow-model-") as folder:
+        download(session, path, FILES, Path(folder))
+        return InferenceModel.load(folder)
 
 
 def metadata_context(session: Any) -> Any:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark import SparkTrainer, SparkTrainerModel
+from sparkflow.spark.model.files import download, local_folder, upload
 from sparkflow.spark.model.persistence import ModelReader
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow_runtime.errors import (
@@ -88,6 +89,27 @@ def test_a_model_in_a_pipeline_and_after_tuning(
     assert (again.uid, again.getEpochs()) == (trainer.uid, 7)
     with pytest.raises(FailedPreconditionError, match=r"set trainer\.model_fn before fit"):
         again.model_fn(None)
+
+
+def test_files_go_through_hadoop(spark: SparkSession, tmp_path: Path) -> None:
+    """As they do where the path is not one of this machine."""
+    source, found = tmp_path / "source", tmp_path / "found"
+    source.mkdir()
+    found.mkdir()
+    content = {"a": b"\x00\xff" * 1000, "b": b""}
+    for name, value in content.items():
+        (source / name).write_bytes(value)
+    target = f"file:{tmp_path}/new/target"
+    upload(spark, source, target)
+    download(spark, target, content, found)
+    assert {each.name: each.read_bytes() for each in found.iterdir()} == content
+    with pytest.raises(NotFoundError, match="holds no model: it lacks c"):
+        download(spark, target, ["a", "c"], found)
+    assert local_folder(spark, target) == tmp_path / "new" / "target"
+    spark.sparkContext._jsc.hadoopConfiguration().set(
+        "fs.elsewhere.impl", "org.apache.hadoop.fs.ftp.FTPFileSystem"
+    )
+    assert local_folder(spark, "elsewhere://nobody:none@localhost/path") is None
 
 
 def test_what_is_no_model_is_refused(
