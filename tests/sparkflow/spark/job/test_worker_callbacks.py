@@ -14,9 +14,13 @@ MESSAGES: list[dict[str, Any]] = [
 ]
 
 
+def _unexpected(error: Exception) -> None:
+    pytest.fail(str(error))
+
+
 def test_events_come_in_order() -> None:
     seen: list[WorkerEvent] = []
-    listen = event_listener(TaskName("worker", 1), [seen.append], pytest.fail)
+    listen = event_listener(TaskName("worker", 1), [seen.append], _unexpected)
     for message in MESSAGES:
         listen(message)
     assert [(event.kind, event.worker) for event in seen] == [
@@ -28,7 +32,7 @@ def test_events_come_in_order() -> None:
 
 
 def test_parameter_servers_have_no_callbacks() -> None:
-    event_listener(TaskName("ps", 0), [lambda event: pytest.fail("told")], pytest.fail)(MESSAGES[0])
+    event_listener(TaskName("ps", 0), [lambda event: pytest.fail("told")], _unexpected)(MESSAGES[0])
 
 
 def test_what_a_callback_raises_is_told_once() -> None:
