@@ -63,10 +63,13 @@ class TqdmDisplay:
     period_s = 0.2
 
     def __init__(self, name: str) -> None:
-        self._bar: Any = tqdm(desc=name, bar_format=_BAR, dynamic_ncols=True)
+        self._name = name
+        self._bar: Any = None
 
     def show(self, figures: Figures) -> None:
         """Redraws the bar."""
+        if self._bar is None:
+            self._bar = tqdm(desc=self._name, bar_format=_BAR, dynamic_ncols=True)
         bar = self._bar
         if figures.total_rows and bar.total != figures.total_rows:
             bar.reset(figures.total_rows)  # rows/s count from the first step on
@@ -90,16 +93,19 @@ class RichDisplay:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._figures = Figures(phase="starting")
-        _screen.add(self)
+        self._figures = Figures()
+        self._is_shown = False
 
     def show(self, figures: Figures) -> None:
         """Has the next frame show these."""
         self._figures = figures
+        if not self._is_shown:
+            self._is_shown = True
+            _screen.add(self)
 
     def close(self, figures: Figures) -> None:
         """Leaves the last figures on the screen."""
-        self._figures = figures
+        self.show(figures)
         _screen.remove(self)
 
     def frame(self) -> Any:
@@ -139,18 +145,28 @@ class _Screen:
         from rich.console import Console
         from rich.live import Live
 
+        class QuietConsole(Console):
+            def on_broken_pipe(self) -> None:
+                """Writes no more; rich's own ends the program and closes its stdout."""
+                self.quiet = True
+
         with self._lock:
-            self._shown += (display,)
             if self._live is None:
-                self._live = Live(
-                    get_renderable=self._frame, console=Console(stderr=True), refresh_per_second=5
+                live = Live(
+                    get_renderable=self._frame,
+                    console=QuietConsole(stderr=True),
+                    refresh_per_second=5,
                 )
-                self._live.start()
+                live.start()
+                self._live = live
+            self._shown += (display,)
 
     def remove(self, display: RichDisplay) -> None:
         with self._lock:
             others = tuple(each for each in self._shown if each is not display)
             live = self._live
+            if live is None:
+                return
             if others:
                 # The last frame goes above the live area, where it stays.
                 self._shown = others

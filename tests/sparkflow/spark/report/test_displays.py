@@ -149,9 +149,10 @@ class TestTerminals:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(terminal._screen._shown) == 3
+        assert terminal._screen._shown == ()
         for display in found:
             display.show(FIGURES)
+        assert len(terminal._screen._shown) == 3
         for display in found:
             display.close(FIGURES)
         for number in range(3):
@@ -183,6 +184,14 @@ class TestTerminals:
                 clock.now += 1
                 run.step(1.0)
             run.end()
+
+    def test_a_terminal_that_is_gone_from_the_beginning(
+        self, show_on: Callable[[TextIO], None]
+    ) -> None:
+        show_on(ClosedPipe())
+        for make in (RichDisplay, TqdmDisplay, LineDisplay):
+            clock = Clock()
+            whole_run(clock, LiveReporter(make("fit"), clock))
 
 
 @pytest.mark.parametrize("term", ["", "dumb"])
