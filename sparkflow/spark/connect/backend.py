@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from sparkflow.spark.connect.job import ConnectJob, require_slots
 from sparkflow.spark.connect.lead import Leadership, picklable
-from sparkflow.spark.connect.session import setting
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.job.backend import Trained, Training
 from sparkflow.spark.job.gpus import memory_bytes
@@ -34,7 +33,7 @@ class ConnectBackend:
 
     def require_slots(self, layout: Layout) -> None:
         """Runs a small barrier job, for a Connect client cannot ask the scheduler."""
-        if setting(self._session, "spark.dynamicAllocation.enabled", "false") == "true":
+        if self._setting("spark.dynamicAllocation.enabled", "false") == "true":
             raise SparkTrainingError(
                 "Spark's barrier jobs do not run with dynamic allocation: start the cluster with "
                 "spark.dynamicAllocation.enabled=false and as many executors as are needed"
@@ -44,7 +43,7 @@ class ConnectBackend:
     def train(self, training: Training) -> Trained:
         """Runs barrier jobs until one ends well; then tells the callbacks what happened."""
         plan = training.plan
-        memory = setting(self._session, GPU_MEMORY, "")
+        memory = self._setting(GPU_MEMORY, "")
         config = JobConfig(
             "",
             training.token,
@@ -64,6 +63,9 @@ class ConnectBackend:
         history = TrainingHistory.from_dict(outcome.history)
         tell(callbacks, FinishedRun(plan, history, outcome.values))
         return outcome.values, history
+
+    def _setting(self, key: str, default: str) -> str:
+        return str(self._session.conf.get(key, default))
 
 
 class FinishedRun:

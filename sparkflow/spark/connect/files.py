@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 
 from sparkflow.spark.connect.shipping import ship
 from sparkflow.spark.sources.files import plain_path
@@ -43,18 +43,6 @@ def read_files(session: Any, directory: str, names: Iterable[str]) -> dict[str, 
 def remove_directory(session: Any, directory: str) -> None:
     """Removes a directory and everything in it, if it exists."""
     _in_one_task(session, functools.partial(_remove, directory))
-
-
-def directory_exists(session: Any, directory: str) -> bool:
-    """Whether there is a file or directory at a path."""
-    try:
-        # Nothing is read: Spark looks the path up to find the schema.
-        session.read.format("binaryFile").load(directory).schema  # noqa: B018
-    except PySparkException as error:
-        if "PATH_NOT_FOUND" in str(error):
-            return False
-        raise
-    return True
 
 
 def _in_one_task(session: Any, work: Callable[[], None]) -> None:
