@@ -246,6 +246,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             evaluation=evaluation,
             validation_rows=data.validation_rows,
             feed={"seed": self.getSeed(), "shuffle": self.getShuffle(), "order": order},
+            waits_for_rows=order == PERMUTED or not self.getShuffle(),
             params=params,
         )
         feed = FeedPlan(
