@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkflow.export.freeze import freeze_graph
-from sparkflow.export.signature import Signature
+from sparkflow.export.signature import DENSE, Signature
 from sparkflow.export.values import cut_rows, feed_arrays
 from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
@@ -79,7 +79,11 @@ class Predictor:
         if rows <= batch_size:
             return self.run(arrays)
         parts: list[Mapping[str, npt.NDArray[Any]]] = []
+        all_dense = all(each.kind == DENSE for each in self.signature.inputs)
         for start in range(0, rows, batch_size):
+            if all_dense:
+                parts.append(self.run([array[start : start + batch_size] for array in arrays]))
+                continue
             cut = cut_rows(self.signature, values, start, start + batch_size)
             if cut is None:
                 return self.run(arrays)

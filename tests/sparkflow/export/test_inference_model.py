@@ -132,3 +132,12 @@ def test_nodes_and_values_must_be_there(graph_def: GraphDef) -> None:
     signature = Signature.of_features("x:0", 2, (Output("prediction", "y:0", "float32", (1,)),))
     with pytest.raises(NotFoundError, match="no value for the variables b"):
         InferenceModel.build(graph_def, {"w": WEIGHTS}, signature)
+
+
+def test_dense_rows_are_run_in_parts(graph_def: GraphDef) -> None:
+    model = _model(graph_def)
+    x = np.arange(14, dtype=np.float64).reshape(7, 2)
+    found = model.predict(x, batch_size=3)["prediction"]
+    np.testing.assert_allclose(found, x @ WEIGHTS + BIAS)
+    np.testing.assert_allclose(model.predict({"features": x})["prediction"], found)
+    model.close()
