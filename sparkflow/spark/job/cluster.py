@@ -23,6 +23,7 @@ from sparkflow.spark.job.events import Event, Post
 from sparkflow.spark.job.layout import Layout, TaskName
 from sparkflow.spark.job.registration import RegistrationServer
 from sparkflow.spark.job.roll_call import check_roll
+from sparkflow.spark.job.slots import require_slots
 from sparkflow.spark.job.task import JobConfig
 from sparkflow.spark.job.task_logs import format_lines
 from sparkflow.spark.job.worker_callbacks import WorkerCallback
@@ -31,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 # Live tasks answer within milliseconds, and a Spark task needs two seconds to tell of a lost one.
 _ANSWER_S = 8.0
+# How long the cluster manager may take to replace a lost executor.
+_NEW_EXECUTOR_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,18 @@ class Cluster:
         Args:
             post: Takes what happens from now on.
             feed_plan: What workers are told about their rows, as JSON.
+
+        Raises:
+            SparkTrainingError: Executors were lost, and there are too few slots without them.
         """
         with self._lock:
             self._post = _ignore
         if self._server is not None and not self._can_go_on():
             self._finish("Training begins again with a new Spark job", patience_s=0.5)
         if self._server is None or self._job is None:
+            if self._jobs:
+                # Spark would look for slots once, and again after 15 s only.
+                require_slots(self._plan.rows.sparkSession, self._plan.layout, _NEW_EXECUTOR_S)
             self._server, self._job = self._make()
         with self._lock:
             self._post = post

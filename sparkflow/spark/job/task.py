@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,7 +124,7 @@ def keep_child(
         # A second one takes the port of the first, so that others need not learn of it.
         return ChildProcess(name, {**message, **ports}, environment, on_line, on_event)
 
-    sender = _line_sender(driver, name) if config.sends_logs else None
+    sender = _Lines(driver, name) if config.sends_logs else None
     on_line = sender.add if sender is not None else lambda line: None
     keeper = Keeper(name, start, driver)
     spool = RowSpool(config.row_format, local_directories(os.environ), keeper.send)
@@ -144,15 +144,24 @@ def keep_child(
     return spool.rows
 
 
-def _line_sender(driver: Callable[[], Any], name: TaskName) -> LineSender:
-    clients: list[Any] = []
+class _Lines:
+    """Sends the lines of a task with a connection of its own, which is made with the first."""
 
-    def write(lines: Any, dropped: int) -> None:
-        if not clients:
-            clients.append(driver())
-        clients[0].write_logs(name, lines, dropped)
+    def __init__(self, driver: Callable[[], Any], name: TaskName) -> None:
+        self._driver = driver
+        self._name = name
+        self._client: Any = None
+        self._sender = LineSender(self._write)
+        self.add = self._sender.add
 
-    return LineSender(write)
+    def end(self) -> None:
+        self._sender.end()
+        if self._client is not None:
+            self._client.close()
+
+    def _write(self, lines: Sequence[str], dropped: int) -> None:
+        self._client = self._client or self._driver()
+        self._client.write_logs(self._name, lines, dropped)
 
 
 def child_environment(environment: Mapping[str, str], cpus: int, neighbours: int) -> dict[str, str]:
