@@ -58,7 +58,8 @@ class Reporters:
             board = TensorBoardReporter(params.getLogDir(), uid, graph_def)
             _log.info("TensorBoard: %s", board.run_directory)
             self.callbacks.append(Guarded(board, f"TensorBoard in {board.run_directory}"))
-        description = _job_description(session, job_tag, uid)
+        # Spark's UI cuts descriptions off; the uid is in the job's tag and, mostly, its group.
+        description = _job_description(session, job_tag, uid.rsplit("_", 1)[0])
         if description is not None:
             self.callbacks.append(LiveReporter(description))
         if params.getProgress():
