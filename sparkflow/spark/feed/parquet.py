@@ -212,7 +212,7 @@ def _read(system: Any, share: ParquetShare, piece: Piece) -> list[pa.RecordBatch
         file = pq.ParquetFile(source, pre_buffer=True)
         rows = file.metadata.row_group(piece.group).num_rows
         if piece.count == rows or piece.size_bytes * rows // piece.count <= _MAX_GROUP_BYTES:
-            table = file.read_row_group(piece.group, share.names)
+            table = file.read_row_group(piece.group, share.names, use_threads=False)
             return [_convert(share, piece, table.slice(piece.first, piece.count))]
         made = []
         seen = 0
