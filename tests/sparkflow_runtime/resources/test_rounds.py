@@ -175,3 +175,16 @@ def test_random_events_obey_the_rules(seed):
             assert rounds.step == before + 1
         assert rounds.step in (before, before + 1)
     assert rounds.late == 0
+
+
+def test_who_has_joined_is_waited_for_though_fewer_would_do():
+    rounds = Rounds(3, 2)
+    for replica in range(3):
+        rounds.leave(replica)
+    for replica in (0, 1, 2):
+        rounds.join(replica)
+    rounds.push(Contribution(0, 1.0, None))
+    assert not rounds.is_complete
+    assert rounds.missing == [1, 2]
+    rounds.push(Contribution(2, 1.0, None))
+    assert rounds.is_complete
