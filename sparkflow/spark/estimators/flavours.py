@@ -41,7 +41,11 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
 
     def look_at(self, prepared: PreparedRows) -> RowStatistics:
         """Means, deviations and labels of the rows; runs a Spark job."""
-        return row_statistics(prepared)
+        return row_statistics(prepared, self.standardizes())
+
+    def standardizes(self) -> bool:
+        """Whether the network has to know means and deviations of the features."""
+        return False
 
     def train_op(self, loss: Any) -> Any:
         """The operation of a step, in the graph of the loss."""

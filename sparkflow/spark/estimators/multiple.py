@@ -147,6 +147,8 @@ def _key(estimator: BaseTrainer) -> str:
     mode = estimator.getSyncMode()
     values["features"] = estimator.getFeaturesCol()  # which some make of other Params
     values["layout"] = asdict(Layout.of(estimator.getNumPs(), estimator.getNumWorkers(), mode))
+    if estimator.hasParam("standardization"):  # decides what is looked at
+        values["standardization"] = estimator.getOrDefault("standardization")
     values["in_step"] = mode in ("sync", "allreduce") and estimator.getShuffle()
     if values["in_step"] or values["validationFraction"]:
         # Otherwise rows are dealt out by their numbers, and none is drawn.

@@ -26,6 +26,10 @@ BATCH_NORM_MOMENTUM = 0.9
 class _Standardized(StandardizationParams):
     """Estimators of rows that hold numbers only."""
 
+    def standardizes(self) -> bool:
+        """Whether the network has to know means and deviations of the features."""
+        return self.getStandardization()
+
     def _columns(
         self, data: TrainingData, sparse_dim: int | None
     ) -> tuple[InputColumns, list[Any]]:

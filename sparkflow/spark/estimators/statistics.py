@@ -66,11 +66,17 @@ class RowStatistics:
     mean_weight: float
 
 
-def row_statistics(prepared: PreparedRows) -> RowStatistics:
-    """Looks at all rows. Blocks for one Spark job, and one more per sparse input."""
+def row_statistics(prepared: PreparedRows, of_features: bool) -> RowStatistics:
+    """Looks at all rows. Blocks for one Spark job, and one more per sparse input.
+
+    Args:
+        prepared: The rows.
+        of_features: Whether the moments of the features are wanted; there are none otherwise.
+    """
     rows, given = prepared.rows, prepared.format
+    numeric = [each for each in given.features if of_features and each.dtype != "string"]
     trains = ~F.col(VALIDATES) if VALIDATES in rows.columns else F.lit(True)
-    dense = [each for each in given.features if each.kind == DENSE and each.dtype != "string"]
+    dense = [each for each in numeric if each.kind == DENSE]
     wanted: dict[str, Column] = {}
     if dense:
         weight = F.when(trains, 1.0).otherwise(0.0)
@@ -89,7 +95,7 @@ def row_statistics(prepared: PreparedRows) -> RowStatistics:
         wanted["mean_weight"] = F.avg(F.when(trains, _quoted(given.weight.name)))
     found = _one_row(rows, wanted)
     moments = _dense_moments(dense, found.get("features"))
-    for each in given.features:
+    for each in numeric:
         if each.kind == SPARSE:
             moments[each.name] = _sparse_moments(rows.where(trains), each, prepared.num_rows)
     return RowStatistics(

@@ -49,6 +49,10 @@ class _WideDeep(WideParams, HiddenParams, StandardizationParams):
             "from featuresCol"
         )
 
+    def standardizes(self) -> bool:
+        """Whether the network has to know means and deviations of the features."""
+        return self.getStandardization()
+
     def label_unit(self, facts: RowStatistics) -> Moments | None:
         """Those of the labels if all is standardized."""
         return facts.label if self.getStandardization() else None

@@ -41,6 +41,8 @@ def test_every_parameter_has_a_doc_a_getter_and_a_setter(kind: Any) -> None:
     assert isinstance(estimator, MLWritable)
     assert isinstance(estimator, MLReadable)
     assert estimator.getSeed() == 42
+    assert estimator.standardizes()
+    assert not estimator.setStandardization(False).standardizes()
 
 
 def test_pyspark_knows_what_they_are() -> None:
