@@ -137,7 +137,8 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         if validation is None:
             return super().fit(dataset, params)
         if isinstance(params, list | tuple):
-            return [self.fit(dataset, each, validation=validation) for each in params]
+            found = dict(fit_multiple(self, dataset, params, validation))
+            return [found[index] for index in range(len(params))]
         trainer = self.copy(params) if params else self
         with trainer.training_data(dataset, validation) as data:
             return trainer.fit_data(data)

@@ -85,7 +85,8 @@ def test_sparse_vectors_stay_sparse_and_are_scaled(spark: SparkSession) -> None:
         vector = Vectors.sparse(50, places, values.tolist())
         rows.append((i, vector, float(vector.toArray() @ weights)))
     df = spark.createDataFrame(rows, ["id", "features", "label"])
-    model = SparkLinearRegressor(learningRate=0.05, batchSize=60, epochs=60, progress=False).fit(df)
+    estimator = SparkLinearRegressor(learningRate=0.05, batchSize=60, epochs=60, progress=False)
+    model = estimator.setVectorFormat("sparse").fit(df)
     (given,) = model.inference_model.signature.inputs
     assert given.kind == "sparse"
     assert model.numFeatures == 50
