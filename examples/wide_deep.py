@@ -114,7 +114,7 @@ def logistic_regression(training: DataFrame, test: DataFrame) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--master", default="local[2]", help="'' for spark-submit's")
-    parser.add_argument("--fraction", type=float, default=0.25, help="of the flights")
+    parser.add_argument("--fraction", type=float, default=0.2, help="of the flights")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")
     arguments = parser.parse_args()

@@ -85,7 +85,7 @@ def test_a_linear_classifier_with_weights_is_the_logistic_regression_of_sklearn(
     assert found["areaUnderROC"] > spark_ml.evaluate(df).areaUnderROC - 0.005
 
 
-@pytest.mark.parametrize("elastic_net", [0.0, 1.0])
+@pytest.mark.parametrize("elastic_net", [0.0, pytest.param(1.0, marks=pytest.mark.nightly)])
 def test_a_linear_regressor_is_the_linear_regression_of_pyspark(
     frame: Frame, elastic_net: float
 ) -> None:

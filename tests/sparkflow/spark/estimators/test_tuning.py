@@ -117,6 +117,7 @@ def test_cross_validation_with_two_threads(frame: Frame, tmp_path: Path) -> None
     assert _accuracy(loaded.transform(df)) == _accuracy(model.transform(df)) > 0.8
 
 
+@pytest.mark.nightly
 def test_a_pipeline_is_saved_tuned_and_read_again(frame: Frame, tmp_path: Path) -> None:
     df = frame("iris").withColumn("x", vector_to_array("features"))
     df = df.select("id", "label", *(df.x[i].alias(f"x{i}") for i in range(4)))
@@ -148,6 +149,7 @@ def test_a_pipeline_is_saved_tuned_and_read_again(frame: Frame, tmp_path: Path) 
     assert _accuracy(best.transform(df)) > 0.85
 
 
+@pytest.mark.nightly
 def test_one_against_the_rest(frame: Frame, tmp_path: Path) -> None:
     df = frame("iris")
     binary = SparkLinearClassifier(learningRate=0.1, batchSize=32, epochs=8, progress=False)

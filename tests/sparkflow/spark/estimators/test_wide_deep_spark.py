@@ -72,6 +72,7 @@ def test_wide_and_deep_on_columns_of_all_kinds(flights: DataFrame, tmp_path: Pat
         SparkWideDeepClassifier(wideCols=["nothing"], labelCol="late").fit(flights)
 
 
+@pytest.mark.nightly
 def test_sparse_vectors_stay_sparse_and_are_scaled(spark: SparkSession) -> None:
     """A linear function of elements of very different sizes; most are not there."""
     generator = np.random.default_rng(1)
