@@ -32,19 +32,6 @@ GPU_MEMORY = "spark.sparkflow.gpu.memory"
 """The Spark setting of how much memory of each GPU a worker takes: `8g`."""
 
 
-def require_classic_session(session: SparkSession) -> None:
-    """Passes for a session with a JVM of its own.
-
-    Raises:
-        SparkTrainingError: The session is one of Spark Connect.
-    """
-    if not hasattr(session, "_jsparkSession"):
-        raise SparkTrainingError(
-            "SparkTrainer needs a classic Spark session, this one is a Spark Connect client: "
-            "run the program with spark-submit or on the cluster's driver"
-        )
-
-
 def require_slots(session: SparkSession, layout: Layout, wait_s: float = _REGISTRATION_S) -> None:
     """Passes when all tasks of the layout can run at the same time.
 
