@@ -38,6 +38,7 @@ TESTED_IN = {  # by module of ops
     "queue": "test_queue.py",
     "random": "test_random.py",
     "random_distributions": "test_random.py",
+    "random_states": "test_random_states.py",
     "reader": "test_reader.py",
     "resource_variable": "test_resource_variable.py",
     "save_restore": "test_save_restore.py",

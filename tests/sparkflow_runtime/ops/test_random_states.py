@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import sparkflow_runtime.ops.all  # noqa: F401 - random ops read constants
+from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.random import RandomStream, stream_of
 from sparkflow_runtime.ops.random_states import read_states, write_states
 from sparkflow_runtime.resources.container import Resources
+from sparkflow_runtime.testing.eager import EagerBuilder
 
 
 def stream(session, name, seed=1):
@@ -63,3 +65,19 @@ def test_half_a_word_that_is_left_is_kept():
 def test_other_texts_are_refused(states):
     with pytest.raises(InvalidArgumentError, match="no states of random streams"):
         write_states(Resources(), states)
+
+
+def test_ops_read_and_set_the_streams_of_the_session():
+    g = EagerBuilder()
+
+    def draw():
+        shape = np.array([3], np.int32)
+        noise = g.RandomUniform(shape, seed=1, seed2=2, dtype=dtypes.float32, name="noise")
+        return noise.value.tolist()
+
+    draw()
+    states = g.RandomStates()
+    first = draw()
+    assert draw() != first
+    g.SetRandomStates(states)
+    assert draw() == first
