@@ -41,7 +41,7 @@ class RandomStates(_StatesOp):
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Looks the streams up in every step: some may be made later."""
-        return lambda: read_states(context.session)
+        return lambda: np.array(read_states(context.session), object)
 
 
 @register
