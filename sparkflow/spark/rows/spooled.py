@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, functions as F
 
-from sparkflow.spark.feed.inputs import ROW_NUMBER
+from sparkflow.spark.feed.inputs import RAGGED, ROW_NUMBER, RowFormat
 from sparkflow.spark.feed.partition_files import (
     RESULT_SCHEMA,
     PartitionFile,
@@ -41,8 +42,9 @@ from sparkflow.spark.rows.placement import (
     place_in_partition,
 )
 from sparkflow.spark.rows.prepare import Plan, PreparedRows, plan_rows
-from sparkflow.spark.rows.profile import is_uneven, profile_rows
-from sparkflow.spark.rows.sources import VALIDATES, VECTOR
+from sparkflow.spark.rows.profile import RowProfile, SourceProfile, is_uneven
+from sparkflow.spark.rows.selection import INDICES, SHAPE, SIZE, STORED, VALUES, is_struct
+from sparkflow.spark.rows.sources import ARRAY, VALIDATES, VECTOR, Source
 from sparkflow_runtime.errors import DataLossError
 
 _log = logging.getLogger(__name__)
@@ -109,7 +111,8 @@ def spooled_rows(
 ) -> Iterator[SpooledRows | None]:
     """The rows in files, for as long as the `with` block lasts; None where they go the usual way.
 
-    Blocks for a small Spark job and one that reads all rows.
+    Blocks for a Spark job that reads all rows, and before it, where the schema does not say how
+    long arrays and vectors are, for one that takes the first ones.
 
     Args:
         dataset: The rows to train on.
@@ -180,23 +183,50 @@ def _spool(plan: Plan, params: TrainerParams, by_content: bool) -> SpooledRows |
     return None
 
 
-def _typed_rows(plan: Plan) -> tuple[DataFrame, Any] | None:
-    """The final columns and their format, if the first rows say enough of them."""
-    session = plan.selected.sparkSession
-    sample = plan.selected.take(_SAMPLE_ROWS)
-    if not sample:
+def _typed_rows(plan: Plan) -> tuple[DataFrame, RowFormat] | None:
+    """The final columns and their format, if schema and first rows say enough of them."""
+    open_ended = any(each.form in (VECTOR, ARRAY) and each.kind != RAGGED for each in plan.sources)
+    sample = plan.selected.take(_SAMPLE_ROWS) if open_ended else []
+    if open_ended and not sample:
         return None
-    local = session.createDataFrame(sample, plan.selected.schema, verifySchema=False)
-    profile = profile_rows(local.coalesce(1), plan.sources)
+    found = {each.name: _profile(each, [row[each.name] for row in sample]) for each in plan.sources}
     for source in plan.sources:
-        found = profile.sources[source.name]
-        mixed = source.form == VECTOR and found.thin not in (0, profile.total)
-        if found.invalid or mixed or is_uneven(source, found):
+        seen = found[source.name]
+        mixed = source.form == VECTOR and seen.thin not in (0, len(sample))
+        if seen.invalid or mixed or is_uneven(source, seen):
             return None
+    profile = RowProfile({}, len(sample), 0, len(sample), found, None, {})
     row_format = prepare.format_of(plan, profile, weighted=False)
     columns = prepare.final_columns(plan, row_format, profile, {}, [], None)
     validates = [F.col(VALIDATES)] if plan.validates else []
     return plan.selected.select(*columns, *validates), row_format
+
+
+def _profile(source: Source, held: Sequence[Any]) -> SourceProfile:
+    """What `profile_rows` finds by a Spark job, of a few rows that are here."""
+    rows = [row for row in held if row is not None]
+    elements = [row[VALUES] if is_struct(source) else row for row in rows]
+    invalid = len(held) - len(rows) + sum(not _is_valid(each) for each in elements)
+    if source.form not in (VECTOR, ARRAY) or source.kind == RAGGED or not rows:
+        return SourceProfile(invalid)
+    if source.form == ARRAY and source.depth > 1:
+        sizes: list[Any] = [row[SHAPE] for row in rows]
+    elif source.form == VECTOR and is_struct(source):
+        sizes = [row[SIZE] for row in rows]
+    else:
+        sizes = [len(each) for each in elements]
+    thin = stored = 0
+    if source.form == VECTOR and is_struct(source):
+        thin = sum(row[INDICES] is not None for row in rows)
+        stored = sum(row[STORED] for row in rows)
+    total = sum(sizes) if source.form == VECTOR else 0
+    return SourceProfile(invalid, min(sizes), max(sizes), stored, total, thin)
+
+
+def _is_valid(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_valid, value))
+    return value is not None and not (isinstance(value, float) and not math.isfinite(value))
 
 
 def _rows_before(files: Sequence[PartitionFile]) -> dict[int, int]:

@@ -93,6 +93,16 @@ def test_vectors_go_without_an_exchange(spark: SparkSession) -> None:
         assert sorted(sum((train for train, _ in _fed(spooled)), [])) == [0, 1, 2, 3, 4]  # noqa: RUF017
 
 
+def test_thin_vectors_stay_sparse(spark: SparkSession) -> None:
+    rows = [(Vectors.sparse(100, [n], [1.0]), n) for n in range(5)]
+    df = spark.createDataFrame(rows, ["features", "label"])
+    with spooled_rows(df, _params(), None, by_content=False) as spooled:
+        assert spooled is not None
+        (features,) = spooled.prepared.format.features
+        assert (features.kind, features.shape) == ("sparse", (100,))
+        assert spooled.prepared.num_rows == 5
+
+
 @pytest.mark.parametrize(
     ("row", "params"),
     [
