@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from sparkflow.spark.job.task import RESULT_SCHEMA, JobConfig, run_task
 
 _END_TIMEOUT_S = 5.0
 _CANCEL_TIMEOUT_S = 15.0
+_KILL_TIMEOUT_S = 8.0
+_POLL_S = 0.1
 
 
 class BarrierJob:
@@ -81,8 +84,16 @@ class BarrierJob:
         if self._thread.is_alive():
             with contextlib.suppress(Exception):  # the session was stopped: its jobs have ended
                 self._context.cancelJobsWithTag(self._tag)
+                self._thread.join(_CANCEL_TIMEOUT_S)
+                self._await_tasks()
             self._thread.join(_CANCEL_TIMEOUT_S)
         return not self._thread.is_alive()
+
+    def _await_tasks(self) -> None:
+        """Waits for cancelled tasks: Spark lets the job end first, and kills Python after 2 s."""
+        deadline = time.monotonic() + _KILL_TIMEOUT_S
+        while self.has_active_tasks() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
 
     def _run(self) -> None:
         try:

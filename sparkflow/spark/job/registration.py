@@ -101,6 +101,7 @@ class RegistrationServer:
         self._feed_plan = ""
         self._tasks: dict[TaskName, TaskInfo] = {}
         self._ready: set[TaskName] = set()
+        self._gone: set[TaskName] = set()
         self._following: dict[TaskName, object] = {}
         self._lost: set[TaskName] = set()
         self._returning: dict[TaskName, str] = {}
@@ -142,6 +143,7 @@ class RegistrationServer:
             self._feed_plan = feed_plan
             self._tasks.clear()
             self._ready.clear()
+            self._gone.clear()
             self._progress.clear()
             self._lost.clear()
             self._returning.clear()
@@ -184,7 +186,9 @@ class RegistrationServer:
         """
         with self._changed:
             ready = self._changed.wait_for(
-                lambda: self._tasks.keys() <= self._ready or self._ended is not None, _READY_S
+                # Of a task that is gone, an event says why.
+                lambda: self._tasks.keys() <= self._ready or self._gone or self._ended is not None,
+                _READY_S,
             )
             if not ready:
                 late = ", ".join(map(str, sorted(self._tasks.keys() - self._ready)))
@@ -254,6 +258,7 @@ class RegistrationServer:
                 )
             own_plan = self._returning.pop(name, None)
             self._lost.discard(name)
+            self._gone.discard(name)
             self._tasks[name] = info
             self._clock_ahead[name] = info.time_s - time.time() if info.time_s else 0.0
             attempt = self._attempt
@@ -306,35 +311,39 @@ class RegistrationServer:
     def _await_end(self, request: Any, context: Any) -> Iterator[AwaitEndResponse]:
         name = TaskName(request.job, request.task)
         marker = object()
-        broken = False
-
-        def notice() -> None:
-            nonlocal broken
-            with self._changed:
-                broken = True
-                self._changed.notify_all()
-
-        if not context.add_callback(notice):
-            broken = True  # it broke before we could ask to be told
+        is_broken = self._watch(context)
         with self._changed:
             self._following[name] = marker
             seen = (request.attempt, self._states_asked)
             self._changed.notify_all()
         while True:
             with self._changed:
-                while not broken and self._ended is None and self._now() == seen:
+                while not is_broken() and self._ended is None and self._now() == seen:
                     self._changed.wait()
                 reason, (attempt, asked) = self._ended, self._now()
             if reason is not None:
                 yield AwaitEndResponse(reason=reason, ended=True)
                 return
-            if broken:
+            if is_broken():
                 self._lose(name, marker)
                 return
             yield AwaitEndResponse(
                 attempt=attempt if attempt != seen[0] else 0, wants_state=asked != seen[1]
             )
             seen = (attempt, asked)
+
+    def _watch(self, context: Any) -> Callable[[], bool]:
+        """Says whether a call has broken; whoever waits for `_changed` is woken then."""
+        broken = threading.Event()
+
+        def notice() -> None:
+            broken.set()
+            with self._changed:
+                self._changed.notify_all()
+
+        if not context.add_callback(notice):
+            broken.set()  # before we could ask to be told
+        return broken.is_set
 
     def _now(self) -> tuple[int, int]:
         """What those who follow have to be told of; under `_changed`."""
@@ -345,36 +354,29 @@ class RegistrationServer:
             if self._following.get(name) is not marker:
                 return  # another process of the task is there already
             del self._following[name]
+            self._gone.add(name)
+            self._changed.notify_all()
             info = self._tasks.get(name)
         self._post(TaskGone(name, info.host if info is not None else "an unknown host"))
 
     def _await_restart(self, request: Any, context: Any) -> rendezvous_pb2.AwaitRestartResponse:
         name = TaskName(request.job, request.task)
-        broken = False
-
-        def notice() -> None:
-            nonlocal broken
-            with self._changed:
-                broken = True
-                self._changed.notify_all()
-
-        if not context.add_callback(notice):
-            broken = True
+        is_broken = self._watch(context)
         with self._changed:
             attempt = self._attempt
             self._lost.add(name)
             self._changed.notify_all()
             self._changed.wait_for(
                 lambda: (
-                    broken
+                    is_broken()
                     or self._ended is not None
                     or self._attempt != attempt
                     or name in self._returning
                 )
             )
-            if broken:
+            if is_broken():
                 self._lost.discard(name)
-            restart = self._ended is None and not broken
+            restart = self._ended is None and not is_broken()
         return rendezvous_pb2.AwaitRestartResponse(restart=restart)
 
     def _heartbeat(self, request: Any) -> rendezvous_pb2.HeartbeatResponse:

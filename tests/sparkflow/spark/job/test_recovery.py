@@ -203,12 +203,12 @@ def test_a_lost_process_comes_back_from_the_last_checkpoint(tmp_path: Path, task
 
 
 def test_others_go_on_without_a_lost_worker() -> None:
-    fit = Fit("async", 2_000)
+    fit = Fit("async", 800)
     killing = OnStep(10, lambda: fit.kill("worker 1"))
     values, history = fit.run(killing)
     assert killing.restarts == []
     assert len(history.restarts) == 1
-    assert history.steps >= 2 * 2_000 * SHARE // BATCH
+    assert history.steps >= 2 * 800 * SHARE // BATCH
     np.testing.assert_allclose(values["layer/kernel"].ravel(), [1.0, -2.0], atol=0.05)
 
 
