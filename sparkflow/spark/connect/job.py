@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,8 @@ from sparkflow.spark.job.task import JobConfig
 from sparkflow.spark.run.supervisor import Supervisor
 
 _TOO_FEW_SLOTS = "SPARK-24819"
+_NEW_EXECUTOR_S = 120.0
+_PAUSE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class ConnectJob:
         return supervisor.run()
 
     def _attempt(self, number: int) -> Outcome:
+        if number:
+            self._wait_for_executors()
         work = replace(self.work, max_restarts=max(0, self.max_restarts - number))
         config = ConnectConfig(self.config, pickle.dumps(work))
         task: Any = functools.partial(run_connect_task, config)
@@ -67,6 +72,22 @@ class ConnectJob:
         except Exception as error:
             raise to_exception([JobEnded(error)]) from error
         return from_parts(from_rows((r["part"], r["number"], r["content"]) for r in rows))
+
+    def _wait_for_executors(self) -> None:
+        """Waits until the cluster manager has replaced what was lost.
+
+        Raises:
+            SparkTrainingError: It has not.
+        """
+        deadline = time.monotonic() + _NEW_EXECUTOR_S
+        while True:
+            try:
+                require_slots(self.rows.sparkSession, self.config.layout)
+                return
+            except SparkTrainingError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_S)
 
 
 def collect_interruptibly(query: DataFrame) -> list[Any]:
