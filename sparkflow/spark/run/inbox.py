@@ -15,7 +15,7 @@ from sparkflow.spark.job.failures import is_cause, is_failure, lost_worker, to_e
 from sparkflow.spark.job.layout import TaskName
 
 # How long the reason of a failure may take after its first consequence.
-_CAUSE_WAIT_S = 6.0
+_CAUSE_WAIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
