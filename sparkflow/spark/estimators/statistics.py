@@ -139,9 +139,13 @@ def _dense_moments(inputs: list[Input], summary: Any) -> dict[str, Moments]:
 
 
 def _sparse_moments(rows: DataFrame, given: Input, num_rows: int) -> Moments:
-    entries = rows.select(
-        F.explode(F.arrays_zip(*(_quoted(given.name)[part] for part in ("indices", "values"))))
-    ).select(F.col("col")["0"].alias("index"), F.col("col")["1"].cast("double").alias("value"))
+    indices, values = (_quoted(given.name)[part] for part in ("indices", "values"))
+    pairs = F.zip_with(
+        indices, values, lambda index, value: F.struct(index.alias("index"), value.alias("value"))
+    )
+    entries = rows.select(F.explode(pairs).alias("entry")).select(
+        F.col("entry.index").alias("index"), F.col("entry.value").cast("double").alias("value")
+    )
     sums = (
         entries.groupBy("index")
         .agg(F.sum("value").alias("sum"), F.sum(F.col("value") * F.col("value")).alias("squares"))

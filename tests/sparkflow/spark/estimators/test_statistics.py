@@ -1,0 +1,75 @@
+"""Moments and labels of prepared rows against numpy."""
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from sparkflow.spark.estimators.statistics import row_statistics
+from sparkflow.spark.feed.inputs import Input, RowFormat
+from sparkflow.spark.rows.prepare import PreparedRows
+
+
+def test_only_rows_that_train_count_but_all_labels_are_seen(spark: SparkSession) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(5, 2, size=(40, 3)).astype(np.float32)
+    x[:, 1] = 0.1  # never changes, but for rounding
+    age = generator.integers(20, 60, 40)
+    validates = np.arange(40) % 4 == 0
+    labels = np.arange(40) % 3.0
+    labels[8], labels[12] = 7.0, 1.5
+    weights = generator.random(40)
+    rows = [
+        (
+            x[i].tolist(),
+            int(age[i]),
+            ([1, 3], [float(i), 2.0]) if i % 2 else ([], []),
+            f"text {i}",
+            float(labels[i]),
+            float(weights[i]),
+            bool(validates[i]),
+        )
+        for i in range(40)
+    ]
+    schema = (
+        "x array<float>, `the age` bigint, s struct<indices:array<int>,values:array<float>>, "
+        "t string, label float, weight float, validates boolean"
+    )
+    given = RowFormat(
+        (
+            Input("x", "dense", "float32", (3,)),
+            Input("the age", "dense", "int64", ()),
+            Input("s", "sparse", "float32", (5,)),
+            Input("t", "dense", "string", ()),
+        ),
+        Input("label", "dense", "float32", ()),
+        Input("weight", "dense", "float32", ()),
+        named=True,
+    )
+    prepared = PreparedRows(
+        rows=spark.createDataFrame(rows, schema),
+        format=given,
+        partition_rows={0: 40},
+        num_rows=int((~validates).sum()),
+        num_validation_rows=int(validates.sum()),
+    )
+    found = row_statistics(prepared, of_features=True)
+    trained = ~validates
+    assert sorted(found.features) == ["s", "the age", "x"]
+    np.testing.assert_allclose(found.features["x"].mean, x[trained].mean(axis=0), rtol=1e-5)
+    expected = x[trained].std(axis=0, ddof=1)
+    expected[1] = 1.0
+    np.testing.assert_allclose(found.features["x"].scale, expected, rtol=1e-4)
+    np.testing.assert_allclose(found.features["the age"].mean, [age[trained].mean()], rtol=1e-5)
+    vectors = np.zeros((40, 5))
+    vectors[1::2, 1], vectors[1::2, 3] = np.arange(1, 40, 2), 2.0
+    scale = vectors[trained].std(axis=0)
+    scale[scale == 0] = 1.0
+    np.testing.assert_allclose(found.features["s"].scale, scale, rtol=1e-5)
+    np.testing.assert_array_equal(found.features["s"].mean, np.zeros(5))
+    assert found.label is not None
+    np.testing.assert_allclose(found.label.mean, [labels[trained].mean()], rtol=1e-5)
+    np.testing.assert_allclose(found.label.scale, [labels[trained].std()], rtol=1e-5)
+    assert found.label_range is not None
+    assert (found.label_range.least, found.label_range.greatest) == (0.0, 7.0)
+    assert found.label_range.fractional == 1.5
+    np.testing.assert_allclose(found.mean_weight, weights[trained].mean(), rtol=1e-5)
+    assert row_statistics(prepared, of_features=False).features == {}
