@@ -21,6 +21,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from sparkflow.spark.job.layout import Layout
+from sparkflow.spark.rows.prepare import release
 
 if TYPE_CHECKING:
     from sparkflow.spark.model.trainer_model import SparkTrainerModel
@@ -132,7 +133,7 @@ class _Group:
         if self._left > 1:
             # Otherwise each training would move all rows to their workers again.
             data.placed.persist(StorageLevel.MEMORY_AND_DISK)
-            self._open.callback(data.placed.unpersist)
+            self._open.callback(release, data.placed)
         return data
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -10,6 +11,8 @@ from sparkflow.spark.model.inference import Place
 from sparkflow_runtime.codegen.threads import VARIABLE
 from sparkflow_runtime.device.device import count_gpus, gpu_uuids
 from sparkflow_runtime.errors import FailedPreconditionError
+
+_log = logging.getLogger(__name__)
 
 _VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 
@@ -56,13 +59,20 @@ def place(
         count: Asks for their number.
 
     Raises:
-        FailedPreconditionError: `gpu`, but there is none; or the task's GPU is not to be seen.
+        FailedPreconditionError: `gpu`, but there is none; or another than the task's is to be seen.
     """
     # pyspark sets the variable to spark.task.cpus, and users may set it to what they like better.
     threads = 0 if environment.get(VARIABLE) else cpus
     if wanted == "cpu" or (wanted == "auto" and not gpus):
         return Place("/device:CPU:0", threads)
     seen = count()
+    if not seen and wanted == "auto":
+        _log.warning(
+            "the task has the GPUs %s, but this Python worker sees none (is cupy installed on the "
+            "executors?): the model runs on the CPU",
+            list(gpus or []),
+        )
+        return Place("/device:CPU:0", threads)
     if not seen:
         raise FailedPreconditionError(
             message=f"inferenceDevice is {wanted!r} and the task has the GPUs {list(gpus or [])}, "

@@ -330,4 +330,12 @@ def _cached(dataset: DataFrame, rows: DataFrame, params: DataParams) -> Iterator
     try:
         yield rows
     finally:
+        release(rows)
+
+
+def release(rows: DataFrame) -> None:
+    """Has Spark forget cached rows. Never raises: what is under way matters more."""
+    try:
         rows.unpersist()
+    except Exception as error:  # e.g. of a session that was stopped meanwhile, with all its rows
+        _log.warning("cached rows were not released: %s", str(error).split("\n", 1)[0])

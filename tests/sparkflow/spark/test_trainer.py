@@ -259,6 +259,6 @@ def test_the_bar_shows_step_loss_and_rows(
     SparkTrainer(model_fn=regression, batchSize=50, epochs=2).fit(df)
     shown = capfd.readouterr().err
     assert "waiting for 2 of 2 tasks" in shown
-    assert "406/406" in shown
-    assert "step 10, loss" in shown
+    assert "epoch 2/2, step 10/10, loss" in shown
+    assert "rows/s" in shown
     assert child_processes() == []

@@ -131,12 +131,12 @@ def test_a_label_out_of_range(df: DataFrame, sync_mode: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         _trainer(numWorkers=2, syncMode=sync_mode).fit(wrong)
     text = str(caught.value)
-    # Row 41 went to the second worker.
-    assert text.startswith("In worker task 1: ")
+    worker = re.match(r"In worker task ([01]): ", text)  # whoever got row 41
+    assert worker is not None
     assert "7" in text
     assert "SparseSoftmaxCrossEntropyWithLogits" in text
     assert "test_trainer_errors.py:" in text
-    assert "/job:worker/replica:0/task:1" in text
+    assert f"/job:worker/replica:0/task:{worker[1]}" in text
 
 
 class OnFirstSteps(Callback):
@@ -236,13 +236,14 @@ def test_a_process_that_stands_still(
         numWorkers=2,
         epochs=100_000,
         syncMode="sync",
-        stallTimeout=10,
+        stallTimeout=6,
+        maxRestarts=0,
         callbacks=[OnFirstSteps(stop)],
     )
     with pytest.raises(StalledError) as caught:
         trainer.fit(df)
     text = str(caught.value)
-    assert "No worker has made a step for 10 s (stallTimeout)" in text
+    assert "No worker has made a step for 6 s (stallTimeout)" in text
     assert re.search(r"worker 1 on \S+ \(pid \d+\) does not answer and was last heard of", text)
     assert re.search(r"worker 0 on \S+ \(pid \d+\) waits for ps 0 for [\d.]+ s, in step \d+", text)
     assert "Thread " in text.split("Python stacks of those who answered:")[1]

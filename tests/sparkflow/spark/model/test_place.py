@@ -38,7 +38,6 @@ def test_spark_says_which_gpu(
 @pytest.mark.parametrize(
     ("gpus", "environment", "seen", "text"),
     [
-        (["0"], {}, 0, "this Python worker sees none: a GPU needs its driver and cupy"),
         (["7"], {}, 2, "Spark gave the task the GPU '7', but this Python worker sees 2 GPUs"),
         (["1"], {"CUDA_VISIBLE_DEVICES": "4,5"}, 2, r"\(CUDA_VISIBLE_DEVICES='4,5'\)"),
         (["GPU-z"], {}, 2, "the GPU 'GPU-z'"),
@@ -49,6 +48,13 @@ def test_gpus_that_are_not_there(
 ) -> None:
     with pytest.raises(FailedPreconditionError, match=text):
         _place("auto", gpus, environment, seen)
+
+
+def test_gpus_that_nobody_sees(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(FailedPreconditionError, match="sees none: a GPU needs its driver and cupy"):
+        _place("gpu", ["0"], {}, 0)
+    assert _place("auto", ["0"], {}, 0).device == "/device:CPU:0"
+    assert "the task has the GPUs ['0'], but this Python worker sees none" in caplog.text
 
 
 def test_threads_are_those_of_the_task_unless_somebody_says_more() -> None:
