@@ -51,12 +51,14 @@ def test_a_lost_executor(start: Callable[[str], "subprocess.Popen[str]"]) -> Non
     assert [gpu for task, gpu in outcome["gpus"].items() if task.startswith("ps")] == [""]
 
 
+@pytest.mark.nightly
 def test_a_stopped_session(start: Callable[[str], "subprocess.Popen[str]"]) -> None:
     outcome = _outcome(start("stop session"))
     assert outcome["error"].startswith("SparkTrainingError: ")
     assert outcome["left"] == 0
 
 
+@pytest.mark.nightly
 def test_a_lost_driver(start: Callable[[str], "subprocess.Popen[str]"]) -> None:
     process = start("wait to be killed")
     with process:

@@ -102,6 +102,7 @@ def test_batches_go_on_where_the_one_before_left_off(spark: SparkSession, tmp_pa
     ]
 
 
+@pytest.mark.nightly
 def test_a_batch_counts_once(spark: SparkSession, tmp_path: Path) -> None:
     def frame(batch: int) -> DataFrame:
         features, labels = _rows(batch)

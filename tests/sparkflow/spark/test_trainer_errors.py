@@ -225,6 +225,7 @@ def test_a_cancelled_job_group(df: DataFrame, child_processes: Callable[[], list
     assert child_processes() == []
 
 
+@pytest.mark.nightly
 def test_a_process_that_stands_still(
     df: DataFrame, child_processes: Callable[[], list[int]]
 ) -> None:
