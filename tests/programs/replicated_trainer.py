@@ -77,6 +77,8 @@ def main(_):
         master=server.target,
         is_chief=(FLAGS.task_index == 0),
         hooks=hooks,
+        # The other worker may have made all steps and be gone before this one begins.
+        config=tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task_index]),
     ) as mon_sess:
         while not mon_sess.should_stop():
             inputs = random.rand(10 + FLAGS.task_index, 2)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("plans_at_once")
 GOLDEN = Path(__file__).parents[1] / "golden" / "differential"
 
 # CI compiles the kernels of every so many-th case, the nights those of all.
-EVERY = 4
+EVERY = 8
 
 _spec = importlib.util.spec_from_file_location(
     "differential_cases", Path(__file__).with_name("differential_cases.py")

@@ -37,6 +37,7 @@ def _outcome(process: "subprocess.Popen[str]") -> Any:
     return json.loads(line)
 
 
+@pytest.mark.nightly
 def test_a_lost_executor(start: Callable[[str], "subprocess.Popen[str]"]) -> None:
     outcome = _outcome(start("kill executor"))
     assert len(outcome["restarts"]) == 1

@@ -17,7 +17,7 @@ def built(graph: tf.Graph, variables: dict[str, Any], signature: Signature) -> I
     return InferenceModel.build(graph.as_graph_def(), variables, signature, extra)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # other modules reset all sessions of the process
 def classifier() -> InferenceModel:
     """Three numbers to two classes, with a prediction of every type."""
     graph = tf.Graph()
@@ -41,7 +41,7 @@ def classifier() -> InferenceModel:
     return built(graph, variables, Signature.of_features("x:0", 3, outputs))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # other modules reset all sessions of the process
 def mixed() -> InferenceModel:
     """Inputs of every kind, and a lookup table that has to be filled."""
     inputs = (
