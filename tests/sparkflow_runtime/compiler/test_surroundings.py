@@ -96,6 +96,7 @@ def test_with_a_folder_that_nothing_can_be_written_to(tmp_path: Path) -> None:
 
 
 @NATIVE
+@pytest.mark.nightly
 def test_with_files_that_a_full_disk_left(tmp_path: Path) -> None:
     kernels = tmp_path / "kernels"
     check(start(kernels))
@@ -105,6 +106,7 @@ def test_with_files_that_a_full_disk_left(tmp_path: Path) -> None:
 
 
 @NATIVE
+@pytest.mark.nightly
 def test_processes_that_compile_the_same_at_once(tmp_path: Path) -> None:
     for each in [start(tmp_path / "kernels") for _ in range(3)]:
         check(each)
