@@ -204,12 +204,18 @@ def resolve(path: str) -> tuple[FileSystem, str, str]:
     if match[1] == "file":
         return LOCAL, unquote(urlparse(path).path), ""
     try:
-        system, inner = _elsewhere(path)
+        system, inner = _elsewhere(arrow_uri(path))
     except (ImportError, ValueError, NotImplementedError) as error:
         raise UnimplementedError(
             message=f"File system scheme '{match[1]}' not implemented (file: '{path}'): {error}"
         ) from error
     return ArrowFiles(system), inner, path[: len(path) - len(inner)]
+
+
+def arrow_uri(uri: str) -> str:
+    """A path or URI as pyarrow knows it: Hadoop's names for `s3:` are `s3a:` and `s3n:`."""
+    scheme, colon, rest = uri.partition("://")
+    return f"s3{colon}{rest}" if colon and scheme in ("s3a", "s3n") else uri
 
 
 def _elsewhere(uri: str) -> tuple[Any, str]:

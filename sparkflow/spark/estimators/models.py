@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from sparkflow.spark.estimators.params import ThresholdParams
 from sparkflow.spark.feed.inputs import RAGGED
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
+from sparkflow.spark.rows.prepare import release
 
 _CLASS_METRICS = ("accuracy", "f1", "weightedPrecision", "weightedRecall", "logLoss")
 _BINARY_METRICS = ("areaUnderROC", "areaUnderPR")
@@ -62,7 +63,7 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
         try:
             yield predicted
         finally:
-            predicted.unpersist()
+            release(predicted)
 
 
 class SparkTrainerClassificationModel(  # type: ignore[misc]

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from sparkflow_runtime.files.system import arrow_uri
+
 _FOOTERS_AT_ONCE: Final = 16
 
 
@@ -118,7 +120,7 @@ def open_location(uri: str) -> tuple[Any, str]:
     if "://" not in uri and not uri.startswith("file:"):
         return pa.fs.LocalFileSystem(), os.path.abspath(uri)
     try:
-        found: tuple[Any, str] = pa.fs.FileSystem.from_uri(uri)
+        found: tuple[Any, str] = pa.fs.FileSystem.from_uri(arrow_uri(uri))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"pyarrow cannot read {uri!r}: {error}") from error
     return found

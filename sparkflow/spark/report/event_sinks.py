@@ -13,6 +13,7 @@ import pyarrow.fs
 
 from sparkflow_runtime.events.event_file import FILE_VERSION, EventFileWriter
 from sparkflow_runtime.events.records import frame_record
+from sparkflow_runtime.files.system import arrow_uri
 from sparkflow_runtime.protos.event_pb2 import Event
 
 # A file of its own so often at first; later, when fewer files are better, so often.
@@ -46,9 +47,7 @@ def open_sink(directory: str, wall_clock: Callable[[], float] = time.time) -> Ev
     """
     if "://" not in directory:
         return LocalSink(directory, wall_clock)
-    scheme, rest = directory.split("://", 1)
-    uri = f"{'s3' if scheme in ('s3a', 's3n') else scheme}://{rest}"
-    system, path = pyarrow.fs.FileSystem.from_uri(uri)
+    system, path = pyarrow.fs.FileSystem.from_uri(arrow_uri(directory))
     return RemoteSink(system, path, wall_clock)
 
 

@@ -49,22 +49,22 @@ class PathFiles:
 
     def make_dirs(self, path: str) -> None:
         """Makes directories."""
-        system.make_dirs(_known(path))
+        system.make_dirs(path)
 
     def list(self, path: str) -> list[str]:
         """Lists names."""
         try:
-            return system.list_directory(_known(path))
+            return system.list_directory(path)
         except NotFoundError:
             return []
 
     def read(self, path: str) -> bytes:
         """Reads a file."""
-        return system.read_file(_known(path))
+        return system.read_file(path)
 
     def write(self, path: str, data: bytes) -> None:
         """Writes a file and, on this machine, waits until the disk has it."""
-        with system.open_file(_known(path), "wb") as stream:
+        with system.open_file(path, "wb") as stream:
             stream.write(data)
             if self._is_local(path):
                 stream.flush()
@@ -72,12 +72,12 @@ class PathFiles:
 
     def rename(self, source: str, target: str) -> None:
         """Renames a file."""
-        system.rename(_known(source), _known(target), overwrite=True)
+        system.rename(source, target, overwrite=True)
 
     def remove_tree(self, path: str) -> None:
         """Deletes a directory."""
         try:
-            system.delete_recursively(_known(path))
+            system.delete_recursively(path)
         except NotFoundError:
             return
 
@@ -86,21 +86,13 @@ class PathFiles:
         return self._is_local(path) or path.startswith(("hdfs:", "viewfs:"))
 
     def _is_local(self, path: str) -> bool:
-        return system.resolve(_known(path))[0] is system.LOCAL
+        return system.resolve(path)[0] is system.LOCAL
 
 
 def pyarrow_reaches(path: str) -> bool:
     """Whether `PathFiles` can be used for a path: pyarrow knows its scheme and can connect."""
     try:
-        system.resolve(_known(path))
+        system.resolve(path)
     except (OSError, UnimplementedError):
         return False
     return True
-
-
-def _known(path: str) -> str:
-    """The path with the scheme that pyarrow knows: Hadoop's name for S3 is `s3a`."""
-    for hadoop in ("s3a://", "s3n://"):
-        if path.startswith(hadoop):
-            return "s3://" + path[len(hadoop) :]
-    return path

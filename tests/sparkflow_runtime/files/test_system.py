@@ -106,3 +106,10 @@ def test_glob_below_the_working_directory(tmp_path, monkeypatch):
 def test_unknown_schemes_are_refused():
     with pytest.raises(errors.UnimplementedError, match="scheme 'foo' not implemented"):
         system.read_file("foo://x/y")
+
+
+def test_the_names_that_hadoop_has_for_s3():
+    assert system.arrow_uri("s3a://bucket/a") == system.arrow_uri("s3n://bucket/a")
+    assert system.arrow_uri("s3a://bucket/a") == "s3://bucket/a"
+    assert system.arrow_uri("hdfs://s3a/a") == "hdfs://s3a/a"
+    assert system.arrow_uri("/s3a:/a") == "/s3a:/a"
