@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import threadpoolctl
 
+from sparkflow.spark.job import interpreter
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.codegen import host, native, object_cache, threads
 from sparkflow_runtime.device.device import count_gpus
@@ -65,6 +66,7 @@ def examine() -> list[Finding]:
         machine_code(),
         kernel_cache(os.environ),
         java(os.environ),
+        spark_python(os.environ),
         gpus(),
     ]
 
@@ -165,6 +167,22 @@ def java_release(version: str) -> int:
     """17 for `17.0.9`, 8 for `1.8.0_392`, 0 for what is no version."""
     numbers = re.match(r"(?:1\.)?(\d+)", version)
     return int(numbers[1]) if numbers else 0
+
+
+def spark_python(environ: Mapping[str, str]) -> Finding:
+    """The Python that Spark would start for Python functions, and whether sparkflow is there."""
+    subject = "Spark's Python"
+    program = interpreter.interpreter_of(environ)
+    problem = interpreter.describe_missing(program, interpreter.packages_missing_in(program))
+    if not problem:
+        return Finding(subject, program)
+    if environ.get(interpreter.VARIABLE):
+        return Finding(subject, problem, Verdict.MISSING)
+    text = (
+        f"{problem}. Sessions whose executors are on this machine run ours by {sys.executable} "
+        "without that"
+    )
+    return Finding(subject, text, Verdict.WARNING)
 
 
 def gpus() -> Finding:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         SparkWideDeepClassifier as SparkWideDeepClassifier,
         SparkWideDeepRegressor as SparkWideDeepRegressor,
     )
+    from sparkflow.spark.job.interpreter import use_this_python as use_this_python
     from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
     from sparkflow.spark.run.callbacks import Callback as Callback
     from sparkflow.spark.sources.tfrecord import TFRecordDataSource as TFRecordDataSource
@@ -52,6 +53,7 @@ _HOMES = {
     "SparkWideDeepRegressor": "sparkflow.spark.estimators.wide_deep",
     "StreamingTrainer": "sparkflow.spark.streaming",
     "TFRecordDataSource": "sparkflow.spark.sources.tfrecord",
+    "use_this_python": "sparkflow.spark.job.interpreter",
 }
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "SparkWideDeepRegressor",
     "StreamingTrainer",
     "TFRecordDataSource",
+    "use_this_python",
 ]
 
 

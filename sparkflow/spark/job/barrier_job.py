@@ -126,7 +126,8 @@ def describe_spark_failure(error: BaseException) -> str:
     missing = re.search(r"ModuleNotFoundError: No module named '(\w+)", found)
     if missing is not None:
         found += (
-            f"\nThe executors' Python has no package {missing[1]!r}: install it there (pip install "
-            "sparkflow), or ship an environment with --archives (see docs/spark_operations.md)"
+            f"\nThe executors' Python has no package {missing[1]!r}: name the Python that has it "
+            "in PYSPARK_PYTHON before the session is started, install it there, or ship an "
+            "environment with --archives (see docs/deploy/index.md)"
         )
     return found

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.job.gpus import memory_bytes
+from sparkflow.spark.job.interpreter import use_this_python
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.job.preflight import describe_memory, describe_settings, describe_slots
 
@@ -38,8 +39,10 @@ def require_slots(session: SparkSession, layout: Layout, wait_s: float = _REGIST
     Waits a while for executors that have not registered yet, except on `local[n]`.
 
     Raises:
-        SparkTrainingError: Too few slots, or settings that Spark's barrier jobs do not work with.
+        SparkTrainingError: Too few slots, settings that Spark's barrier jobs do not work with, or
+            a Python on this machine that lacks sparkflow.
     """
+    use_this_python(session)
     context: Any = session.sparkContext
     settings = dict(context.getConf().getAll())
     problem = describe_settings(settings, layout)

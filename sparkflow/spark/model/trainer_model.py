@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from sparkflow.export import InferenceModel
 from sparkflow.export.summary import ModelSummary
+from sparkflow.spark.job.interpreter import use_this_python
 from sparkflow.spark.model.columns import holds_user_types, input_columns
 from sparkflow.spark.model.inference import KEEP, SKIP, VALID, InferencePlan
 from sparkflow.spark.model.outputs import OutputColumn, output_columns
@@ -91,6 +92,7 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         model = self.inference_model
+        use_this_python(dataset.sparkSession)
         encoded, sent = input_columns(dataset, model.signature, self.getFeaturesCol())
         outputs = output_columns(model.signature, self.prediction_columns())
         taken = sorted({each.column for each in outputs} & set(dataset.columns))
