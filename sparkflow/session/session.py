@@ -420,13 +420,23 @@ class Session(BaseSession):
         create_timeout_s: float | None = None,
     ) -> None:
         super().__init__(target, graph, config, credentials, create_timeout_s)
-        self._entered: list[ExitStack] = []
+        self._entered: ExitStack | None = None
 
     def __enter__(self) -> Session:
+        """Makes this the default session, and its graph the default graph.
+
+        Raises:
+            RuntimeError: It was entered already, and has not been left.
+        """
+        if self._entered is not None:
+            raise RuntimeError(
+                "Session context managers are not re-entrant. Use `Session.as_default()` if you "
+                "want to enter a session multiple times."
+            )
         stack = ExitStack()
         stack.enter_context(self._graph.as_default())
         stack.enter_context(self.as_default())
-        self._entered.append(stack)
+        self._entered = stack
         return self
 
     def __exit__(
@@ -435,7 +445,9 @@ class Session(BaseSession):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._entered.pop().__exit__(kind, value, traceback)
+        entered, self._entered = self._entered, None
+        if entered is not None:
+            entered.__exit__(kind, value, traceback)
         self.close()
 
     @staticmethod

@@ -332,3 +332,17 @@ def test_a_session_has_as_many_cpu_devices_as_it_asks_for():
         assert session.run(total) == 7.0
     with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="CPU:1"):
         session.run(total)
+
+
+def test_a_session_is_entered_once_at_a_time():
+    with tf.Graph().as_default():
+        two = tf.constant(2)
+        session = tf.Session()
+        with session:
+            with pytest.raises(RuntimeError, match=r"not re-entrant\. Use `Session\.as_default"):
+                session.__enter__()
+            with session.as_default(), session.as_default():
+                assert two.eval() == 2
+            assert two.eval() == 2
+        with pytest.raises(RuntimeError, match="closed Session"), session:
+            two.eval()
