@@ -62,11 +62,17 @@ class Template:
         self._called = False
         self._scope: VariableScope | None = None
         if create_scope_now:
-            with self._opened() as scope:
+            # As in TensorFlow, the first call opens the name scope, like all others.
+            with self._opened(auxiliary_name_scope=False) as scope:
                 self._scope = scope
 
-    def _opened(self) -> Any:
-        return variable_scope(self._unique_name, self._name, custom_getter=self._custom_getter)
+    def _opened(self, auxiliary_name_scope: bool = True) -> Any:
+        return variable_scope(
+            self._unique_name,
+            self._name,
+            custom_getter=self._custom_getter,
+            auxiliary_name_scope=auxiliary_name_scope,
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function in its scope.
@@ -115,6 +121,8 @@ class Template:
     def variable_scope(self) -> VariableScope | None:
         """Its scope, None before it is opened."""
         return self._scope
+
+    var_scope = variable_scope
 
     @property
     def variable_scope_name(self) -> str | None:
