@@ -15,6 +15,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops import arrays, elementwise
+from sparkflow.variables.creators import VariableSynchronization
 from sparkflow.variables.variable_scope import VariableScope, get_variable, variable_scope
 from sparkflow_runtime.dtypes import as_dtype
 
@@ -202,7 +203,7 @@ class Layer:
         partitioner: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """A variable of the layer, by `get_variable` in its scope.
+        """A variable of the layer, by `get_variable` in its scope, wherever it is called.
 
         Args:
             name: Its name below the layer's scope.
@@ -213,29 +214,41 @@ class Layer:
             trainable: Whether optimizers change it; True when None.
             constraint: As for `get_variable`.
             use_resource: As for `get_variable`.
-            synchronization: Accepted for TensorFlow's sake.
+            synchronization: ON_READ makes it not trainable; else accepted for TensorFlow's sake.
             aggregation: Accepted for TensorFlow's sake.
             partitioner: As for `get_variable`.
             kwargs: Passed on.
+
+        Raises:
+            ValueError: It is to be trainable and ON_READ.
         """
+        if synchronization is VariableSynchronization.ON_READ:
+            if trainable:
+                raise ValueError(
+                    "Synchronization value can be set to VariableSynchronization.ON_READ only for "
+                    "non-trainable variables. You have specified trainable=True and "
+                    "synchronization=VariableSynchronization.ON_READ."
+                )
+            trainable = False
         trains = trainable is None or trainable
         if self._scope is None:
             self._open_scope(None)
         graph = get_default_graph()
         listed = graph.get_collection_ref(GraphKeys.REGULARIZATION_LOSSES)
         before = len(listed)
-        variable = get_variable(
-            name,
-            shape=shape,
-            dtype=as_dtype(dtype).base if dtype is not None else self._dtype,
-            initializer=initializer,
-            regularizer=regularizer,
-            trainable=trains and self.trainable,
-            constraint=constraint,
-            use_resource=use_resource,
-            partitioner=partitioner,
-            **kwargs,
-        )
+        with self._entered(True if self.built else self._reuse):
+            variable = get_variable(
+                name,
+                shape=shape,
+                dtype=as_dtype(dtype).base if dtype is not None else self._dtype,
+                initializer=initializer,
+                regularizer=regularizer,
+                trainable=trains and self.trainable,
+                constraint=constraint,
+                use_resource=use_resource,
+                partitioner=partitioner,
+                **kwargs,
+            )
         self._losses.extend((loss, None) for loss in listed[before:])
         group = self._trainable_weights if trains else self._non_trainable_weights
         if not any(variable is each for each in group):

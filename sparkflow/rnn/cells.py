@@ -29,8 +29,16 @@ def _activation(given: Any, default: Any) -> Any:
     return given
 
 
-def _depth(shape: TensorShape) -> int:
-    size = shape.as_list()[-1]
+def depth_of(shape: Any) -> int:
+    """The size of the last dimension of the inputs of a cell.
+
+    Args:
+        shape: Of the inputs, as a `TensorShape` or what makes one.
+
+    Raises:
+        ValueError: It is unknown.
+    """
+    size = TensorShape(shape).as_list()[-1]
     if size is None:
         raise ValueError(f"Expected inputs.shape[-1] to be known, saw shape: {shape}")
     return int(size)
@@ -74,7 +82,7 @@ class BasicRNNCell(RNNCell):
 
     def build(self, input_shape: Any) -> None:
         """Makes kernel and bias."""
-        rows = _depth(input_shape) + self._num_units
+        rows = depth_of(input_shape) + self._num_units
         self._kernel = self.add_weight(KERNEL, [rows, self._num_units])
         self._bias = self.add_weight(BIAS, [self._num_units], initializer=Zeros())
         self.built = True
@@ -130,7 +138,7 @@ class GRUCell(RNNCell):
 
     def build(self, input_shape: Any) -> None:
         """Makes the kernels and biases of gates and candidate."""
-        units, rows = self._num_units, _depth(input_shape) + self._num_units
+        units, rows = self._num_units, depth_of(input_shape) + self._num_units
         given = self._bias_initializer
         kernel = self._kernel_initializer
         self._gate_kernel = self.add_weight(
@@ -204,7 +212,7 @@ class BasicLSTMCell(RNNCell):
     def build(self, input_shape: Any) -> None:
         """Makes kernel and bias of all four gates."""
         units = self._num_units
-        self._kernel = self.add_weight(KERNEL, [_depth(input_shape) + units, 4 * units])
+        self._kernel = self.add_weight(KERNEL, [depth_of(input_shape) + units, 4 * units])
         self._bias = self.add_weight(BIAS, [4 * units], initializer=Zeros())
         self.built = True
 
@@ -299,7 +307,7 @@ class LSTMCell(RNNCell):
 
     def build(self, input_shape: Any) -> None:
         """Makes kernel, bias, peepholes and projection."""
-        units, rows = self._num_units, _depth(input_shape) + self.output_size
+        units, rows = self._num_units, depth_of(input_shape) + self.output_size
         self._kernel = self.add_weight(
             KERNEL,
             [rows, 4 * units],

@@ -259,3 +259,27 @@ def test_layers_leave_no_collections_that_programs_would_save():
         keys = graph.get_all_collection_keys()
         assert {"variables", "trainable_variables"} <= set(keys)
         assert not [key for key in keys if key.startswith("_")]
+
+
+@pytest.mark.parametrize("shape", [(None, 4), [None, 4], tf.TensorShape([None, 4])])
+@pytest.mark.parametrize("name", [None, "mine"])
+def test_a_layer_that_is_built_by_hand_is_called_what_it_would_be(shape, name):
+    layers = {"dense": tf.layers.Dense(3, name=name)}
+    cells = {
+        "basic_rnn_cell": tf.nn.rnn_cell.BasicRNNCell,
+        "gru_cell": tf.nn.rnn_cell.GRUCell,
+        "lstm_cell": tf.nn.rnn_cell.LSTMCell,
+        "basic_lstm_cell": tf.nn.rnn_cell.BasicLSTMCell,
+    }
+    layers |= {own: make(3, name=name) for own, make in cells.items()}
+    for own, layer in layers.items():
+        with tf.Graph().as_default(), tf.variable_scope("s"):
+            layer.build(shape)
+            for variable in layer.weights:
+                assert variable.name.startswith(f"s/{name or own}/")
+            x, before = tf.zeros([2, 4]), len(tf.global_variables())
+            if own == "dense":
+                assert layer(x).name == f"s/{name or own}/BiasAdd:0"
+            else:
+                layer(x, layer.zero_state(2, tf.float32))
+            assert len(tf.global_variables()) == before

@@ -8,6 +8,7 @@ from typing import Any
 import sparkflow as tf
 from sparkflow.contrib.rnn.linear import linear
 from sparkflow.rnn.cell import LSTMStateTuple, RNNCell
+from sparkflow.rnn.cells import depth_of
 
 Function = Callable[[Any], Any]
 
@@ -155,7 +156,7 @@ class NASCell(RNNCell):
         """Makes the kernels and the bias."""
         width = 8 * self._units
         self._recurrent = self.add_weight("recurrent_kernel", [self.output_size, width])
-        self._kernel = self.add_weight("kernel", [input_shape.as_list()[-1], width])
+        self._kernel = self.add_weight("kernel", [depth_of(input_shape), width])
         if self._use_bias:
             self._bias = self.add_weight("bias", [width], initializer=tf.zeros_initializer())
         if self._projected:
@@ -223,7 +224,7 @@ class SRUCell(RNNCell):
 
     def build(self, input_shape: Any) -> None:
         """Makes kernel and bias."""
-        self._kernel = self.add_weight("kernel", [input_shape.as_list()[-1], 4 * self._units])
+        self._kernel = self.add_weight("kernel", [depth_of(input_shape), 4 * self._units])
         self._bias = self.add_weight("bias", [2 * self._units], initializer=tf.zeros_initializer())
         self.built = True
 
@@ -271,7 +272,7 @@ class IndRNNCell(RNNCell):
 
     def build(self, input_shape: Any) -> None:
         """Makes the kernels and the bias."""
-        self._w = self.add_weight("input_kernel", [input_shape.as_list()[-1], self._units])
+        self._w = self.add_weight("input_kernel", [depth_of(input_shape), self._units])
         self._u = self.add_weight(
             "recurrent_kernel",
             [self._units],

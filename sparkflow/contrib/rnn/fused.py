@@ -11,16 +11,13 @@ import tree
 import sparkflow as tf
 from sparkflow.layers.base import Layer
 from sparkflow.rnn.cell import LSTMStateTuple, RNNCell
-from sparkflow.rnn.cells import GRUCell
+from sparkflow.rnn.cells import GRUCell, depth_of
 from sparkflow.rnn.looped import dynamic_rnn
 from sparkflow.rnn.unrolled import static_rnn
 
 
 def _lstm_weights(layer: Layer, input_shape: Any, units: int, peephole: bool) -> tuple[Any, ...]:
-    size = input_shape.as_list()[-1]
-    if size is None:
-        raise ValueError(f"Expecting inputs of known size, got {input_shape}")
-    kernel = layer.add_weight("kernel", [size + units, 4 * units])
+    kernel = layer.add_weight("kernel", [depth_of(input_shape) + units, 4 * units])
     bias = layer.add_weight("bias", [4 * units], initializer=tf.zeros_initializer())
     if not peephole:
         return kernel, bias
@@ -165,7 +162,7 @@ class GRUBlockCell(RNNCell):
     def build(self, input_shape: Any) -> None:
         """Makes kernels and biases."""
         units = self._units
-        rows = input_shape.as_list()[-1] + units
+        rows = depth_of(input_shape) + units
         ones, zeros = tf.constant_initializer(1.0), tf.zeros_initializer()
         self._w_ru = self.add_weight("w_ru", [rows, 2 * units])
         self._b_ru = self.add_weight("b_ru", [2 * units], initializer=ones)
