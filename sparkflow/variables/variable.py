@@ -93,7 +93,7 @@ class Variable(Operators, metaclass=_Creating):
         import_scope: Prefix of the names in `variable_def`.
         constraint: A function applied to the value after each optimizer step.
         use_resource: Accepted for TensorFlow's sake; variables are reference variables.
-        synchronization: Accepted; ON_READ makes it not trainable.
+        synchronization: Accepted; with ON_READ it is not trainable unless `trainable` says so.
         aggregation: Accepted.
         shape: The static shape where `initial_value` does not tell it.
 
@@ -143,12 +143,6 @@ class Variable(Operators, metaclass=_Creating):
                 f"{collections} of type {type(collections)}"
             )
         on_read = synchronization is VariableSynchronization.ON_READ
-        if on_read and trainable:
-            raise ValueError(
-                "Synchronization value can be set to VariableSynchronization.ON_READ only for "
-                "non-trainable variables. You have specified trainable=True and "
-                "synchronization=VariableSynchronization.ON_READ."
-            )
         self._trainable = not on_read if trainable is None else trainable
         graph = graph_of(() if callable(initial_value) else (initial_value,)).root
         self._graph = graph

@@ -112,7 +112,9 @@ class VariableStore:
             **replication,
         }
         is_scalar = isinstance(shape, list | tuple) and not shape
-        if partitioner is not None and not is_scalar:
+        # As TensorFlow, not for AUTO_REUSE.
+        is_known = reuse is True and partitioner is None and name in self.partitioned
+        if is_known or (partitioner is not None and not is_scalar):
             return self._partitioned(name, shape, kind, initializer, reuse, partitioner, given)
         if f"{name}/part_0" in self.variables:
             raise ValueError(
@@ -224,7 +226,7 @@ class VariableStore:
         given: dict[str, Any],
     ) -> PartitionedVariable:
         from_value = initializer is not None and not callable(initializer)
-        if not callable(partitioner):
+        if partitioner is not None and not callable(partitioner):
             raise ValueError(f"Partitioner must be callable, but received: {partitioner}")
         if name in self.variables:
             raise ValueError(
@@ -288,6 +290,8 @@ class VariableStore:
                 f"Trying to reuse partitioned variable {name}, but specified dtype {dtype.name} "
                 f"and found dtype {existing.dtype.name}."
             )
+        if partitioner is None:
+            return existing
         wanted = called_partitioner(partitioner, existing.shape, dtype)
         if wanted != existing._get_partitions():
             raise ValueError(

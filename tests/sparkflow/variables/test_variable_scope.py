@@ -133,3 +133,30 @@ def test_graphs_do_not_share():
     w = tf.get_variable("w", [1])
     with tf.Graph().as_default():
         assert tf.get_variable("w", [1]) is not w
+
+
+def test_partitioned_variables_are_found_again_without_their_partitioner():
+    with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(2)):
+        made = tf.get_variable("w", [4, 2])
+    with tf.variable_scope("a", reuse=True):
+        assert tf.get_variable("w", [4, 2]) is made
+        assert tf.get_variable("w") is made
+        with pytest.raises(ValueError, match="specified shape"):
+            tf.get_variable("w", [5, 2])
+    for reuse in (tf.AUTO_REUSE, False):  # TensorFlow asks for reuse=True itself
+        with (
+            tf.variable_scope("a", reuse=reuse),
+            pytest.raises(ValueError, match="No partitioner was provided"),
+        ):
+            tf.get_variable("w", [4, 2])
+
+
+@pytest.mark.parametrize("trainable", [None, False, True])
+def test_on_read_is_not_trainable_unless_asked_for(trainable):
+    on_read = tf.VariableSynchronization.ON_READ
+    made = [
+        tf.get_variable("v", [1], trainable=trainable, synchronization=on_read),
+        tf.Variable([1.0], trainable=trainable, synchronization=on_read),
+    ]
+    assert [each.trainable for each in made] == [bool(trainable)] * 2
+    assert tf.trainable_variables() == (made if trainable else [])
