@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sparkflow import version
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
@@ -14,10 +15,10 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import shapes
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
 from sparkflow_runtime.ir.graph import Graph as Nodes
-from sparkflow_runtime.ir.graph_def import export_attr, import_graph
+from sparkflow_runtime.ir.graph_def import PRODUCER_VERSION, export_attr, import_graph
 from sparkflow_runtime.ir.node import CLASS_ATTR, COLOCATION_PREFIX, Endpoint, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.protos import graph_pb2, op_def_pb2
+from sparkflow_runtime.protos import graph_pb2, op_def_pb2, versions_pb2
 
 _OUTPUT_SHAPES = "_output_shapes"
 _MERGES = ("Merge", "RefMerge")
@@ -56,15 +57,18 @@ def import_graph_def(
         raise TypeError(f"graph_def must be a GraphDef proto, got {type(graph_def).__name__}.")
     given: object = input_map  # may be anything, whatever its annotation says
     if given is not None and not (
-        isinstance(given, Mapping) and all(isinstance(key, str) for key in given)
+        isinstance(given, Mapping) and all(isinstance(key, str | bytes) for key in given)
     ):
         raise TypeError(
             f"input_map must be a dictionary mapping strings to Tensor objects, got {input_map!r}"
         )
+    replaced = {_text(key): value for key, value in (input_map or {}).items()}
     if return_elements is not None:
         return_elements = tuple(return_elements)
-        if not all(isinstance(each, str) for each in return_elements):
+        if not all(isinstance(each, str | bytes) for each in return_elements):
             raise TypeError(f"return_elements must be a list of strings, got {return_elements!r}")
+        return_elements = tuple(map(_text, return_elements))
+    _require_version(graph_def.versions)
     graph = get_default_graph()
     try:
         source = import_graph(graph_def)
@@ -74,15 +78,38 @@ def import_graph_def(
     for function in graph_def.library.function:
         graph.add_function(function.signature.name, function)
     with graph.name_scope("import" if name is None else name) as scope:
-        importer = _Importer(
-            graph, scope, _mapped(graph, input_map or {}, source, scope), producers
-        )
+        importer = _Importer(graph, scope, _mapped(graph, replaced, source, scope), producers)
+        importer.require_groups(source)
         for node in importer.order(source):
             importer.add(node)
         importer.close_loops()
     if return_elements is None:
         return None
     return [importer.element(each) for each in return_elements]
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def _require_version(versions: versions_pb2.VersionDef) -> None:
+    """Passes when a graph may be read by what this is.
+
+    Raises:
+        ValueError: It asks for something newer, or for anything but this version.
+    """
+    here = PRODUCER_VERSION
+    if versions.min_consumer > here:
+        raise ValueError(
+            f"GraphDef min consumer version {versions.min_consumer} above current version {here} "
+            f"for TensorFlow {version.VERSION}.  Please upgrade TensorFlow: what sparkflow "
+            f"{version.SPARKFLOW_VERSION} reads is of that version."
+        )
+    if here in versions.bad_consumers:
+        raise ValueError(
+            f"GraphDef disallows consumer version {here}.  Please upgrade TensorFlow: this version "
+            f"is likely buggy. It is that of what sparkflow {version.SPARKFLOW_VERSION} reads."
+        )
 
 
 def _mapped(
@@ -178,6 +205,19 @@ class _Importer:
             return [source[node.name] for node in reduced.sorted()]
         except (InvalidArgumentError, NotFoundError) as error:
             raise ValueError(f"graph_def is invalid: {error.message}") from error
+
+    def require_groups(self, source: Nodes) -> None:
+        """Passes when every node that others are to be with is there.
+
+        Raises:
+            ValueError: One is not.
+        """
+        for node in source:
+            for other in node.colocated_with:
+                if other not in source:
+                    raise ValueError(
+                        f"Node '{node.name}' expects to be colocated with unknown node '{other}'"
+                    )
 
     def add(self, node: Node) -> None:
         """Adds one node whose inputs are there already."""

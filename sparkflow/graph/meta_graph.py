@@ -218,11 +218,13 @@ def restore_meta_graph(
         for node in nodes.node:
             node.device = ""
     info = meta_graph.meta_info_def
-    scope = graph.unique_name(import_scope, mark_as_used=False) if import_scope else ""
+    # Below the name scope that is open, as `import_scope` itself is.
+    inner = graph.unique_name(import_scope, mark_as_used=False) if import_scope else None
+    scope = inner or graph.get_name_scope()
     with graph.as_default():
         returned = import_graph_def(
             nodes,
-            name=import_scope or "",
+            name=import_scope or (f"{scope}/" if scope else ""),
             input_map=input_map,
             return_elements=return_elements,
             producer_op_list=info.stripped_op_list if info.HasField("stripped_op_list") else None,

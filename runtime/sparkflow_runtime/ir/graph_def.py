@@ -28,7 +28,7 @@ from sparkflow_runtime.tensor_proto import (
 )
 
 PRODUCER_VERSION = 1882
-"""The GraphDef version written: one that TensorFlow 1 and 2 read."""
+"""The GraphDef version written and read: one that TensorFlow 1 and 2 read."""
 MAX_NAME_BYTES = 4096
 
 

@@ -137,3 +137,35 @@ def test_two_nodes_of_one_name_are_refused(message):
     message.node.append(message.node[0])
     with tf.Graph().as_default(), pytest.raises(ValueError, match="two nodes named 'x'"):
         tf.import_graph_def(message)
+
+
+def test_names_may_be_bytes(message):
+    with tf.Graph().as_default():
+        given = tf.constant([[2.0, 0.0]])
+        y, op = tf.import_graph_def(message, {b"x:0": given}, [b"y:0", b"y"])
+        assert (y.name, op) == ("import/y:0", y.op)
+        with pytest.raises(TypeError, match="input_map must be a dictionary mapping strings"):
+            tf.import_graph_def(message, {1: given})
+
+
+def test_a_colocation_with_nothing_is_refused(message):
+    message.node[0].attr["_class"].list.s.append(b"loc:@gone")
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(ValueError, match="expects to be colocated with unknown node 'gone'"),
+    ):
+        tf.import_graph_def(message)
+
+
+def test_a_graph_for_newer_readers_is_refused(message):
+    here = message.versions.producer
+    message.versions.min_consumer = here
+    with tf.Graph().as_default():
+        tf.import_graph_def(message)
+    message.versions.min_consumer = here + 1
+    with pytest.raises(ValueError, match=f"min consumer version {here + 1} above current version"):
+        tf.import_graph_def(message)
+    message.versions.min_consumer = 0
+    message.versions.bad_consumers.append(here)
+    with pytest.raises(ValueError, match=f"disallows consumer version {here}"):
+        tf.import_graph_def(message)

@@ -159,3 +159,26 @@ def test_files_that_are_no_graphs(tmp_path):
     (tmp_path / "bad.meta").write_bytes(b"\xff\xff\xff")
     with pytest.raises(OSError, match="Cannot parse file"):
         tf.train.import_meta_graph(tmp_path / "bad.meta")
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "prefix"),
+    [("imp", None, "imp/"), ("a/b", None, "a/b/"), ("a", "b", "a/b/"), (None, "b", "b/")],
+)
+def test_a_name_scope_that_is_open_is_put_before_all_names(outer, inner, prefix):
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [2], name="x")
+        y = tf.add(x, tf.get_variable("v", [2], initializer=tf.ones_initializer()), name="y")
+        tf.add_to_collection("ys", y)
+        tf.add_to_collection(tf.GraphKeys.TRAIN_OP, y.op)
+        message = tf.train.export_meta_graph()
+    with tf.Graph().as_default() as graph, tf.name_scope(outer):
+        tf.train.import_meta_graph(message, import_scope=inner)
+        assert [each.name for each in tf.global_variables()] == [f"{prefix}v:0"]
+        (imported,) = tf.get_collection("ys")
+        assert imported.name == f"{prefix}y:0"
+        assert tf.get_collection(tf.GraphKeys.TRAIN_OP) == [imported.op]
+        assert graph.get_operations()[0].name == f"{prefix}x"
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            assert list(session.run(imported, {f"{prefix}x:0": [1, 2]})) == [2, 3]
