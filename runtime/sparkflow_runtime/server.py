@@ -12,6 +12,7 @@ from sparkflow_runtime.errors import (
     OpError,
     UnavailableError,
 )
+from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.links import LocalLink, RemoteLink, WorkerLink
 from sparkflow_runtime.master.loop_service import LoopService
 from sparkflow_runtime.master.service import (
@@ -52,6 +53,7 @@ class Server:
         gpu_memory_bytes: How much memory of each it takes at most; None for all there is.
         transport: How tensors come from other tasks, see `transport.channel.pool.Transport`.
         channel_port: Port for tensor channels, 0 for a free one.
+        session_config: Options of sessions on this server that say nothing else.
 
     Raises:
         PermissionDeniedError: Off loopback without a token.
@@ -75,7 +77,9 @@ class Server:
         gpu_memory_bytes: int | None = None,
         transport: Transport = "auto",
         channel_port: int = 0,
+        session_config: ConfigProto | None = None,
     ) -> None:
+        self._session_config = session_config or ConfigProto()
         self._transport = require_transport(transport)
         self._token = token
         self._tls = tls
@@ -223,6 +227,10 @@ class Server:
     def _make_session(
         self, config: ConfigProto, is_wanted: Callable[[], bool] | None
     ) -> MasterSession:
+        asked = config
+        config = ConfigProto()
+        config.CopyFrom(self._session_config)
+        config.MergeFrom(asked)
         return MasterSession(
             {self.task: self._local, **self._remote},
             default_task=self.task,
@@ -230,6 +238,7 @@ class Server:
             allow_soft_placement=config.allow_soft_placement,
             timeout_s=config.operation_timeout_in_ms / 1000 or None,
             log_placement=config.log_device_placement,
+            cost_model=CostModel.of(config.graph_options),
             isolate=config.isolate_session_state,
             master=MasterId(self.task, self.worker.incarnation),
             is_wanted=is_wanted,

@@ -79,6 +79,7 @@ class Server:
                 tls=tls,
                 channel_port=channel_port,
                 transport=transport,
+                session_config=self._server_def.default_session_config,
             )
         except UnavailableError as error:
             # TensorFlow's class and words, so that programs find what they look for.

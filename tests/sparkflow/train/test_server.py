@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.master import client
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 
@@ -151,3 +152,23 @@ def test_the_port_for_channels_can_be_chosen():
 def test_a_transport_that_there_is_not_is_refused():
     with pytest.raises(tf.errors.FailedPreconditionError, match="'udp' is none of auto, tcp"):
         tf.train.Server({"local": ["localhost:0"]}, transport="udp")
+
+
+@pytest.mark.parametrize("how", ["in process", "grpc"])
+def test_a_servers_options_are_the_defaults_of_its_sessions(how, monkeypatch, request):
+    if how == "grpc":
+        monkeypatch.setattr(client, "masters_here", {})
+    config = tf.ConfigProto(operation_timeout_in_ms=200, allow_soft_placement=True)
+    server = tf.train.Server.create_local_server(config=config)
+    request.addfinalizer(server.stop)
+    with tf.Graph().as_default(), tf.Session(server.target) as session:
+        queue = tf.FIFOQueue(1, tf.float32)
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(queue.dequeue())
+        with tf.device("/gpu:7"):
+            assert session.run(tf.constant(2.0) * 2.0) == 4.0
+    own = tf.ConfigProto(operation_timeout_in_ms=60_000)
+    with tf.Graph().as_default(), tf.Session(server.target, config=own) as session:
+        queue = tf.FIFOQueue(1, tf.float32)
+        threading.Timer(0.4, lambda: session.run(queue.enqueue(3.0))).start()
+        assert session.run(queue.dequeue()) == 3.0
