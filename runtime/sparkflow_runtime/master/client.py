@@ -19,6 +19,7 @@ from sparkflow_runtime.errors import (
     from_status,
 )
 from sparkflow_runtime.ir.graph_def import import_graph
+from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.links import LocalLink
 from sparkflow_runtime.master.options import run_with_options
 from sparkflow_runtime.master.remote_loop import LoopRegister, RemoteLoop, RunningLoop
@@ -149,6 +150,7 @@ class LocalSession:
             allow_soft_placement=config.allow_soft_placement,
             timeout_s=config.operation_timeout_in_ms / 1000 or None,
             log_placement=config.log_device_placement,
+            cost_model=CostModel.of(config.graph_options),
         )
         with _local_lock:
             _local_sessions.add(self)

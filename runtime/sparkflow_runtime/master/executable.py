@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from sparkflow_runtime.ir.function import Function, no_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
+from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.fan_out import for_each
 from sparkflow_runtime.master.links import LocalLink, Record, RemoteLink, WorkerLink
 from sparkflow_runtime.master.running import RunningSteps
@@ -135,11 +137,14 @@ class Executable:
         link_of: Callable[[str], WorkerLink],
         timeout_s: float | None,
         show_passes: Callable[[Observe], object],
+        cost_model: CostModel = CostModel(),  # noqa: B008  (a value that does not change)
     ) -> None:
         self.partitions = partitions
         self.show_passes = show_passes
         self.session = session
         self._timeout_s = timeout_s
+        self._cost_model = cost_model
+        self._recordable = itertools.count()
         self.parts = for_each(lambda part: _register(session, part, link_of), partitions)
         self._num_results = len(request.fetches)
         self._dtypes = _arg_dtypes(partitions, len(request.feeds))
@@ -194,6 +199,10 @@ class Executable:
             for index, value in values.items():
                 results[index] = value
         return results
+
+    def wants_costs(self) -> bool:
+        """Whether the next step that is run with options is to tell what its nodes cost."""
+        return self._cost_model.wants(next(self._recordable))
 
     def _can_run_here(self) -> bool:
         """Whether one thread can run the step: at most one partition is in this process."""

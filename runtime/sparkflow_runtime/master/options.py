@@ -9,6 +9,7 @@ from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.graph_def import export_graph
+from sparkflow_runtime.master.cost_graph import cost_graph
 from sparkflow_runtime.master.executable import Executable
 from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
@@ -27,7 +28,7 @@ def run_with_options(
         executable: What runs.
         args: One host array per feed.
         options: `timeout_in_ms`, `trace_level`, `output_partition_graphs` and `output_pass_graphs`
-            count.
+            count; the session's options say which steps tell what their nodes cost.
         metadata: Gets what was recorded.
         on_begin: Is given a function that cancels the step.
 
@@ -40,10 +41,14 @@ def run_with_options(
     """
     timeout_s = options.timeout_in_ms / 1000 if options.timeout_in_ms > 0 else None
     recorded: list[DeviceStepStats] = []
-    record = None if options.trace_level == RunOptions.NO_TRACE else recorded.append
+    traces = options.trace_level != RunOptions.NO_TRACE
+    wants_costs = executable.wants_costs()
+    record = recorded.append if traces or wants_costs else None
     values = executable.run(args, timeout_s=timeout_s, on_begin=on_begin, record=record)
-    if record is not None:
+    if traces:
         metadata.step_stats.dev_stats.extend(sorted(recorded, key=lambda stats: stats.device))
+    if wants_costs:
+        metadata.cost_graph.CopyFrom(cost_graph(executable.partitions, recorded))
     if options.output_partition_graphs:
         for part in executable.partitions:
             metadata.partition_graphs.append(export_program(part.nodes, part.functions))

@@ -27,7 +27,7 @@ class PlacementLog:
         print(mapping if lines else "Device mapping: no known devices.", file=sys.stderr)
 
     def tell(self, nodes: Iterable[Node]) -> None:
-        """Tells of the nodes that the client made and that were not told of before."""
+        """Tells of nodes that were not told of before; of none that the master made."""
         for node in nodes:
             if node.name not in self._told and not node.name.startswith("_"):
                 self._told.add(node.name)

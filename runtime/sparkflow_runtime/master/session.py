@@ -22,6 +22,7 @@ from sparkflow_runtime.ir.function import Function, no_function
 from sparkflow_runtime.ir.function_def import import_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import parse_endpoint
+from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.executable import Executable, Request, optimise
 from sparkflow_runtime.master.fan_out import for_each
 from sparkflow_runtime.master.keep_alive import KeepAlive
@@ -32,7 +33,8 @@ from sparkflow_runtime.master.placement_log import PlacementLog
 from sparkflow_runtime.master.waiting import await_tasks
 from sparkflow_runtime.passes.clean import Observe, unobserved
 from sparkflow_runtime.passes.partition import Partition
-from sparkflow_runtime.passes.place import Placement
+from sparkflow_runtime.passes.functions import bodies, ready_functions
+from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.worker.loop import LoopTerms
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
@@ -51,6 +53,7 @@ class MasterSession:
         allow_soft_placement: Whether nodes may fall back to a CPU.
         timeout_s: How long a step may take that says nothing else.
         log_placement: Whether to tell on stderr where nodes go.
+        cost_model: Which steps tell what their nodes cost.
         isolate: Whether variables and queues are the session's own, instead of the tasks'.
         master: Whose session it is: tasks end those of its earlier incarnations.
         is_wanted: Tasks that have not started are waited for as long as this says True; for
@@ -71,6 +74,7 @@ class MasterSession:
         allow_soft_placement: bool = False,
         timeout_s: float | None = None,
         log_placement: bool = False,
+        cost_model: CostModel = CostModel(),  # noqa: B008  (a value that does not change)
         isolate: bool = False,
         master: MasterId = NO_TASK,
         is_wanted: Callable[[], bool] | None = None,
@@ -90,6 +94,7 @@ class MasterSession:
         self._functions: dict[str, Function] = {}
         self._closed = False
         self._timeout_s = timeout_s
+        self._cost_model = cost_model
         if is_wanted is not None:
             await_tasks(self._links, is_wanted)
         self.devices = _best_first(self._join(isolate, master), default_task)
@@ -200,8 +205,7 @@ class MasterSession:
         with self._lock:
             partitions = self._optimise(graph, request)
             if self._log is not None:
-                for part in partitions:
-                    self._log.tell(part.nodes)
+                self._tell_placement(self._log, partitions)
         return Executable(
             self.handle,
             request,
@@ -209,7 +213,20 @@ class MasterSession:
             self._link_of,
             self._timeout_s,
             lambda observe: self._optimise(graph, request, observe),
+            self._cost_model,
         )
+
+    def _tell_placement(self, log: PlacementLog, partitions: Sequence[Partition]) -> None:
+        """Tells where the nodes of the client's graph go, before anything is folded or fused.
+
+        Where nodes that no step needs cannot be placed, those of the step are told of.
+        """
+        try:
+            called = ready_functions(self._graph, self._load)
+            log.tell(place(self._graph, self._placement, None, bodies(self._graph, called)))
+        except OpError:
+            for part in partitions:
+                log.tell(part.nodes)
 
     def _optimise(
         self, graph: Graph, request: Request, observe: Observe = unobserved

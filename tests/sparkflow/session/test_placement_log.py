@@ -32,3 +32,28 @@ def test_devices_that_do_not_exist_are_named():
         with tf.device("/gpu:7"):
             x = tf.constant(1.0, name="x")
         assert session.run(x) == 1.0
+
+
+def test_every_node_of_the_graph_is_told_of_with_its_own_type(capfd):
+    config = tf.ConfigProto(log_device_placement=True)
+    with tf.Graph().as_default() as graph, tf.Session(config=config) as session:
+        folded = tf.constant(2.0) * tf.constant(3.0)
+        variable = tf.Variable(1.0, name="v")
+        tf.zeros([2], name="unread")
+        session.run(folded + tf.placeholder_with_default(1.0, [], name="x"))
+        session.run([variable.initializer, tf.add(folded, 1.0, name="late")])
+    where = "/job:localhost/replica:0/task:0/device:CPU:0"
+    lines = capfd.readouterr().err.splitlines()[1:]
+    assert sorted(lines) == sorted(
+        f"{op.name}: ({op.type}): {where}" for op in graph.get_operations()
+    )
+
+
+def test_a_node_without_a_place_that_no_step_needs_keeps_nothing_from_being_told(capfd):
+    config = tf.ConfigProto(log_device_placement=True)
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+        with tf.device("/job:elsewhere"):
+            tf.constant(1.0, name="never")
+        x = tf.placeholder(tf.float32, name="x")
+        session.run(tf.sqrt(x, name="y"), {x: 1})
+    assert "y: (Sqrt): " in capfd.readouterr().err

@@ -177,3 +177,38 @@ def test_nodes_that_overlap_get_lanes_of_their_own():
         )
     drawn = json.loads(timeline.Timeline(stats).generate_chrome_trace_format())["traceEvents"]
     assert [event["tid"] for event in drawn if event["ph"] == "X"] == [0, 1, 0]
+
+
+def test_a_session_that_asks_for_it_is_told_what_nodes_cost():
+    options = tf.GraphOptions(build_cost_model=2, build_cost_model_after=1)
+    traced = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    with (
+        tf.Graph().as_default(),
+        tf.Session(config=tf.ConfigProto(graph_options=options)) as session,
+    ):
+        x = tf.placeholder(tf.float32, [None, 4], name="x")
+        product = tf.matmul(x, tf.ones([4, 3]), name="product")
+        found = []
+        for _ in range(5):
+            metadata = tf.RunMetadata()
+            session.run(product, {x: np.ones([2, 4])}, traced, metadata)
+            found.append({node.name: node for node in metadata.cost_graph.node})
+            assert metadata.step_stats.dev_stats
+    assert [bool(each) for each in found] == [False, False, True, False, True]
+    cost = found[2]["product"]
+    assert cost.device.endswith("CPU:0")
+    assert [each.size for each in cost.output_info] == [2 * 3 * 4]
+    nodes = {node.id: node for node in found[2].values()}
+    assert len(nodes) == len(found[2])
+    read = [nodes[each.preceding_node] for each in cost.input_info]
+    assert len(read) == 2
+    assert cost not in read
+    assert cost.compute_cost >= 0
+
+
+@pytest.mark.parametrize("trace_level", [tf.RunOptions.NO_TRACE, tf.RunOptions.FULL_TRACE])
+def test_others_are_told_nothing_of_costs(trace_level):
+    metadata = tf.RunMetadata()
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.random_normal([2]), None, tf.RunOptions(trace_level=trace_level), metadata)
+    assert not metadata.cost_graph.node
