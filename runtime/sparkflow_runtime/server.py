@@ -101,6 +101,8 @@ class Server:
         )
         self._local = LocalLink(self.worker)
         self._remote: dict[str, RemoteLink] = {}
+        # Those that only the clusters of sessions have, by name and address.
+        self._met: dict[tuple[str, str], RemoteLink] = {}
         self._master = MasterService(self._make_session, self._links)
         loops = LoopService(self._master.find)
         self._server = rpc.RpcServer(
@@ -180,7 +182,7 @@ class Server:
         self.worker.close(UnavailableError)
         self._server.stop()
         self._local.close()
-        for link in self._remote.values():
+        for link in (*self._remote.values(), *self._met.values()):
             link.close()
 
     def _link_cluster(self) -> None:
@@ -195,8 +197,9 @@ class Server:
         )
         peers = Peers(others, caller)
         self.worker.connect(peers)
-        for link in self._remote.values():
+        for link in (*self._remote.values(), *self._met.values()):
             link.close()
+        self._met.clear()
         self._remote = {
             task: RemoteLink(task, address, self._token, self._tls, peers.channels)
             for task, address in others.items()
@@ -231,8 +234,10 @@ class Server:
         config = ConfigProto()
         config.CopyFrom(self._session_config)
         config.MergeFrom(asked)
+        cluster = config.cluster_def
+        known = self._known(cluster) if cluster.job else self._addresses
         return MasterSession(
-            {self.task: self._local, **self._remote},
+            {self.task: self._local, **self._links_to(known)},
             default_task=self.task,
             device_filters=config.device_filters,
             allow_soft_placement=config.allow_soft_placement,
@@ -242,8 +247,39 @@ class Server:
             isolate=config.isolate_session_state,
             master=MasterId(self.task, self.worker.incarnation),
             is_wanted=is_wanted,
-            hosts={task: where.rpartition(":")[0] for task, where in self._addresses.items()},
+            hosts={task: where.rpartition(":")[0] for task, where in known.items()},
+            cluster=cluster,
         )
+
+    def _known(self, cluster: ClusterDef) -> dict[str, str]:
+        """The tasks of a session that has a cluster of its own.
+
+        Raises:
+            InvalidArgumentError: This task is not among them.
+        """
+        found = addresses(cluster)
+        if self.task not in found:
+            raise InvalidArgumentError(
+                message="The cluster_def of the session's config has "
+                f"{', '.join(sorted(found))}, and the server that it was given is {self.task}: "
+                "name each task as its server was started"
+            )
+        return found
+
+    def _links_to(self, known: Mapping[str, str]) -> Mapping[str, WorkerLink]:
+        """The tasks but this one; those that the server was not started with are met here."""
+        found: dict[str, WorkerLink] = {}
+        for task, address in known.items():
+            if task == self.task:
+                continue
+            if task in self._remote:
+                found[task] = self._remote[task]
+                continue
+            if (task, address) not in self._met:
+                link = RemoteLink(task, address, self._token, self._tls, self.worker.channels)
+                self._met[task, address] = link
+            found[task] = self._met[task, address]
+        return found
 
 
 def _port(address: str) -> int:

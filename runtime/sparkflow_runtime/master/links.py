@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import grpc
 
@@ -23,6 +23,7 @@ from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.passes.lend import live_results
 from sparkflow_runtime.protos import worker_pb2
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.run_loop_pb2 import (
     EndLoopRequest,
     EndLoopResponse,
@@ -44,7 +45,7 @@ from sparkflow_runtime.transport.channel.asking import Asker, PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
 from sparkflow_runtime.transport.channel.pool import Channels
 from sparkflow_runtime.transport.channel.waking import ThreadWaker
-from sparkflow_runtime.transport.peers import WORKER_SERVICE
+from sparkflow_runtime.transport.peers import WORKER_SERVICE, addresses
 from sparkflow_runtime.transport.threads import DaemonThreads
 from sparkflow_runtime.worker.answering import pack_run
 from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
@@ -57,6 +58,8 @@ CONNECT_TIMEOUT_S = 20.0
 """How long a new session waits for a task of the cluster that is not there yet."""
 LEASE_S = 60.0
 """How long a worker keeps a session whose master says nothing."""
+_SERVERS_OWN: Final = ClusterDef()
+"""A session whose tasks know each other already."""
 CLOSE_TIMEOUT_S = 5.0
 """How long closing a session waits for a worker that may hang."""
 
@@ -75,11 +78,16 @@ class WorkerLink(Protocol):
         """The worker's devices."""
 
     def create_session(
-        self, session: str, isolate: bool = False, master: MasterId = NO_TASK
+        self,
+        session: str,
+        isolate: bool = False,
+        master: MasterId = NO_TASK,
+        cluster: ClusterDef = _SERVERS_OWN,
     ) -> None:
         """Opens a session, with variables of its own if it is to be isolated.
 
-        Elsewhere it lives for `LEASE_S` seconds, and from each `keep_session` on for as long again.
+        The task then knows the tasks of `cluster`, beside those it was started with. Elsewhere it
+        lives for `LEASE_S` seconds, and from each `keep_session` on for as long again.
         """
 
     def keep_session(self, session: str) -> None:
@@ -148,9 +156,14 @@ class LocalLink:
         return [device.spec for device in self.worker.devices]
 
     def create_session(
-        self, session: str, isolate: bool = False, master: MasterId = NO_TASK
+        self,
+        session: str,
+        isolate: bool = False,
+        master: MasterId = NO_TASK,
+        cluster: ClusterDef = _SERVERS_OWN,
     ) -> None:
         """See `WorkerLink`."""
+        self.worker.learn(addresses(cluster))
         self.worker.sessions.create(session, isolate=isolate, master=master)
 
     def keep_session(self, session: str) -> None:
@@ -282,7 +295,11 @@ class RemoteLink:
         return found
 
     def create_session(
-        self, session: str, isolate: bool = False, master: MasterId = NO_TASK
+        self,
+        session: str,
+        isolate: bool = False,
+        master: MasterId = NO_TASK,
+        cluster: ClusterDef = _SERVERS_OWN,
     ) -> None:
         """See `WorkerLink`."""
         request = worker_pb2.CreateWorkerSessionRequest(
@@ -292,6 +309,8 @@ class RemoteLink:
             master_incarnation=master.incarnation,
             lease_ms=round(LEASE_S * 1000),
         )
+        if cluster.job:
+            request.server_def.cluster.CopyFrom(cluster)
         self._call("CreateWorkerSession", request, worker_pb2.CreateWorkerSessionResponse)
 
     def keep_session(self, session: str) -> None:

@@ -32,9 +32,10 @@ from sparkflow_runtime.master.partial import PartialRun
 from sparkflow_runtime.master.placement_log import PlacementLog
 from sparkflow_runtime.master.waiting import await_tasks
 from sparkflow_runtime.passes.clean import Observe, unobserved
-from sparkflow_runtime.passes.partition import Partition
 from sparkflow_runtime.passes.functions import bodies, ready_functions
+from sparkflow_runtime.passes.partition import Partition
 from sparkflow_runtime.passes.place import Placement, place
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.worker.loop import LoopTerms
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
@@ -59,6 +60,7 @@ class MasterSession:
         is_wanted: Tasks that have not started are waited for as long as this says True; for
             `links.CONNECT_TIMEOUT_S` when None.
         hosts: By task the host that it is on; tasks that are missing are on one.
+        cluster: Tasks that workers are told of; empty where they know them.
 
     Attributes:
         handle: The session's unique name.
@@ -79,6 +81,7 @@ class MasterSession:
         master: MasterId = NO_TASK,
         is_wanted: Callable[[], bool] | None = None,
         hosts: Mapping[str, str] = MappingProxyType({}),
+        cluster: ClusterDef | None = None,
     ) -> None:
         self.handle = uuid.uuid4().hex
         self._hosts = hosts
@@ -97,21 +100,23 @@ class MasterSession:
         self._cost_model = cost_model
         if is_wanted is not None:
             await_tasks(self._links, is_wanted)
-        self.devices = _best_first(self._join(isolate, master), default_task)
+        joined = self._join(isolate, master, cluster or ClusterDef())
+        self.devices = _best_first(joined, default_task)
         self._placement = Placement(self.devices, allow_soft_placement)
         self._log = PlacementLog(self.devices) if log_placement else None
         self._keep_alive = KeepAlive(self.handle, self._links.values())
 
-    def _join(self, isolate: bool, master: MasterId) -> list[DeviceSpec]:
+    def _join(self, isolate: bool, master: MasterId, cluster: ClusterDef) -> list[DeviceSpec]:
         """Opens the session on every task; gives their devices."""
 
-        def join(link: WorkerLink) -> list[DeviceSpec]:
-            devices = link.devices()
-            link.create_session(self.handle, isolate, master)
-            return devices
+        def join(link: WorkerLink) -> None:
+            link.create_session(self.handle, isolate, master, cluster)
 
+        links = list(self._links.values())
         try:
-            found = for_each(join, list(self._links.values()))
+            # First whether all tasks are who they should be: they are told of each other then.
+            found = for_each(lambda link: link.devices(), links)
+            for_each(join, links)
         except BaseException:
             self._leave()
             raise

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import grpc
 
-from sparkflow_runtime.errors import CancelledError, NotFoundError
+from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
@@ -45,7 +45,8 @@ def addresses(cluster: ClusterDef) -> dict[str, str]:
 class Peers:
     """The other tasks of a cluster, spoken to over gRPC and, where there is one, a tensor channel.
 
-    `_lock` guards `_stubs`, `_links` and `_closed`. Connections are opened when first used.
+    `_lock` guards `_addresses`, `_stubs`, `_links` and `_closed`. Connections are opened when first
+    used.
 
     Args:
         addresses: Task names to `host:port`.
@@ -54,6 +55,7 @@ class Peers:
 
     def __init__(self, addresses: Mapping[str, str], caller: Caller | None = None) -> None:
         self._addresses = dict(addresses)
+        self._given = frozenset(addresses)
         self._caller = caller or Caller()
         self._lock = threading.Lock()
         self._stubs: dict[str, rpc.Stub] = {}
@@ -88,6 +90,28 @@ class Peers:
     def receiver(self, step_id: int, check: Callable[[], None] = lambda: None) -> StepReceiver:
         """A receiver for one partition's run of a step; `check` raises what ended the step."""
         return StepReceiver(self, step_id, check)
+
+    def learn(self, addresses: Mapping[str, str]) -> None:
+        """Adds tasks that a session's own cluster has; they may have moved since an earlier one.
+
+        Args:
+            addresses: Task names to `host:port`.
+
+        Raises:
+            InvalidArgumentError: A task is elsewhere in the cluster that this one was started with.
+        """
+        with self._lock:
+            for task, address in addresses.items():
+                known = self._addresses.get(task, address)
+                if known == address:
+                    continue
+                if task in self._given:
+                    raise InvalidArgumentError(
+                        message=f"The session's cluster has {task} at {address}, and the server's "
+                        f"cluster has it at {known}"
+                    )
+                self._stubs.pop(task, None)
+            self._addresses.update(addresses)
 
     def close(self) -> None:
         """Closes all channels, which ends the calls on them; no new one is opened."""

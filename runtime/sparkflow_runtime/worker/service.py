@@ -19,6 +19,7 @@ from sparkflow_runtime.protos import (
 from sparkflow_runtime.protos.named_tensor_pb2 import NamedTensorProto
 from sparkflow_runtime.rendezvous.groups import Applicant
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
+from sparkflow_runtime.transport.peers import addresses
 from sparkflow_runtime.transport.rpc import Method
 from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
 from sparkflow_runtime.worker.sessions import MasterId
@@ -88,6 +89,7 @@ class _Service:
         )
 
     def create_session(self, request: Any) -> worker_pb2.CreateWorkerSessionResponse:
+        self._worker.learn(addresses(request.server_def.cluster))
         self._worker.sessions.create(
             request.session_handle,
             isolate=request.isolate_session_state,

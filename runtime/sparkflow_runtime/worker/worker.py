@@ -37,6 +37,7 @@ from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepR
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.channel.address import ChannelAddress
+from sparkflow_runtime.transport.channel.pool import Channels
 from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.worker.answering import Answering
 from sparkflow_runtime.worker.groups import Groups
@@ -144,6 +145,18 @@ class Worker:
         with self._lock:
             old, self._peers = self._peers, peers
         old.close()
+
+    @property
+    def channels(self) -> Channels:
+        """The tensor channels to other tasks."""
+        with self._lock:
+            return self._peers.channels
+
+    def learn(self, addresses: Mapping[str, str]) -> None:
+        """Adds tasks to those it knows, see `Peers.learn`; itself may be among them."""
+        with self._lock:
+            peers = self._peers
+        peers.learn({task: where for task, where in addresses.items() if task != self.task})
 
     def register(
         self,

@@ -172,3 +172,65 @@ def test_a_servers_options_are_the_defaults_of_its_sessions(how, monkeypatch, re
         queue = tf.FIFOQueue(1, tf.float32)
         threading.Timer(0.4, lambda: session.run(queue.enqueue(3.0))).start()
         assert session.run(queue.dequeue()) == 3.0
+
+
+def cluster_of(*servers):
+    """The tasks of servers that were started alone."""
+    jobs = {}
+    for server in servers:
+        given = server.server_def
+        address = server.target.removeprefix("grpc://")
+        jobs.setdefault(given.job_name, {})[given.task_index] = address
+    return tf.train.ClusterSpec(jobs)
+
+
+@pytest.fixture
+def alone(request):
+    """Makes servers that know no task but themselves."""
+
+    def make(job, task):
+        server = tf.train.Server({job: {task: "localhost:0"}}, job, task)
+        request.addfinalizer(server.stop)
+        return server
+
+    return make
+
+
+@pytest.mark.parametrize("how", ["in process", "grpc"])
+def test_a_session_may_bring_the_cluster_that_its_servers_were_not_told(how, alone, monkeypatch):
+    if how == "grpc":
+        monkeypatch.setattr(client, "masters_here", {})
+    servers = alone("ps", 0), alone("worker", 0), alone("worker", 1)
+    config = tf.ConfigProto(cluster_def=cluster_of(*servers).as_cluster_def())
+    with tf.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            total = tf.Variable(1.0)
+        with tf.device("/job:worker/task:0"):
+            first = total * 2.0
+        with tf.device("/job:worker/task:1"):
+            second = first + tf.placeholder_with_default(5.0, [])
+        for server in servers[1:]:
+            with tf.Session(server.target, config=config) as session:
+                assert len(session.list_devices()) == 3
+                session.run(total.initializer)
+                assert session.run([second, total.assign_add(second)])[0] == 7.0
+                assert session.run(total) == 8.0
+        with tf.Session(servers[0].target) as session:  # the next one brings none
+            assert len(session.list_devices()) == 1
+
+
+def test_a_cluster_in_which_the_server_has_another_name_is_refused(alone):
+    server, other = alone("worker", 0), alone("worker", 1)
+    spec = tf.train.ClusterSpec({"local": [server.target.removeprefix("grpc://")]})
+    config = tf.ConfigProto(cluster_def=spec.as_cluster_def())
+    with pytest.raises(tf.errors.InvalidArgumentError, match="name each task as its server was"):
+        tf.Session(server.target, config=config)
+    swapped = tf.train.ClusterSpec(
+        {"worker": [each.target.removeprefix("grpc://") for each in (server, server)]}
+    )
+    config = tf.ConfigProto(cluster_def=swapped.as_cluster_def())
+    with pytest.raises(tf.errors.FailedPreconditionError, match="have the same address"):
+        tf.Session(server.target, config=config)
+    right = tf.ConfigProto(cluster_def=cluster_of(server, other).as_cluster_def())
+    with tf.Session(server.target, graph=tf.Graph(), config=right) as session:
+        assert len(session.list_devices()) == 2
