@@ -13,6 +13,8 @@ import threading
 from collections import Counter
 from typing import Any
 
+from sparkflow_runtime.once import once
+
 DEBUG = _logging.DEBUG
 INFO = _logging.INFO
 WARN = _logging.WARN
@@ -21,27 +23,20 @@ FATAL = _logging.FATAL
 
 _lock = threading.Lock()
 _counts: Counter[Any] = Counter()
-_logger: _logging.Logger | None = None
 
 
+@once
 def get_logger() -> _logging.Logger:
     """The logger everything here goes to."""
-    global _logger
-    if _logger is not None:
-        return _logger
-    with _lock:
-        if _logger is not None:
-            return _logger
-        logger = _logging.getLogger("tensorflow")
-        if not _logging.getLogger().handlers and not logger.handlers:
-            interactive = bool(getattr(sys, "ps1", None)) or bool(sys.flags.interactive)
-            if interactive:
-                logger.setLevel(INFO)
-            handler = _logging.StreamHandler(sys.stdout if interactive else sys.stderr)
-            handler.setFormatter(_logging.Formatter(_logging.BASIC_FORMAT, None))
-            logger.addHandler(handler)
-        _logger = logger
-        return logger
+    logger = _logging.getLogger("tensorflow")
+    if not _logging.getLogger().handlers and not logger.handlers:
+        interactive = bool(getattr(sys, "ps1", None)) or bool(sys.flags.interactive)
+        if interactive:
+            logger.setLevel(INFO)
+        handler = _logging.StreamHandler(sys.stdout if interactive else sys.stderr)
+        handler.setFormatter(_logging.Formatter(_logging.BASIC_FORMAT, None))
+        logger.addHandler(handler)
+    return logger
 
 
 def log(level: int, msg: Any, *args: Any, **kwargs: Any) -> None:

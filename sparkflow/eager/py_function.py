@@ -14,9 +14,10 @@ from sparkflow.eager.tape import GradientTape
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.ops.script import custom_gradient, py_func
 from sparkflow_runtime.dtypes import DType, as_dtype
+from sparkflow_runtime.once import once
 
 
-@functools.cache
+@once
 def _eager_graph() -> EagerGraph:
     """Where the functions of graphs run."""
     return EagerGraph()

@@ -245,7 +245,7 @@ class Entry:
         self._definition = _MethodDef(b"kernel", address, _METH_FASTCALL, None)
         new = ctypes.pythonapi.PyCFunction_NewEx
         new.restype = ctypes.py_object
-        new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+        new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
         self._new = new
         self._common = {
             _Field.ARRAY_TYPE: id(np.ndarray),
@@ -286,4 +286,5 @@ class Entry:
         """A builtin to which the entry's `self` is this record, which must not change any more."""
         record.flags.writeable = False
         definition: Any = ctypes.addressof(self._definition)
-        return self._new(definition, record, None)  # type: ignore[no-any-return]  # the builtin
+        # The third, its module, it keeps alive: here what the first points to.
+        return self._new(definition, record, self._definition)  # type: ignore[no-any-return]  # the builtin

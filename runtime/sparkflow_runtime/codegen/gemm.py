@@ -7,7 +7,6 @@ ours; `docs/adr/0008` tells why products are computed here.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable
 from typing import Final
 
@@ -18,6 +17,7 @@ from sparkflow_runtime.codegen import entry, gemm_entry, host, native, threads
 from sparkflow_runtime.codegen.gemm_entry import Field
 from sparkflow_runtime.codegen.gemm_ir import Form, text
 from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.once import once
 
 _ELEMENTS: Final = {dtypes.float32: "float", dtypes.float64: "double"}
 _TILES: Final = {64: (14, 2), 32: (6, 2)}
@@ -91,18 +91,18 @@ def form(dtype: DType) -> Form:
     )
 
 
-@functools.cache
+@once
 def _body(dtype: DType) -> int:
     return native.link(text(form(dtype)), ("body",), is_tidy=True).address("body")
 
 
-@functools.cache
+@once
 def _entry() -> entry.Entry:
     linked = native.link(gemm_entry.text(), ("entry",), is_tidy=True)
     return entry.Entry(linked.address("entry"))
 
 
-@functools.cache
+@once
 def _common() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     record = np.zeros(len(Field), np.int64)
     record[Field.ARRAY_TYPE] = id(np.ndarray)
@@ -116,7 +116,7 @@ def _common() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return record
 
 
-@functools.cache
+@once
 def _dtypes_are_as_known() -> bool:
     """Whether an array keeps its dtype where generated code looks, see `host.available`."""
     array = np.zeros(1, np.float32)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.once import once
 
 _VECTOR_BYTES: Final = (("avx512f", 64), ("avx2", 32), ("avx", 32), ("sse2", 16), ("neon", 16))
 _BASIC_VECTOR_BYTES: Final = 16
@@ -59,7 +60,7 @@ def available() -> bool:
     return _arrays_are_as_known()
 
 
-@functools.cache
+@once
 def host() -> Host:
     """This processor.
 

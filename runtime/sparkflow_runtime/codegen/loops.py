@@ -15,6 +15,7 @@ from sparkflow_runtime.codegen.kernel import DTYPES, REDUCTIONS, SOURCES, Axes, 
 from sparkflow_runtime.codegen.schedule import COSTS, Form, Schedule, Target, form_of, simplify
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.once import latest
 
 MAX_RANK: Final = 4
 _LINE: Final = 64
@@ -151,13 +152,13 @@ def _is_emitted(function: str, dtype: DType, arguments: tuple[DType, ...]) -> bo
     return bool(result.type == maths.SCALARS[dtype])
 
 
-@functools.lru_cache(maxsize=4096)
+@latest(4096)
 def _schedule(kernel: Kernel, constants: str) -> Schedule:
     """The plan of a simplified kernel; its constants as text tell 0 from -0."""
     return Schedule(kernel)
 
 
-@functools.lru_cache(maxsize=4096)
+@latest(4096)
 def _body(kernel: Kernel, constants: str, form: Form) -> native.Body:
     described = repr((kernel, constants, form))
     return native.described_body(

@@ -99,7 +99,7 @@ def constant(kind: Any, value: float | int | bool) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _constant(kind: Any, value: float | int, key: str) -> Any:
+def _constant(kind: Any, value: float | int, key: str) -> Number:
     scalar = element(kind)
     if isinstance(scalar, ir.IntType):
         value = int(value) & ((1 << scalar.width) - 1)

@@ -6,16 +6,15 @@ hash of text and processor, on disk (`object_cache`). It is never unloaded.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from sparkflow_runtime.codegen import entry, host, object_cache
 from sparkflow_runtime.codegen.host import available
+from sparkflow_runtime.once import Once, once
 
 __all__ = ["Body", "available", "body", "described_body", "link"]
 
@@ -71,7 +70,7 @@ class Body:
         return _entry().bind(self._address, sizes, counts, extent, threads, pool, releases_gil)
 
 
-@functools.cache
+@once
 def body(text: str, is_tidy: bool = False) -> Body:
     """Compiles a module that defines `body`, see the package's documentation.
 
@@ -102,35 +101,25 @@ def described_body(description: str, write: Callable[[], str], is_tidy: bool = F
     return Body(_link(parts, write, ("body",), is_tidy))
 
 
-@functools.cache
+@once
 def _version_of_generators() -> str:
     """Changes with every change of what writes text."""
     sources = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
-_entry_lock = threading.Lock()
-"""Guards the making of the one `Entry`, which what it has bound points to: none may be dropped."""
-
-
+@once
 def _entry() -> entry.Entry:
-    with _entry_lock:
-        return _only_entry()
-
-
-@functools.cache
-def _only_entry() -> entry.Entry:
     return entry.Entry(link(entry.TEXT, ("entry",)).address("entry"))
 
 
-@functools.cache
+@once
 def _disk() -> object_cache.ObjectCache:
     return object_cache.ObjectCache(object_cache.default_folder(os.environ))
 
 
-_lock = threading.Lock()
-"""Guards the compiler: LLVM's contexts are not for several threads."""
-_linked: dict[str, Linked] = {}
+_linked: Once[str, Linked] = Once()
+"""One thread makes one at a time, as LLVM's contexts demand."""
 
 
 def link(text: str, names: tuple[str, ...], is_tidy: bool = False) -> Linked:
@@ -154,15 +143,15 @@ def _link(
     passes = "tidy" if is_tidy else str(SPEED_LEVEL)
     parts = (str(_FORMAT), passes, _llvm_version(), here.triple, here.cpu, here.features)
     key = hashlib.sha256("\n".join((*parts, *description)).encode()).hexdigest()
-    with _lock:
-        found = _linked.get(key)
-        if found is None:
-            code = _disk().load(key)
-            if code is None:
-                code = _compile(write(), here, is_tidy)
-                _disk().store(key, code)
-            found = _linked[key] = _load(key, code, names)
-        return found
+
+    def make() -> Linked:
+        code = _disk().load(key)
+        if code is None:
+            code = _compile(write(), here, is_tidy)
+            _disk().store(key, code)
+        return _load(key, code, names)
+
+    return _linked.get(key, make)
 
 
 def _llvm_version() -> str:
@@ -191,14 +180,10 @@ def _compile(text: str, here: host.Host, is_tidy: bool) -> bytes:
     return bytes(here.machine.emit_object(module))
 
 
-@functools.cache
+@once
 def _linker() -> Any:
     import llvmlite.binding as llvm
 
-    # A fork waits for what is being compiled: the child could not go on with it.
-    os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-    )
     return llvm.create_lljit_compiler(host.host().machine)
 
 

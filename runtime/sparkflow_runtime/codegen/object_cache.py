@@ -88,8 +88,11 @@ class ObjectCache:
 
     def _make_room(self) -> None:
         assert self._folder is not None
+        files = []
         with os.scandir(self._folder) as entries:
-            files = [(entry.stat().st_mtime, entry.path) for entry in entries]
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # another process makes room, too
+                    files.append((entry.stat().st_mtime, entry.path))
         if len(files) <= MAX_FILES:
             return
         for _, path in sorted(files)[: len(files) // 2]:

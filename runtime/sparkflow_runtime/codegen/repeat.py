@@ -7,7 +7,6 @@ change over between two buffers.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime.codegen import entry, native
+from sparkflow_runtime.once import once
 
 
 class _Head(IntEnum):
@@ -146,7 +146,7 @@ def _words(step: Call | Read) -> list[int]:
     return [_CALL, 5 + len(step.arrays), body, sizes, extent, *step.arrays]
 
 
-@functools.cache
+@once
 def _driver() -> Callable[..., bool]:
     counts = [entry.NOT_COUNTED, entry.NOT_COUNTED]
     return native.body(_TEXT).bind([], counts, 1, releases_gil=True)

@@ -25,6 +25,7 @@ from typing import Final
 from sparkflow_runtime.codegen import native, threads_ir
 from sparkflow_runtime.codegen.threads_ir import Place
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.once import Once
 
 VARIABLE: Final = "OMP_NUM_THREADS"
 SPIN_S: Final = 50e-6
@@ -85,8 +86,9 @@ def pool_addresses() -> tuple[int, int]:
     """
     if not _has_futex():
         return native.link(threads_ir.SERIAL_TEXT, ("run",)).address("run"), 0
+    pool = _pools.get(None, _started)
     with _lock:
-        return _started().addresses(count() - 1)
+        return pool.addresses(count() - 1)
 
 
 def hold_pool() -> None:
@@ -94,20 +96,23 @@ def hold_pool() -> None:
 
     For those who have given the processors other work.
     """
-    with _lock:
-        if _pool is not None:
-            _pool.hold(1)
+    _hold(1)
 
 
 def release_pool() -> None:
     """Takes one `hold_pool` back."""
-    with _lock:
-        if _pool is not None:
-            _pool.hold(-1)
+    _hold(-1)
+
+
+def _hold(change: int) -> None:
+    pool = _pools.found(None)
+    if pool is not None:
+        with _lock:
+            pool.hold(change)
 
 
 class _Pool:
-    """The compiled functions, the control block and the threads; guarded by `_lock`."""
+    """The compiled functions, the control block and the threads; `_lock` guards it once made."""
 
     def __init__(self) -> None:
         names = ("worker", "run", "stop", "spin")
@@ -182,31 +187,28 @@ class _Pool:
 
 
 _lock = threading.Lock()
-"""Guards `_pool` and what is in it."""
-_pool: _Pool | None = None
+"""Guards what is in the pool. Who holds it asks for no value of `once`."""
+_pools: Once[None, _Pool] = Once()
+"""The one there is."""
 
 
 def _started() -> _Pool:
-    global _pool
-    if _pool is None:
-        _pool = _Pool()
-        atexit.register(_close)
-        os.register_at_fork(after_in_child=_forget)
-    return _pool
+    made = _Pool()
+    atexit.register(_close, made)
+    os.register_at_fork(after_in_child=lambda: _forget(made))
+    return made
 
 
-def _close() -> None:
+def _close(pool: _Pool) -> None:
     with _lock:
-        if _pool is not None:
-            _pool.close()
+        pool.close()
 
 
-def _forget() -> None:
+def _forget(pool: _Pool) -> None:
     """In a forked child: its parent's workers are not there, and nobody holds the lock."""
     global _lock
     _lock = threading.Lock()
-    if _pool is not None:
-        _pool.forget()
+    pool.forget()
 
 
 def _has_futex() -> bool:

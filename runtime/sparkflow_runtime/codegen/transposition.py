@@ -7,12 +7,12 @@ numpy takes 16, of 512×784 0.10 and 0.24 ms; copies take 0.26 and 0.09 (2026-11
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Final
 
 from sparkflow_runtime.codegen import host, native, threads
 from sparkflow_runtime.codegen.llvm_text import Code, Value
+from sparkflow_runtime.once import latest, once
 
 _LINE_BYTES: Final = 64
 _MOST_LANES: Final = 8
@@ -40,7 +40,7 @@ def bound(size_bytes: int, matrices: int, rows: int, columns: int) -> Callable[.
     return _bound(size_bytes, matrices, rows, columns, threads.count() if is_large else 1)
 
 
-@functools.lru_cache(maxsize=1024)
+@latest(1024)
 def _bound(
     size_bytes: int, matrices: int, rows: int, columns: int, thread_count: int
 ) -> Callable[..., bool]:
@@ -55,7 +55,7 @@ def _bound(
     )
 
 
-@functools.cache
+@once
 def _body(size_bytes: int) -> native.Body:
     return native.body(text(size_bytes, host.host().vector_bytes))
 

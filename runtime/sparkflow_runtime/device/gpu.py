@@ -9,6 +9,7 @@ from sparkflow_runtime.device.gpu_memory import GpuMemory
 from sparkflow_runtime.device.gpu_products import GpuProducts, Precision, set_precision
 from sparkflow_runtime.device.gpu_stream import GpuStream, StreamOrder
 from sparkflow_runtime.device.pinned import PinnedStaging
+from sparkflow_runtime.once import Once
 
 DEFAULT_PRECISION: Final = Precision.TF32
 
@@ -34,8 +35,8 @@ class Gpu:
         self.memory = GpuMemory(cupy, index, memory_limit_bytes)
         self.staging = PinnedStaging(cupy)
         self._order = StreamOrder()
-        self._products: GpuProducts | None = None
-        self._convolutions: list[GpuConvolutions | None] = []
+        self._products: Once[None, GpuProducts] = Once()
+        self._convolutions: Once[None, GpuConvolutions | None] = Once()
 
     def new_stream(self) -> GpuStream:
         """The stream of one more partition."""
@@ -43,16 +44,16 @@ class Gpu:
 
     def products(self) -> GpuProducts:
         """Products of matrices there, multiplied as TensorFlow does."""
-        if self._products is None:
-            self._products = GpuProducts(self.cupy, DEFAULT_PRECISION)
-        return self._products
+        return self._products.get(None, lambda: GpuProducts(self.cupy, DEFAULT_PRECISION))
 
     def convolutions(self) -> GpuConvolutions | None:
         """Convolutions there by cuDNN, None where its front end is not installed."""
-        if not self._convolutions:
+
+        def make() -> GpuConvolutions | None:
             cudnn = front_end()
-            self._convolutions.append(cudnn and GpuConvolutions(self.cupy, cudnn))
-        return self._convolutions[0]
+            return cudnn and GpuConvolutions(self.cupy, cudnn)
+
+        return self._convolutions.get(None, make)
 
 
 def use_default_precision() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
+from sparkflow_runtime.once import once
 from sparkflow_runtime.protos.summary_pb2 import HistogramProto
 
 LARGEST: Final = float(np.finfo(np.float64).max)
@@ -15,7 +15,7 @@ _LAST: Final = 1e20
 _RATIO: Final = 1.1
 
 
-@cache
+@once
 def bucket_limits() -> np.ndarray[Any, np.dtype[np.float64]]:
     """The upper limits of the buckets, [buckets] float64, increasing.
 

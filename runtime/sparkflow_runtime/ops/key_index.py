@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -11,6 +10,7 @@ import numpy as np
 from sparkflow_runtime.codegen import key_index, native
 from sparkflow_runtime.codegen.entry import NOT_COUNTED
 from sparkflow_runtime.codegen.sparse_rows import HEADER_SIZE, Header
+from sparkflow_runtime.once import once
 from sparkflow_runtime.ops.op import Array
 
 _LEAST_BITS: Final = 10
@@ -108,7 +108,7 @@ def _empty(bits: int) -> Array:
     return np.full(2 << bits, -1, np.int64)
 
 
-@functools.cache
+@once
 def _find_or_add() -> Callable[..., bool]:
     body = native.body(key_index.find_or_add())
     return body.bind((), [NOT_COUNTED] * 6, 1, releases_gil=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Final
 
@@ -12,6 +11,7 @@ from sparkflow_runtime.codegen import narrow, native, threads
 from sparkflow_runtime.codegen.entry import NOT_COUNTED
 from sparkflow_runtime.codegen.sparse_rows import HEADER_SIZE, Header
 from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.once import once
 from sparkflow_runtime.ops.op import Array
 
 _SHARED_SIZE: Final = 1 << 20
@@ -44,7 +44,7 @@ def _is_plain(array: Array) -> bool:
     return type(array) is np.ndarray and array.flags.c_contiguous
 
 
-@functools.cache
+@once
 def _bound(source: DType, target: DType, parts: int, releases_gil: bool) -> Callable[..., bool]:
     body = native.body(narrow.conversion(source, target))
     return body.bind((), [NOT_COUNTED] * 3, parts, threads=parts, releases_gil=releases_gil)

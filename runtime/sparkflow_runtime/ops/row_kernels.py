@@ -9,7 +9,6 @@ What the kernels need beside their arguments is kept per thread and grows to wha
 
 from __future__ import annotations
 
-import functools
 import math
 import struct
 import threading
@@ -25,6 +24,7 @@ from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
 from sparkflow_runtime.codegen.sparse_rows import HEADER_SIZE, Header
 from sparkflow_runtime.codegen.sparse_rows_update import Rule
 from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.once import latest, once
 from sparkflow_runtime.ops.op import Array
 
 _INDICES: Final = {np.dtype(np.int32): dtypes.int32, np.dtype(np.int64): dtypes.int64}
@@ -264,23 +264,23 @@ def _parts(size_bytes: int, least: int = _SHARED_BYTES) -> int:
     return threads.count() if size_bytes >= least else 1
 
 
-@functools.lru_cache(maxsize=_MOST_KERNELS)
+@latest(_MOST_KERNELS)
 def _gather(index: DType, row_bytes: int, parts: int, releases_gil: bool) -> Callable[..., bool]:
     return _bound(sparse_rows.gather(index, row_bytes), 5, parts, releases_gil)
 
 
-@functools.cache
+@once
 def _distinct(index: DType, checked: bool, releases_gil: bool) -> Callable[..., bool]:
     return _bound(sparse_rows.distinct(index, checked), 8, 1, releases_gil)
 
 
-@functools.cache
+@once
 def _update(rule: Rule, dtype: DType, parts: int, releases_gil: bool) -> Callable[..., bool]:
     text = sparse_rows_update.update(rule, dtype)
     return _bound(text, 6 + rule.count("table") + rule.count("scalar"), parts, releases_gil)
 
 
-@functools.cache
+@once
 def _scatter(
     function: str,
     index: DType,

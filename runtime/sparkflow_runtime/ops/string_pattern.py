@@ -6,13 +6,13 @@ That matters on a server, where patterns come with graphs.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import re2
 
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.once import latest
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, string_attr
@@ -22,7 +22,7 @@ from sparkflow_runtime.shapes import Shape
 _ESCAPE = re.compile(rb"\\(.|$)", re.DOTALL)
 
 
-@lru_cache(maxsize=256)
+@latest(256)
 def _compiled(pattern: bytes) -> Any:
     options = re2.Options()
     options.log_errors = False

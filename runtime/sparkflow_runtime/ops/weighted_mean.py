@@ -6,7 +6,6 @@ the same contributions give the same bits.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen import loops, native, threads
 from sparkflow_runtime.codegen.builder import KernelBuilder, Value
 from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.once import latest
 from sparkflow_runtime.ops.op import Array
 
 MOST_AT_ONCE: Final = 16
@@ -100,7 +100,7 @@ def _add(parts: Sequence[Array], shares: Sequence[Any], out: Array, is_first: bo
             out += part * share
 
 
-@functools.lru_cache(maxsize=256)
+@latest(256)
 def _bound(count: int, dtype: DType, is_first: bool, size: int) -> Callable[..., bool]:
     builder = KernelBuilder(1)
     total: Value | None = None if is_first else builder.input(dtype, (True,))

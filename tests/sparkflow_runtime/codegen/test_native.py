@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
+import gc
+import multiprocessing
 import os
-import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from sparkflow_runtime.codegen import entry, native
 from sparkflow_runtime.codegen.object_cache import ObjectCache, default_folder
+from sparkflow_runtime.once import Once
 
 needs_llvm = pytest.mark.skipif(not native.available(), reason="llvmlite is not installed")
 
@@ -138,6 +140,35 @@ def test_the_longest_unused_half_makes_room(
     assert cache.load("key5") == b"code"
 
 
+def test_processes_and_threads_share_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All look, write and make room at once; who finds something finds it whole."""
+    monkeypatch.setattr("sparkflow_runtime.codegen.object_cache.MAX_FILES", 8)
+    monkeypatch.setattr("sparkflow_runtime.codegen.object_cache._LOOK_EVERY", 1)
+    folder = tmp_path / "kernels"
+
+    def work(seed: int) -> int:
+        cache, found = ObjectCache(folder), 0
+        for number in range(200):
+            name = str((seed + number) * 7 % 24)
+            code = cache.load(name)
+            assert code in (None, name.encode() * 1000)
+            found += code is not None
+            cache.store(name, name.encode() * 1000)
+        return found
+
+    children = [multiprocessing.get_context("fork").Process(target=work, args=(i,)) for i in (0, 5)]
+    for child in children:
+        child.start()
+    with ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(work, (10, 15))) > 0
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0, 0]
+    assert not [each for each in folder.iterdir() if each.name.startswith(".new-")]
+
+
 def test_the_environment_names_the_folder() -> None:
     assert default_folder({"SPARKFLOW_KERNEL_CACHE": ""}) is None
     assert str(default_folder({"SPARKFLOW_KERNEL_CACHE": "/k"})) == "/k"
@@ -146,22 +177,20 @@ def test_the_environment_names_the_folder() -> None:
     assert default_folder({}) is None
 
 
-def test_threads_that_come_at_once_make_one_entry(monkeypatch):
-    made, inside = [], threading.Barrier(2)
-
-    @functools.cache
-    def make():
-        made.append("entry")
-        with contextlib.suppress(threading.BrokenBarrierError):
-            inside.wait(timeout=0.2)  # until a second thread is in here, too, which it must not be
-
-    monkeypatch.setattr(native, "_only_entry", make)
-    workers = [threading.Thread(target=native._entry) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert made == ["entry"]
+@needs_llvm
+def test_what_is_bound_keeps_alive_what_it_points_to() -> None:
+    made = entry.Entry(native.link(entry.TEXT, ("entry",)).address("entry"))
+    address = native.body(ADD_PART_AND_SIZE)._address
+    call = made.bind(address, [100], [2, 2], 2, 1, (0, 0), False)
+    definition = weakref.ref(made._definition)
+    del made
+    gc.collect()
+    assert definition() is not None
+    target = np.zeros(2, np.int64)
+    assert call(np.arange(2), target) is True
+    assert target.tolist() == [100, 101]
+    del call
+    assert definition() is None
 
 
 @needs_llvm
@@ -179,7 +208,7 @@ def test_described_text_is_written_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert body.bind([3], [2, 2], 2)(np.arange(2), target)
     assert target.tolist() == [3, 4]
     loaded: list[bytes] = []
-    monkeypatch.setattr(native, "_linked", {})  # as in another process
+    monkeypatch.setattr(native, "_linked", Once())  # as in another process
 
     def load(key: str, code: bytes, names: tuple[str, ...]) -> native.Linked:
         loaded.append(code)

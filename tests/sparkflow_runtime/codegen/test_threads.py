@@ -93,10 +93,10 @@ def test_the_pool_sleeps_and_wakes(two_threads):
     turn = threading.Event()
     for _ in range(3):
         for _ in range(30_000):
-            if sleepers.value == len(threads._pool._workers):
+            if sleepers.value == len(threads._pools.found(None)._workers):
                 break
             turn.wait(0.001)
-        assert sleepers.value == len(threads._pool._workers)
+        assert sleepers.value == len(threads._pools.found(None)._workers)
         both = threading.Barrier(2, timeout=30)
         run(lambda part, both=both: both.wait(), 2)
         assert not both.broken
@@ -233,7 +233,7 @@ started.wait()
     "child": """
 child = os.fork()
 if not child:
-    again(*threads._pool.addresses(0))  # what kernels have that were bound before
+    again(*threads._pools.found(None).addresses(0))  # what kernels have that were bound before
     assert {thread for _, thread in ran} == {threading.get_native_id()}
     run()
     again(*threads.pool_addresses())
@@ -246,10 +246,10 @@ run()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if child else 7)
 """,
     "late use": """
-import atexit
-threads._close()
+pool = threads._pools.found(None)
+threads._close(pool)
 run()
-threads._close()
+threads._close(pool)
 sys.exit(7)
 """,
 }
