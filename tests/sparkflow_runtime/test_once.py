@@ -21,7 +21,7 @@ PACKAGES = (ROOT / "runtime" / "sparkflow_runtime", ROOT / "sparkflow")
 THREADS = 8
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def threads_change_often() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -43,6 +43,7 @@ def at_once(ask: Callable[[], object]) -> set[int]:
 
 
 @pytest.mark.parametrize("decorate", [once, latest(4)], ids=["once", "latest"])
+@pytest.mark.usefixtures("threads_change_often")
 def test_threads_that_ask_at_once_get_the_same(decorate) -> None:
     made = []
 
