@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from sparkflow_runtime.compiler import specialise
+from sparkflow_runtime.compiler import program, specialise
 from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (tests put back what they found)
+from sparkflow_runtime.testing.aliases import check_aliases
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.load_profile("same")
@@ -34,6 +35,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--plans-at-once",
         action="store_true",
         help="make the plan of a partition for the first step with any shapes, not for a later one",
+    )
+    parser.addoption(
+        "--check-aliases",
+        action="store_true",
+        help="see after every kernel that its outputs share memory with no input but those it says",
     )
 
 
@@ -67,6 +73,26 @@ def no_plan_fails(request: pytest.FixtureRequest) -> Iterator[list[logging.LogRe
 def plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the first step with any shapes run their plan, as elsewhere a later one does."""
     monkeypatch.setattr(specialise, "SIGHTINGS", 1)
+
+
+@pytest.fixture(autouse=True)
+def aliases_are_said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--check-aliases`, holds every kernel of every session to what its op says."""
+    if not request.config.getoption("--check-aliases"):
+        return
+    bind = program.bind_kernel
+
+    def bind_checked(op, node, context):
+        kernel = bind(op, node, context)
+
+        def run(*given):
+            made = kernel(*given)
+            check_aliases(op, node, given[op.takes_step :], made)
+            return made
+
+        return run
+
+    monkeypatch.setattr(program, "bind_kernel", bind_checked)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark

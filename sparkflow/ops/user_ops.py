@@ -56,7 +56,7 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
             "digits and underscores"
         )
     get_default_graph()  # Fills the registry, so that an op of sparkflow's own is not hidden.
-    registry.add(op)
+    registry.add_own(op)
     return _function(op)
 
 

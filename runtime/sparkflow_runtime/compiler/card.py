@@ -121,6 +121,7 @@ class CardCompiler:
         context: Where kernels are bound; it has a `gpu`.
         kernels: Of the nodes, by name.
         is_function: Whether arguments and results stay on the card.
+        copied: The reads of variables that must be copies, see `reads`.
     """
 
     def __init__(
@@ -129,12 +130,14 @@ class CardCompiler:
         context: KernelContext,
         kernels: Mapping[str, Callable[..., Any]],
         is_function: bool,
+        copied: set[tuple[str, int]],
     ) -> None:
         assert context.gpu is not None
         self._gpu: Gpu = context.gpu
         self._nodes = nodes
         self._bound = kernels
         self._is_function = is_function
+        self._copied_reads = copied
         self._variables: dict[str, Variable] = {}
         self._takes_step = any(registry.lookup(node.op).takes_step for node in nodes)
         self._compiled: dict[tuple[Kernel, str], GpuKernel] = {}
@@ -149,7 +152,9 @@ class CardCompiler:
             _is_on_host,
             late_checks=True,
         )
-        planned = make_plan(self._nodes, shapes, kernels, self._is_function, self._compile)
+        planned = make_plan(
+            self._nodes, shapes, kernels, self._is_function, self._copied_reads, self._compile
+        )
         if self._is_function:
             return planned
         may_record = not self._takes_step and planned.alone <= RECORDABLE
@@ -211,6 +216,7 @@ def card_specialisations(
     kernels: Mapping[str, Callable[..., Any]],
     order: Sequence[int],
     is_function: bool,
+    copied: set[tuple[str, int]],
 ) -> Specialisations:
     """The plans of a partition on a GPU, see `CardCompiler`.
 
@@ -220,6 +226,7 @@ def card_specialisations(
         kernels: See there.
         order: The step's argument index of each parameter.
         is_function: See there.
+        copied: See there.
     """
-    compiler = CardCompiler(nodes, context, kernels, is_function)
+    compiler = CardCompiler(nodes, context, kernels, is_function, copied)
     return Specialisations(lambda shapes: compiler.plan(dict(zip(order, shapes, strict=True))))

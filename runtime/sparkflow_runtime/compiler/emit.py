@@ -20,7 +20,6 @@ from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.outputs import makes_list, only
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.planned import FILE, Called, Planned, SlotArray, StaticView
-from sparkflow_runtime.compiler.reads import VIEWS
 from sparkflow_runtime.compiler.storage import Kernels, Storage
 from sparkflow_runtime.errors import InternalError
 from sparkflow_runtime.ir.node import Endpoint, Node
@@ -206,9 +205,8 @@ class _Emitter:
         count = len(op.signature.output_dtypes(node.attrs))
         outputs = [Endpoint(node.name, slot) for slot in range(count)]
         unit = self.units[number]
-        if node.op in VIEWS and any(
-            self.known[each].dtype.is_ref or each in self.borrowed for each in node.inputs
-        ):
+        shared = op.shared(node, node.inputs)
+        if any(self.known[each].dtype.is_ref or each in self.borrowed for each in shared):
             self.borrowed.update(outputs)
         if node.op == "_Arg":
             parameter = self._name("a")

@@ -296,7 +296,9 @@ class _Compiler:
         self.parameters: list[tuple[int, str]] = []
         self.results: list[tuple[int, str]] = []
         self.last_use: dict[Endpoint, int] = {}
-        self.copied_reads = reads_to_copy(nodes)
+        functions = context.functions
+        define = functions.define if isinstance(functions, _Functions) else None
+        self.copied_reads = reads_to_copy(nodes, define)
         self.kernels: dict[str, Callable[..., Any]] = {}
 
     def compile(self, specialises: bool = True) -> Program:
@@ -425,7 +427,7 @@ class _Compiler:
             from sparkflow_runtime.compiler import card  # only where there is a GPU
 
             return card.card_specialisations(
-                self.nodes, context, self.kernels, order, self.is_function
+                self.nodes, context, self.kernels, order, self.is_function, self.copied_reads
             )
         if context.xp is not np:
             return None
@@ -442,7 +444,12 @@ class _Compiler:
         def plan(shapes: Sequence[Any]) -> Planned:
             by_index = dict(zip(order, shapes, strict=True))
             return make_plan(
-                self.nodes, by_index, kernels, self.is_function, bind_loop=self._loop_kernel
+                self.nodes,
+                by_index,
+                kernels,
+                self.is_function,
+                self.copied_reads,
+                bind_loop=self._loop_kernel,
             )
 
         return Specialisations(plan, resources=context.resources)

@@ -2,63 +2,41 @@
 
 A read gives the variable's own array, and updates change that array in place. Where a node runs
 after an update but uses a view of what was read before it, the read must be a copy. In a step whose
-pure nodes all run before its updates there is no such node.
+pure nodes all run before its updates there is no such node. What may hold on to an array when the
+step is over always gets a copy, for later steps update the variable, too.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from sparkflow_runtime.ir.function import RETVAL, Function, called
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 
-VIEWS: Final = frozenset(
-    {
-        "BroadcastTo",
-        "CheckNumerics",
-        "Einsum",
-        "EnsureShape",
-        "ExpandDims",
-        "ExtractVolumePatches",
-        "FusedBatchNorm",
-        "FusedBatchNormV2",
-        "FusedBatchNormV3",
-        "GuaranteeConst",
-        "Identity",
-        "IdentityN",
-        "MirrorPad",
-        "PlaceholderWithDefault",
-        "PreventGradient",
-        "Reshape",
-        "ReverseV2",
-        "Slice",
-        "SparseAdd",
-        "Split",
-        "SplitV",
-        "Squeeze",
-        "StopGradient",
-        "StridedSlice",
-        "Transpose",
-        "Unpack",
-        "_DistinctRows",
-        "_ExpandRows",
-        "_SumRows",
-    }
-)
-"""Ops whose outputs may share memory with their inputs; a test finds those that are missing."""
+_FOR_EVER: Final = 1 << 62
+Define = Callable[[str], Function]
+"""Gives the function of a name."""
 
 
-def reads_to_copy(nodes: Sequence[Node]) -> set[tuple[str, int]]:
-    """The (node name, input number) of each such read in a partition, nodes in execution order."""
+def reads_to_copy(nodes: Sequence[Node], define: Define | None = None) -> set[tuple[str, int]]:
+    """The (node name, input number) of each such read.
+
+    Args:
+        nodes: A partition in execution order.
+        define: Gives the functions that its nodes call; without it these hold nothing.
+    """
     variables: dict[Endpoint, str] = {}
     reads: list[tuple[int, int, str]] = []
     updates: dict[str, list[int]] = {}
+    holding = _Holding(define)
+    uses = [_Use(index, node, holding) for index, node in enumerate(nodes)]
     for index, node in enumerate(nodes):
         signature = registry.lookup(node.op).signature
         expected = signature.input_dtypes(node.attrs)
-        held = node.name
+        held, use = node.name, uses[index]
         for number, (endpoint, dtype) in enumerate(zip(node.inputs, expected, strict=False)):
             variable = variables.get(endpoint)
             if variable is None:
@@ -66,30 +44,73 @@ def reads_to_copy(nodes: Sequence[Node]) -> set[tuple[str, int]]:
             if dtype.is_ref:
                 held = variable
                 updates.setdefault(variable, []).append(index)
-            elif node.op in VIEWS:
+            elif use.until > index or endpoint in use.shared:
                 reads.append((index, number, variable))
         for slot, dtype in enumerate(signature.output_dtypes(node.attrs)):
             if dtype.is_ref:
                 variables[Endpoint(node.name, slot)] = held
-    if not any(updates.get(variable, [-1])[-1] > index for index, _, variable in reads):
+    if not reads:
         return set()
-    used_until = _used_until(nodes)
+    used_until = _used_until(nodes, uses)
     return {
         (nodes[index].name, number)
         for index, number, variable in reads
-        if _any_between(updates.get(variable, ()), index, used_until[index])
+        if used_until[index] == _FOR_EVER
+        or _any_between(updates.get(variable, ()), uses[index].read_at, used_until[index])
     }
 
 
-def _used_until(nodes: Sequence[Node]) -> list[int]:
-    """Per node the last index at which a value that may share memory with its outputs is used."""
+class _Holding:
+    """Which nodes may hold on to the arrays they are given when the step is over."""
+
+    def __init__(self, define: Define | None) -> None:
+        self._define = define
+        self._functions: dict[str, bool] = {}
+
+    def holds(self, node: Node) -> bool:
+        names = list(called(node))
+        if names:
+            return self._define is not None and any(map(self._function_holds, names))
+        return node.op != RETVAL and registry.lookup(node.op).outlives_step(node)
+
+    def _function_holds(self, name: str) -> bool:
+        assert self._define is not None
+        if name not in self._functions:
+            self._functions[name] = False  # while it is looked at: it may call itself
+            self._functions[name] = any(map(self.holds, self._define(name).body))
+        return self._functions[name]
+
+
+class _Use:
+    """What a node does with the arrays it is given.
+
+    A node that calls functions may update a variable and then use its old value, all at its place.
+
+    Attributes:
+        shared: The inputs whose memory its outputs may share.
+        read_at: The place after which updates of what it reads are not to be seen.
+        until: The last place at which it uses them by itself.
+    """
+
+    __slots__ = ("read_at", "shared", "until")
+
+    def __init__(self, index: int, node: Node, holding: _Holding) -> None:
+        calls = any(called(node))
+        self.shared = registry.lookup(node.op).shared(node, node.inputs)
+        self.read_at = index - calls
+        self.until = _FOR_EVER if holding.holds(node) else index + calls
+
+
+def _used_until(nodes: Sequence[Node], uses: Sequence[_Use]) -> list[int]:
+    """Per node the last place at which its inputs, or what shares their memory, are used."""
     index_of = {node.name: index for index, node in enumerate(nodes)}
-    until = list(range(len(nodes)))
+    until = [use.until for use in uses]
     for index in reversed(range(len(nodes))):
+        use = uses[index]
         for endpoint in nodes[index].inputs:
             producer = index_of.get(endpoint.node)
             if producer is not None:
-                last = until[index] if nodes[index].op in VIEWS else index
+                last = until[index] if endpoint in use.shared else use.until
                 until[producer] = max(until[producer], last)
     return until
 

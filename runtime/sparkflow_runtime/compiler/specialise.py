@@ -28,7 +28,6 @@ from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known, find_known
 from sparkflow_runtime.compiler.plan import Unit, make_units
 from sparkflow_runtime.compiler.planned import Planned
-from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.compiler.storage import Kernels, assign_storage
 from sparkflow_runtime.compiler.trial import ForkedPlan, TrialPlan, in_trial
 from sparkflow_runtime.compiler.update_groups import group_updates
@@ -86,6 +85,7 @@ def make_plan(
     shapes: Mapping[int, Any],
     kernels: Kernels,
     is_function: bool,
+    copied: set[tuple[str, int]],
     compile_kernel: CompileKernel | None = None,
     bind_loop: BindLoop | None = None,
 ) -> Planned:
@@ -96,6 +96,7 @@ def make_plan(
         shapes: Of the arguments by the index of their `_Arg`; None where it has none.
         kernels: Of the nodes.
         is_function: Whether this is a function of the library, see `program`.
+        copied: The reads of variables that must be copies, see `reads`.
         compile_kernel: Makes fused kernels, or raises UnsupportedKernel; None for machine code of
             this processor, where there is a code generator for it.
         bind_loop: Gives loops faster kernels, where it can, see `loop_kernels`.
@@ -119,7 +120,6 @@ def make_plan(
         kernels = _with_loops(kernels, bind_loop, known)
     if kernels.bind_group is not None:
         units = group_updates(units, known, kernels.bind_group)
-    copied = reads_to_copy(nodes)
 
     def made_with(forks: Sequence[Fork]) -> Planned:
         ordered = [units[number] for number in order_with(forks, len(units))]

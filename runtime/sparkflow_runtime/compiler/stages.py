@@ -81,7 +81,7 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
 
 def _hands_on(node: Node) -> bool:
     """Whether somebody may wait for what it does: another task, or who takes from a queue."""
-    return node.op == "_SendBundle" or registry.lookup(node.op).may_keep_inputs(node)
+    return node.op == "_SendBundle" or registry.lookup(node.op).hands_on(node)
 
 
 def _hands_on_what_is_there(node: Node, known: Mapping[Endpoint, Known]) -> bool:

@@ -16,25 +16,11 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.memory import Layout, Life, lay_out
 from sparkflow_runtime.compiler.plan import Unit
-from sparkflow_runtime.compiler.reads import VIEWS
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 _TRANSFERS: Final = frozenset({"_Arg", "_Retval"})
 _NOTHING: Final[frozenset[Endpoint]] = frozenset()
-_COPYING: Final = frozenset(
-    {
-        "BroadcastTo",
-        "ReverseV2",
-        "Slice",
-        "Split",
-        "SplitV",
-        "StridedSlice",
-        "Transpose",
-        "Unpack",
-    }
-)
-"""Ops that fill an array by copying a view: done for fused kernels only, which take no strides."""
 
 
 @dataclass(slots=True)
@@ -188,11 +174,11 @@ class _Assigner:
             or any(each.full_shape is None or each.dtype not in dtypes.PLAIN for each in found)
         ):
             return
-        if node.op in VIEWS and not op.stateful and self._is_static_view(node):
+        if op.is_view and not op.stateful and self._is_static_view(node):
             self.storage.views.update(outputs)
             return
-        if node.op in _COPYING and self.read_by_kernels.isdisjoint(outputs):
-            return
+        if op.is_view and self.read_by_kernels.isdisjoint(outputs):
+            return  # a view costs nothing; fused kernels, which take no strides, need a copy
         kernel = self.kernels.bind_out(node)
         if kernel is not None:
             self.storage.filling[node.name] = kernel
@@ -310,9 +296,9 @@ def _roots(units: Sequence[Unit]) -> dict[Endpoint, frozenset[Endpoint]]:
             for endpoint, source in unit.fused.copies.items():
                 roots[endpoint] = roots.get(source, _NOTHING)
             continue
-        held = _NOTHING
-        if unit.node.op in VIEWS:
-            held = held.union(*(roots.get(endpoint, _NOTHING) for endpoint in unit.inputs))
+        op = registry.lookup(unit.node.op)
+        shared = () if unit.group else op.shared(unit.node, unit.inputs)
+        held = _NOTHING.union(*(roots.get(endpoint, _NOTHING) for endpoint in shared))
         for endpoint in unit.outputs:
             roots[endpoint] = held | {endpoint}
     return roots

@@ -37,6 +37,8 @@ class Transpose(Op):
 
     inputs = "x: T, perm: Tperm"
     outputs = "y: T"
+    aliases = frozenset({"x"})
+    is_view = True
     attrs = {"T": type_attr(), "Tperm": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
 
@@ -130,6 +132,8 @@ class BroadcastTo(Op):
 
     inputs = "input: T, shape: Tidx"
     outputs = "output: T"
+    aliases = frozenset({"input"})
+    is_view = True
     attrs = {"T": type_attr(), "Tidx": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
 

@@ -47,6 +47,8 @@ def _channel_axis(rank: int, data_format: str) -> int:
 
 
 class _Normalisation(Op):
+    aliases = frozenset({"mean", "variance"})  # given on where they are not of the batch
+
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of the images, then vectors with a number per channel."""
         data_format = node.attrs["data_format"]

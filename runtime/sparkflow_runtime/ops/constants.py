@@ -105,9 +105,12 @@ class PlaceholderWithDefault(Op):
 
     inputs = "input: dtype"
     outputs = "output: dtype"
+    aliases = frozenset({"input"})
     attrs = {"dtype": type_attr(), "shape": shape_attr()}
     kernels = STRINGS_ON_HOST
     stateful = True  # the same reason as for Placeholder
+    keeps_inputs = False
+    is_view = True
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The attribute `shape`, which the input must fit."""
@@ -128,6 +131,8 @@ class _PassThrough(Op):
 
     inputs = "input: T"
     outputs = "output: T"
+    aliases = frozenset({"input"})
+    is_view = True
     attrs = {"T": type_attr()}
     kernels = STRINGS_ON_HOST
 
@@ -159,6 +164,8 @@ class IdentityN(Op):
 
     inputs = "input: T"
     outputs = "output: T"
+    aliases = frozenset({"input"})
+    is_view = True
     attrs = {"T": list_attr("type", minimum=1)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -216,6 +223,9 @@ class CheckNumerics(Op):
 
     inputs = "tensor: T"
     outputs = "output: T"
+    aliases = frozenset({"tensor"})
+    keeps_inputs = False
+    is_view = True
     attrs = {"T": type_attr(FLOATING), "message": string_attr()}
     stateful = True  # must run whenever asked for, even where its output is not used
 

@@ -61,6 +61,7 @@ class If(_Calling):
 
     inputs = "cond: Tcond, input: Tin"
     outputs = "output: Tout, tape: variant"
+    aliases = frozenset({"input"})
     attrs = {
         "Tcond": type_attr(),
         "Tin": list_attr("type"),
@@ -89,6 +90,7 @@ class Case(_Calling):
 
     inputs = "branch_index: int32, input: Tin"
     outputs = "output: Tout, tape: variant"
+    aliases = frozenset({"input"})
     attrs = {
         "Tin": list_attr("type"),
         "Tout": list_attr("type"),
@@ -115,6 +117,7 @@ class While(Op):
 
     inputs = "input: T"
     outputs = "output: T, tape: variant"
+    aliases = frozenset({"input"})
     attrs = {
         "T": list_attr("type"),
         "cond": FUNCTION,
@@ -160,6 +163,7 @@ class PartitionedCall(_Calling):
 
     inputs = "args: Tin"
     outputs = "output: Tout, tape: variant"
+    aliases = frozenset({"args"})
     attrs = {
         "Tin": list_attr("type"),
         "Tout": list_attr("type"),

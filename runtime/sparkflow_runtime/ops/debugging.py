@@ -64,6 +64,7 @@ class Print(Op):
 
     inputs = "input: T, data: U"
     outputs = "output: T"
+    aliases = frozenset({"input"})
     attrs = {
         "T": type_attr(),
         "U": list_attr("type"),

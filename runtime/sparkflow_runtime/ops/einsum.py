@@ -108,6 +108,8 @@ class Einsum(Op):
 
     inputs = "inputs: N * T"
     outputs = "output: T"
+    aliases = frozenset({"inputs"})
+    is_view = True
     attrs = {"equation": string_attr(), "N": int_attr(minimum=1), "T": type_attr(NUMERIC)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:

@@ -204,6 +204,8 @@ class Split(Op):
 
     inputs = "split_dim: int32, value: T"
     outputs = "output: num_split * T"
+    aliases = frozenset({"value"})
+    is_view = True
     attrs = {"num_split": int_attr(minimum=1), "T": type_attr()}
     kernels = STRINGS_ON_HOST
 
@@ -247,6 +249,8 @@ class SplitV(Op):
 
     inputs = "value: T, size_splits: Tlen, split_dim: int32"
     outputs = "output: num_split * T"
+    aliases = frozenset({"value"})
+    is_view = True
     attrs = {
         "num_split": int_attr(minimum=1),
         "T": type_attr(),

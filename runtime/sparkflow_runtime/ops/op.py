@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Array = Any
 """A numpy or cupy array or scalar."""
+Item = TypeVar("Item")
 
 
 class NodeView(Protocol):
@@ -96,6 +97,13 @@ class Op:
         kernels: Device types with a kernel, each with the dtypes it takes (None: all allowed).
         keeps_inputs: Whether the kernel of an op with state may hold on to the arrays it is given
             after it returns; those of others do not.
+        ends_with_step: Whether what it holds on to ends with the step, and comes out by `aliases`.
+        aliases: Names of the inputs whose memory an output may share: views of them, or they
+            themselves. None says nothing: such an op may share any input, and hold on to it.
+            `registry.register` takes the silence of sparkflow's own ops for "none"; tests hold
+            them to that.
+        is_view: Where an output shares memory with an input, shapes and known inputs alone tell so,
+            and where it begins: the view is then made once, and not in every step.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
         gradient: Builds the gradient; None where no gradient is defined. `not_differentiable`
@@ -112,6 +120,9 @@ class Op:
     widens_bfloat16: ClassVar[bool] = True
     kernels: ClassVar[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": None}
     keeps_inputs: ClassVar[bool] = True
+    ends_with_step: ClassVar[bool] = False
+    aliases: frozenset[str] | None = None
+    is_view: ClassVar[bool] = False
     fuse_over: ClassVar[int | None] = None
     gradient: ClassVar[Callable[..., Any] | None] = None
 
@@ -161,16 +172,43 @@ class Op:
         """
         return None
 
+    def shared(self, node: NodeView, inputs: Sequence[Item]) -> Sequence[Item]:
+        """Those of a node's inputs whose memory its outputs may share.
+
+        Args:
+            node: The node.
+            inputs: One item per input, lists flattened.
+        """
+        if self.aliases is None:
+            return inputs
+        if not self.aliases:
+            return ()
+        names = self.signature.input_names(node.attrs)
+        return [item for item, name in zip(inputs, names, strict=True) if name in self.aliases]
+
     def may_keep_inputs(self, node: NodeView) -> bool:
         """Whether something may hold on to the arrays after the node has run.
 
-        So may ops with state that do not say otherwise, and ops that make handles and variants.
+        So may those that `hands_on`, and ops that say nothing of the memory of their outputs.
+        """
+        return self.aliases is None or self.hands_on(node)
+
+    def hands_on(self, node: NodeView) -> bool:
+        """Whether others may find the inputs after the node has run, and may wait for them.
+
+        So it is with state, unless the op says otherwise, and with handles and variants.
         """
         if (self.stateful or self.takes_step) and self.keeps_inputs:
             return True
         return any(
             dtype.base in (variant, resource) for dtype in self.signature.output_dtypes(node.attrs)
         )
+
+    def outlives_step(self, node: NodeView) -> bool:
+        """Whether something may hold on to the inputs when the step is over."""
+        if self.aliases is None:
+            return True
+        return (self.stateful or self.takes_step) and self.keeps_inputs and not self.ends_with_step
 
     def is_fusable(self, node: NodeView) -> bool:
         """Whether `fuse` may be asked about this node at all; cheap.

@@ -223,6 +223,7 @@ class MirrorPad(Op):
 
     inputs = "input: T, paddings: Tpaddings"
     outputs = "output: T"
+    aliases = frozenset({"input"})
     attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS, "mode": _MODE}
     kernels = STRINGS_ON_HOST
 
@@ -264,6 +265,7 @@ class MirrorPadGrad(Op):
 
     inputs = "input: T, paddings: Tpaddings"
     outputs = "output: T"
+    aliases = frozenset({"input"})
     attrs = {"T": type_attr(PLAIN), "Tpaddings": _TPADDINGS, "mode": _MODE}
 
     def infer(self, node: Inference) -> Sequence[Shape]:

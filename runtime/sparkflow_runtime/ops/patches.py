@@ -155,6 +155,8 @@ class ExtractVolumePatches(_Extract):
     """Windows of volumes."""
 
     inputs = "input: T"
+    aliases = frozenset({"input"})
+    is_view = True
     layout = "NDHWC"
     backprop = "Conv3DBackpropInputV2"
     attrs = {

@@ -30,6 +30,7 @@ class PyFunc(Op):
 
     inputs = "input: Tin"
     outputs = "output: Tout"
+    aliases = frozenset({"input"})
     attrs = {"token": string_attr(), "Tin": list_attr("type"), "Tout": list_attr("type")}
     kernels = {"CPU": None}
     stateful = True
@@ -108,8 +109,12 @@ class PyFuncStateless(PyFunc):
 
     stateful = False
 
-    def may_keep_inputs(self, node: NodeView) -> bool:
-        """As any Python function may, or it returns them."""
+    def hands_on(self, node: NodeView) -> bool:
+        """As any Python function may."""
+        return True
+
+    def outlives_step(self, node: NodeView) -> bool:
+        """The same."""
         return True
 
 

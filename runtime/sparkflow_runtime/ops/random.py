@@ -272,6 +272,7 @@ class RandomShuffle(RandomOp):
 
     inputs = "value: T"
     outputs = "output: T"
+    aliases = frozenset({"value"})
     attrs = {**SEEDS, "T": type_attr()}
     kernels = STRINGS_ON_HOST
 

@@ -16,7 +16,7 @@ OpClass = TypeVar("OpClass", bound=type[Op])
 
 
 def register(op_class: OpClass) -> OpClass:
-    """Class decorator: enters one instance of `op_class` under its type name.
+    """Class decorator for ops of sparkflow: enters one instance under its type name; see `add`.
 
     Raises:
         AlreadyExistsError: The name is taken.
@@ -26,7 +26,27 @@ def register(op_class: OpClass) -> OpClass:
 
 
 def add(op: Op) -> None:
-    """Enters an op, see `register`."""
+    """Enters an op of sparkflow.
+
+    Its outputs are arrays of their own unless it says otherwise in `aliases`, but for variants:
+    they hold what is put in, and it may come out again.
+
+    Raises:
+        AlreadyExistsError: The name is taken.
+    """
+    if op.aliases is None:
+        args = op.signature.inputs
+        holds = any(arg.dtype is dtypes.variant for arg in op.signature.outputs)
+        op.aliases = frozenset(arg.name for arg in args if holds or arg.dtype is dtypes.variant)
+    add_own(op)
+
+
+def add_own(op: Op) -> None:
+    """Enters a user's op, whose outputs may share memory with any input unless it says otherwise.
+
+    Raises:
+        AlreadyExistsError: The name is taken.
+    """
     if op.op_type in _OPS:
         raise AlreadyExistsError(message=f"Op type {op.op_type!r} is registered already")
     _OPS[op.op_type] = op

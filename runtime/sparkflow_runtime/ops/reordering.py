@@ -135,6 +135,8 @@ class EnsureShape(Op):
 
     inputs = "input: T"
     outputs = "output: T"
+    aliases = frozenset({"input"})
+    is_view = True
     attrs = {"shape": shape_attr(), "T": type_attr()}
     kernels = STRINGS_ON_HOST
 
@@ -166,8 +168,11 @@ class GuaranteeConst(Op):
 
     inputs = "input: T"
     outputs = "output: T"
+    aliases = frozenset({"input"})
     attrs = {"T": type_attr()}
     stateful = True
+    keeps_inputs = False
+    is_view = True
     kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:

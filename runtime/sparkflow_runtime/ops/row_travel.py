@@ -42,6 +42,7 @@ class DistinctRows(_OnHost):
     type = "_DistinctRows"
     inputs = "ids: Tindices"
     outputs = "distinct: Tindices, positions: int32"
+    aliases = frozenset({"ids"})
     attrs = {"Tindices": type_attr(INDEX, int64)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -65,6 +66,7 @@ class ExpandRows(_OnHost):
     widens_bfloat16 = False
     inputs = "rows: T, positions: int32, ids: Tindices"
     outputs = "output: T"
+    aliases = frozenset({"rows"})
     attrs = {"T": type_attr(None, float32), "Tindices": type_attr(INDEX, int64)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -88,6 +90,7 @@ class SumRows(_OnHost):
     type = "_SumRows"
     inputs = "values: T, positions: int32, distinct: Tindices"
     outputs = "sums: T"
+    aliases = frozenset({"values"})
     attrs = {"T": type_attr(None, float32), "Tindices": type_attr(INDEX, int64)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:

@@ -36,6 +36,8 @@ class _FileOp(Op):
 
 
 class _Saves(_FileOp):
+    keeps_inputs = False
+
     def infer(self, node: Inference) -> Sequence[Shape]:
         """No output."""
         node.with_rank(0, 0, "The file name")

@@ -118,6 +118,8 @@ class Reshape(Op):
 
     inputs = "tensor: T, shape: Tshape"
     outputs = "output: T"
+    aliases = frozenset({"tensor"})
+    is_view = True
     attrs = {"T": type_attr(), "Tshape": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
 
@@ -213,6 +215,8 @@ class ExpandDims(Op):
 
     inputs = "input: T, dim: Tdim"
     outputs = "output: T"
+    aliases = frozenset({"input"})
+    is_view = True
     attrs = {"T": type_attr(), "Tdim": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
 
@@ -270,6 +274,8 @@ class Squeeze(Op):
 
     inputs = "input: T"
     outputs = "output: T"
+    aliases = frozenset({"input"})
+    is_view = True
     attrs = {"T": type_attr(), "squeeze_dims": list_attr("int", [])}
     kernels = STRINGS_ON_HOST
 

@@ -277,6 +277,12 @@ class Signature:
             return self._flat(self.inputs, attrs)
         return tuple([attrs[each] if isinstance(each, str) else each for each in plan])
 
+    def input_names(self, attrs: Mapping[str, Any]) -> list[str]:
+        """The name of the argument of every input, lists flattened."""
+        if self._input_plan is not None:
+            return [arg.name for arg in self.inputs]
+        return [arg.name for arg in self.inputs for _ in self._flat([arg], attrs)]
+
     def output_names(self, attrs: Mapping[str, Any]) -> list[tuple[str, int]]:
         """Per output its argument's name and its place in that argument's list."""
         names: list[tuple[str, int]] = []

@@ -37,6 +37,8 @@ class Slice(Op):
 
     inputs = "input: T, begin: Index, size: Index"
     outputs = "output: T"
+    aliases = frozenset({"input"})
+    is_view = True
     attrs = {"T": type_attr(), "Index": type_attr(INDEX)}
     kernels = STRINGS_ON_HOST
 
@@ -143,6 +145,8 @@ class StridedSlice(Op):
 
     inputs = "input: T, begin: Index, end: Index, strides: Index"
     outputs = "output: T"
+    aliases = frozenset({"input"})
+    is_view = True
     attrs = {"T": type_attr(), "Index": type_attr(INDEX | {int16}), **_MASKS}
     kernels = STRINGS_ON_HOST
 
@@ -254,6 +258,8 @@ class ReverseV2(Op):
 
     inputs = "tensor: T, axis: Tidx"
     outputs = "output: T"
+    aliases = frozenset({"tensor"})
+    is_view = True
     attrs = {"Tidx": type_attr(INDEX, int32), "T": type_attr()}
     kernels = STRINGS_ON_HOST
 

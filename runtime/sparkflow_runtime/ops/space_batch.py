@@ -165,6 +165,7 @@ class _BlocksOp(Op):
     """An op that takes one block size for each of the dimensions after the first."""
 
     outputs = "output: T"
+    aliases = frozenset({"input"})
     kernels = STRINGS_ON_HOST
     pairs_name = ""
 
@@ -240,6 +241,7 @@ class SpaceToBatch(Op):
 
     inputs = "input: T, paddings: Tpaddings"
     outputs = "output: T"
+    aliases = frozenset({"input"})
     attrs = {"T": type_attr(), "Tpaddings": _INDEX, "block_size": int_attr(minimum=2)}
     kernels = STRINGS_ON_HOST
 
@@ -270,6 +272,7 @@ class BatchToSpace(Op):
 
     inputs = "input: T, crops: Tidx"
     outputs = "output: T"
+    aliases = frozenset({"input"})
     attrs = {"T": type_attr(), "block_size": int_attr(minimum=2), "Tidx": _INDEX}
     kernels = STRINGS_ON_HOST
 

@@ -51,6 +51,7 @@ class SparseAdd(Op):
 
     inputs = f"{_PAIR}, thresh: Treal"
     outputs = "sum_indices: int64, sum_values: T, sum_shape: int64"
+    aliases = frozenset({"a_indices", "a_values", "a_shape", "b_indices", "b_values", "b_shape"})
     attrs = {"T": type_attr(NUMERIC), "Treal": type_attr(REAL)}
     kernels = _HOST
 

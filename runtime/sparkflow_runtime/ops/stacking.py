@@ -95,6 +95,8 @@ class Unpack(Op):
 
     inputs = "value: T"
     outputs = "output: num * T"
+    aliases = frozenset({"value"})
+    is_view = True
     attrs = {"num": int_attr(minimum=0), "T": type_attr(), "axis": int_attr(0)}
     kernels = STRINGS_ON_HOST
 

@@ -188,6 +188,7 @@ class InitializedValue(Op):
 
     inputs = "ref: Ref(T), initial_value: T"
     outputs = "value: T"
+    aliases = frozenset({"initial_value"})
     attrs = {"T": type_attr(dtypes.ALL)}
     stateful = True
     only_reads = True

@@ -163,11 +163,17 @@ class _ArrayOp(Op):
         return [shapes.SCALAR] * len(self.signature.outputs)
 
 
+class _ElementsOp(_ArrayOp):
+    """What is written comes out where the flow says that it was written before."""
+
+    ends_with_step = True
+
+
 _FLOW_OUT = np.float32(0)
 
 
 @register
-class TensorArrayV3(_ArrayOp):
+class TensorArrayV3(_ElementsOp):
     """A new array."""
 
     inputs = "size: int32"
@@ -201,11 +207,12 @@ class TensorArrayV3(_ArrayOp):
 
 
 @register
-class TensorArrayGradV3(_ArrayOp):
+class TensorArrayGradV3(_ElementsOp):
     """The array of gradients."""
 
     inputs = _FLOW
     outputs = "grad_handle: resource, flow_out: float"
+    aliases = frozenset({"flow_in"})
     attrs = {"source": string_attr()}
 
     def compute(self, xp: Any, array: ArrayOfTensors, flow: Any, *, source: str) -> Any:
@@ -214,11 +221,12 @@ class TensorArrayGradV3(_ArrayOp):
 
 
 @register
-class TensorArrayWriteV3(_ArrayOp):
+class TensorArrayWriteV3(_ElementsOp):
     """Sets an element."""
 
     inputs = "handle: resource, index: int32, value: T, flow_in: float"
     outputs = "flow_out: float"
+    aliases = frozenset({"value", "flow_in"})
     attrs = {"T": type_attr()}
 
     def compute(self, xp: Any, array: ArrayOfTensors, index: Any, value: Any, flow: Any) -> Any:
@@ -228,11 +236,12 @@ class TensorArrayWriteV3(_ArrayOp):
 
 
 @register
-class TensorArrayReadV3(_ArrayOp):
+class TensorArrayReadV3(_ElementsOp):
     """One element."""
 
     inputs = "handle: resource, index: int32, flow_in: float"
     outputs = "value: dtype"
+    aliases = frozenset({"flow_in"})
     attrs = {"dtype": type_attr()}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -245,7 +254,7 @@ class TensorArrayReadV3(_ArrayOp):
 
 
 @register
-class TensorArraySizeV3(_ArrayOp):
+class TensorArraySizeV3(_ElementsOp):
     """How many elements there are."""
 
     inputs = _FLOW
@@ -257,7 +266,7 @@ class TensorArraySizeV3(_ArrayOp):
 
 
 @register
-class TensorArrayGatherV3(_ArrayOp):
+class TensorArrayGatherV3(_ElementsOp):
     """Some elements as one tensor with a new first dimension."""
 
     inputs = "handle: resource, indices: int32, flow_in: float"
@@ -286,11 +295,12 @@ class TensorArrayGatherV3(_ArrayOp):
 
 
 @register
-class TensorArrayScatterV3(_ArrayOp):
+class TensorArrayScatterV3(_ElementsOp):
     """Sets elements to the rows of a tensor."""
 
     inputs = "handle: resource, indices: int32, value: T, flow_in: float"
     outputs = "flow_out: float"
+    aliases = frozenset({"value", "flow_in"})
     attrs = {"T": type_attr()}
 
     def compute(self, xp: Any, array: ArrayOfTensors, indices: Any, value: Any, flow: Any) -> Any:
@@ -307,7 +317,7 @@ class TensorArrayScatterV3(_ArrayOp):
 
 
 @register
-class TensorArrayConcatV3(_ArrayOp):
+class TensorArrayConcatV3(_ElementsOp):
     """All elements joined along their first dimension, and how long each was."""
 
     inputs = _FLOW
@@ -343,11 +353,12 @@ class TensorArrayConcatV3(_ArrayOp):
 
 
 @register
-class TensorArraySplitV3(_ArrayOp):
+class TensorArraySplitV3(_ElementsOp):
     """Sets the elements to pieces of a tensor along its first dimension."""
 
     inputs = "handle: resource, value: T, lengths: int64, flow_in: float"
     outputs = "flow_out: float"
+    aliases = frozenset({"value", "flow_in"})
     attrs = {"T": type_attr()}
 
     def compute(self, xp: Any, array: ArrayOfTensors, value: Any, lengths: Any, flow: Any) -> Any:
@@ -366,7 +377,7 @@ class TensorArraySplitV3(_ArrayOp):
 
 
 @register
-class TensorArrayCloseV3(_ArrayOp):
+class TensorArrayCloseV3(_ElementsOp):
     """Forgets the elements."""
 
     inputs = "handle: resource"
@@ -395,6 +406,7 @@ class StackPushV2(_ArrayOp):
 
     inputs = "handle: resource, elem: T"
     outputs = "output: T"
+    aliases = frozenset({"elem"})
     attrs = {"T": type_attr(), "swap_memory": bool_attr(False)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:

@@ -248,6 +248,7 @@ class TensorListStack(ListOp):
 
     inputs = "input_handle: variant, element_shape: int32"
     outputs = "tensor: element_dtype"
+    aliases: frozenset[str] = frozenset()
     attrs = {"element_dtype": type_attr(), "num_elements": int_attr(-1)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -315,6 +316,7 @@ class TensorListGather(ListOp):
 
     inputs = "input_handle: variant, indices: int32, element_shape: int32"
     outputs = "values: element_dtype"
+    aliases: frozenset[str] = frozenset()
     attrs = {"element_dtype": type_attr()}
 
     def infer(self, node: Inference) -> Sequence[Shape]:

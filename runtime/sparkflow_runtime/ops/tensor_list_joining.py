@@ -34,6 +34,7 @@ class TensorListConcatV2(ListOp):
 
     inputs = "input_handle: variant, element_shape: shape_type, leading_dims: int64"
     outputs = "tensor: element_dtype, lengths: int64"
+    aliases: frozenset[str] = frozenset()
     attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
 
     def infer(self, node: Inference) -> Sequence[Shape]:

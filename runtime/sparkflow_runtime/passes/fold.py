@@ -95,9 +95,9 @@ def _compute(
         with np.errstate(all="ignore"):
             result = bind_kernel(op, node, context)(*inputs)
         values = tuple(result) if isinstance(result, tuple | list) else (result,)
+        kept = np.array if op.aliases is None else np.asarray  # it may fill its array anew
         arrays = tuple(
-            np.asarray(value, dtype.as_numpy_dtype)
-            for value, dtype in zip(values, outputs, strict=True)
+            kept(value, dtype.as_numpy_dtype) for value, dtype in zip(values, outputs, strict=True)
         )
     except Exception:  # whatever it is, the node raises it again when it runs
         return None

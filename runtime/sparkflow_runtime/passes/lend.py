@@ -39,7 +39,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.compiler.reads import VIEWS
 from sparkflow_runtime.device.names import task_of
 from sparkflow_runtime.ir.function import RETVAL, Function, called
 from sparkflow_runtime.ir.node import Endpoint, Node
@@ -158,7 +157,9 @@ class _Side:
     def _follow(self, index: int, node: Node, handles: dict[Endpoint, Name]) -> None:
         """Notes what a node does with variables, given by reference, handle or value."""
         changes = mutates(node) or any(called(node))
-        outputs = registry.lookup(node.op).signature.output_dtypes(node.attrs)
+        op = registry.lookup(node.op)
+        outputs = op.signature.output_dtypes(node.attrs)
+        viewed = op.shared(node, node.inputs) if op.is_view else ()
         for endpoint in node.inputs:
             name = handles.get(endpoint)
             if name is not None and changes:
@@ -170,7 +171,7 @@ class _Side:
             for slot, dtype in enumerate(outputs):
                 if dtype.is_ref or dtype is dtypes.resource:
                     handles.setdefault(Endpoint(node.name, slot), name)
-                elif node.op in VIEWS:
+                elif endpoint in viewed:
                     self.reads.setdefault(Endpoint(node.name, slot), name)
 
     def used_until(self, endpoint: Endpoint) -> int:
@@ -189,14 +190,15 @@ def _used_until(nodes: Sequence[Node]) -> dict[Endpoint, int]:
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
         op = registry.lookup(node.op)
-        last = index
-        if node.op == RETVAL:
-            pass  # what is fetched is a copy
-        elif op.may_keep_inputs(node):
-            last = _NEVER
-        elif node.op in VIEWS or any(called(node)):
-            last = max(index, views.get(node.name, -1))
+        shared = op.shared(node, node.inputs)
         for endpoint in node.inputs:
+            last = index
+            if node.op == RETVAL:
+                pass  # what is fetched is a copy
+            elif op.may_keep_inputs(node):
+                last = _NEVER
+            elif endpoint in shared:
+                last = max(index, views.get(node.name, -1))
             until[endpoint] = max(until.get(endpoint, -1), last)
             views[endpoint.node] = max(views.get(endpoint.node, -1), last)
     return until

@@ -24,6 +24,7 @@ from sparkflow_runtime.ops.signature import Arg
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.testing.aliases import check_aliases
 from sparkflow_runtime.testing.step import FakeStep
 
 
@@ -318,6 +319,7 @@ class EagerBuilder:
         kernel = bind_kernel(op, operation, self.context)
         with np.errstate(all="ignore"):
             result = kernel(self.step, *arrays) if op.takes_step else kernel(*arrays)
+        check_aliases(op, operation, arrays, result)
         if not op.signature.outputs:
             return ()
         return tuple(result) if isinstance(result, tuple | list) else (result,)

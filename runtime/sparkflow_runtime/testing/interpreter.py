@@ -17,6 +17,7 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.resources.variable import Variable
+from sparkflow_runtime.testing.aliases import check_aliases
 
 
 def interpret(
@@ -57,6 +58,7 @@ def interpret(
             inputs = [args[node.attrs["index"]]]
         with np.errstate(all="ignore"):
             made = kernel(step, *inputs) if op.takes_step else kernel(*inputs)
+        check_aliases(op, node, inputs, made)
         if node.op == "_Retval":
             results[node.attrs["index"]] = made
             continue

@@ -9,7 +9,6 @@ from typing import Final
 from sparkflow_runtime.codegen.builder import KernelBuilder, Value
 from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.compiler.known import Known
-from sparkflow_runtime.compiler.reads import VIEWS
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
@@ -157,7 +156,8 @@ def natural_space(node: Node, known: Mapping[Endpoint, Known]) -> tuple[int, ...
     if not node.inputs or not op.is_fusable(node):
         return None
     if any(known[each].dtype.is_ref for each in node.inputs) and (
-        node.op in VIEWS or any(dtype.is_ref for dtype in op.signature.input_dtypes(node.attrs))
+        op.shared(node, node.inputs)
+        or any(dtype.is_ref for dtype in op.signature.input_dtypes(node.attrs))
     ):
         return None
     endpoint = Endpoint(node.name, 0) if op.fuse_over is None else node.inputs[op.fuse_over]

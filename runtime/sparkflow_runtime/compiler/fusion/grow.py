@@ -15,9 +15,8 @@ from types import MappingProxyType
 
 from sparkflow_runtime.compiler.fusion.cluster import MAX_RANK, Cluster, natural_space
 from sparkflow_runtime.compiler.known import Known
-from sparkflow_runtime.compiler.reads import VIEWS
 from sparkflow_runtime.device.names import task_of
-from sparkflow_runtime.ir.function import ARG, called
+from sparkflow_runtime.ir.function import ARG
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.fusion import NotFusableError
@@ -222,6 +221,7 @@ def find_variables(
         op = registry.lookup(node.op)
         expected = op.signature.input_dtypes(node.attrs)
         outputs = op.signature.output_dtypes(node.attrs)
+        shared = op.shared(node, node.inputs)
         given: frozenset[Endpoint] = frozenset()
         viewed: frozenset[Endpoint] = frozenset()
         for endpoint, dtype in zip(node.inputs, expected, strict=False):
@@ -230,7 +230,7 @@ def find_variables(
                 continue
             if dtype.is_ref:
                 given |= found
-            elif node.op in VIEWS or any(called(node)):
+            elif endpoint in shared:
                 viewed |= found
             if dtype.is_ref and not op.only_reads:
                 for variable in found:

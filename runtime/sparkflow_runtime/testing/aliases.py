@@ -1,0 +1,51 @@
+"""Holds ops to what they say of the memory of their outputs; every op that a test runs is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.ops.op import NodeView, Op
+from sparkflow_runtime.resources.variable import Variable
+
+
+def check_aliases(op: Op, node: NodeView, inputs: Sequence[Any], outputs: Any) -> None:
+    """Passes when outputs share memory with no inputs but those that `Op.shared` names.
+
+    Args:
+        op: The op.
+        node: Its node.
+        inputs: What its kernel was given, but for the step; variables for references and handles.
+        outputs: What it returned.
+
+    Raises:
+        AssertionError: One does; the text says which.
+    """
+    made = list(_arrays(outputs))
+    if not made:
+        return
+    allowed = list(_arrays(tuple(op.shared(node, inputs))))
+    for number, given in enumerate(inputs):
+        held = given.array if isinstance(given, Variable) else given
+        if not isinstance(held, np.ndarray) or any(_share(held, each) for each in allowed):
+            continue  # the same array may be given twice
+        assert not any(_share(held, each) for each in made), (
+            f"An output of {op.op_type} shares memory with input {number}; `aliases` must name it"
+        )
+
+
+def _arrays(outputs: Any) -> Iterator[np.ndarray[Any, Any]]:
+    for each in outputs if isinstance(outputs, tuple | list) else (outputs,):
+        if isinstance(each, np.ndarray):
+            yield each
+
+
+def _share(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    if not one.size or not other.size or not np.may_share_memory(one, other):
+        return False
+    try:
+        return np.shares_memory(one, other, max_work=10_000)  # type: ignore[arg-type]  # any number
+    except np.exceptions.TooHardError:
+        return True
