@@ -34,7 +34,8 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
 
     Raises:
         TypeError: `op_class` is no subclass of `Op`, or lacks a method.
-        ValueError: Its type name is none, or its argument lists are malformed.
+        ValueError: Its type name is none, its argument lists are malformed, or it takes references
+            to variables and does not say what it does with them.
         AlreadyExistsError: There is an op of that type.
     """
     given: object = op_class
@@ -54,6 +55,11 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
         raise ValueError(
             f"{op.op_type!r} is no op type: it begins with a capital letter and has letters, "
             "digits and underscores"
+        )
+    if any(arg.is_ref for arg in op.signature.inputs) and not (op.stateful or op.only_reads):
+        raise ValueError(
+            f"{op.op_type} takes a reference to a variable: it must say stateful = True, because "
+            "it changes the variable, or only_reads = True"
         )
     get_default_graph()  # Fills the registry, so that an op of sparkflow's own is not hidden.
     registry.add_own(op)

@@ -54,6 +54,8 @@ def test_wrong_calls_and_classes_are_refused():
         tf.register_op(int)
     with pytest.raises(TypeError, match="must define infer and compute"):
         tf.register_op(type("Empty", (Op,), {}))
+    with pytest.raises(ValueError, match="must say stateful = True"):
+        tf.register_op(type("Changes", (AddTimes,), {"inputs": "a: Ref(T), b: T"}))
     with pytest.raises(ValueError, match="is no op type"):
         tf.register_op(type("Lower", (AddTimes,), {"type": "lower"}))
 
