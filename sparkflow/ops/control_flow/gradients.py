@@ -85,7 +85,9 @@ def _inner(
     for y, grad in zip(forward.outputs, grads, strict=True):
         if grad is not None and has_gradient(y):
             ys.append(y)
-            seeds.append(grad)
+            # The body's own tensor: the gradient's shape is that of this branch's result, and what
+            # is learnt of it holds here only.
+            seeds.append(grad if grad.op.graph is body else body.adopted(grad))
     if tape_grad is not None:
         for tensor in list(forward.taped):
             if has_gradient(tensor):
