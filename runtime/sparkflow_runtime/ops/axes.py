@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, Tensor
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.static import ints, static_rank
-from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.shapes import Dim, Shape
 
 
 def checked_axes(
@@ -62,7 +62,11 @@ def reduced_shape(node: Inference, keep_dims: bool) -> Shape:
     value = node.value(1)
     if value is None:
         return shapes.unknown(len(shape) if keep_dims else None)
-    axes = checked_axes(ints(value), shape, twice=True)
+    return without_axes(shape, checked_axes(ints(value), shape, twice=True), keep_dims)
+
+
+def without_axes(shape: Sequence[Dim], axes: Collection[int], keep_dims: bool) -> Shape:
+    """The shape after reducing those axes, each in [0, rank)."""
     if keep_dims:
         return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)

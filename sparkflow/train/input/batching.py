@@ -21,10 +21,17 @@ from sparkflow_runtime.dtypes import DType, bool_, float32
 
 @dataclass(frozen=True)
 class _Kept:
-    """How to get a sparse tensor back from what the queue carries."""
+    """How to get a sparse tensor back from what the queue carries.
+
+    Attributes:
+        dtype: Of its values.
+        map_name: Where it is kept.
+        rank: Of the batch; None where it is not known.
+    """
 
     dtype: DType
     map_name: str
+    rank: int | None
 
 
 @dataclass(frozen=True)
@@ -76,11 +83,10 @@ def batches(
         keep = _keep(keep_input, options.enqueue_many)
         dense: list[list[Tensor]] = []
         kept: list[_Kept | None] = []
-        for number, source in enumerate(sources):
+        for source in sources:
             tensors, infos = _dense(source, options.enqueue_many, path, kept)
             dense.append(tensors)
-            if not number:
-                kept = infos
+            kept = infos
         types = [[tensor.dtype.base for tensor in tensors] for tensors in dense]
         if any(each != types[0] for each in types[1:]):
             raise TypeError(f"Expected types of all inputs to be {types[0]}, got {types}")
@@ -142,17 +148,24 @@ def _dense(
         op_type = "AddManySparseToTensorsMap" if enqueue_many else "AddSparseToTensorsMap"
         parts = (component.indices, component.values, component.dense_shape)
         tensors.append(apply_op(op_type, *parts, shared_name=name))
-        kept.append(_Kept(component.dtype.base, name))
+        rank = component.dense_shape.shape[0].value if component.dense_shape.shape.ndims else None
+        if rank is not None and not enqueue_many:
+            rank += 1
+        if earlier is not None and earlier.rank != rank:
+            rank = None
+        kept.append(_Kept(component.dtype.base, name, rank))
     return tensors, kept
 
 
 def _sparse(tensor: Tensor, kept: _Kept | None) -> Any:
     if kept is None:
         return tensor
-    parts = apply_op(
+    indices, values, dense_shape = apply_op(
         "TakeManySparseFromTensorsMap", tensor, dtype=kept.dtype, shared_name=kept.map_name
     )
-    return SparseTensor(*parts)
+    indices.set_shape([None, kept.rank])
+    dense_shape.set_shape([kept.rank])
+    return SparseTensor(indices, values, dense_shape)
 
 
 def _shapes(dense: list[list[Tensor]], given: Any, enqueue_many: bool) -> Any:
