@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow.graph.dimension import Dimension
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops import arrays, elementwise, reduction
 from sparkflow.ops.axis_order import exchanged_with_last
 from sparkflow.ops.random import random_uniform
@@ -130,7 +132,8 @@ def dropout(
     Args:
         x: Real numbers.
         keep_prob: The probability of keeping an element.
-        noise_shape: The shape of the random choice, broadcast to that of `x`.
+        noise_shape: The shape of the random choice, broadcast to that of `x`; None in it stands
+            for the size of `x`.
         seed: Seed of the choice.
         name: Name of the scope.
         rate: 1 - `keep_prob`, the newer way to say it.
@@ -166,12 +169,39 @@ def dropout(
         dtype = tensor.dtype.base
         lost = graph.convert(rate, dtype, "rate")
         factor = 1.0 / (1.0 - rate) if is_number else 1.0 / (1.0 - lost)
-        shape = arrays.shape(tensor) if noise_shape is None else noise_shape
+        shape = noise_sizes(tensor, noise_shape)
         drawn = random_uniform(shape, dtype=dtype, seed=seed)
         kept = elementwise.cast(apply_op("GreaterEqual", drawn, lost), dtype)
         result: Tensor = tensor * factor * kept
         result.set_shape(tensor.shape)
         return result
+
+
+def noise_sizes(tensor: Tensor, noise_shape: Any) -> Any:
+    """The shape of what `dropout` draws: that of `tensor` where `noise_shape` does not say another.
+
+    Raises:
+        ValueError: `noise_shape` leaves out sizes and does not have the rank of `tensor`.
+    """
+    if noise_shape is None:
+        return arrays.shape(tensor)
+    if isinstance(noise_shape, TensorShape):
+        noise_shape = noise_shape.as_list()
+    if not isinstance(noise_shape, list | tuple):
+        return noise_shape
+    given = [each.value if isinstance(each, Dimension) else each for each in noise_shape]
+    if None not in given:
+        return given
+    if tensor.shape.ndims not in (None, len(given)):
+        raise ValueError(
+            f"noise_shape {given} leaves out sizes, so it must have the rank of x: {tensor.shape}"
+        )
+    static = [None] * len(given) if tensor._shape is None else list(tensor._shape)
+    known = [own if asked is None else asked for asked, own in zip(given, static, strict=True)]
+    if None not in known:
+        return known
+    sizes = arrays.shape(tensor)
+    return [sizes[axis] if size is None else size for axis, size in enumerate(known)]
 
 
 def l2_loss(t: Any, name: str | None = None) -> Tensor:

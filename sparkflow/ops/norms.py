@@ -113,14 +113,21 @@ def _vector_norm(sizes: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:
 
 def _spectral(value: Tensor, axis: tuple[int, int], keep: bool) -> Tensor:
     rank = value.shape.ndims
+    first: Any
+    second: Any
+    order: Any
     if rank is None:
-        raise ValueError("The spectral norm needs a tensor of known rank")
-    first, second = (each % rank for each in axis)
-    rest = [i for i in range(rank) if i not in (first, second)]
-    moved = arrays.transpose(value, [*rest, first, second])
-    s = _real(apply_op("Svd", moved, compute_uv=False)[0])
+        places = apply_op("FloorMod", np.array(axis, np.int32), arrays.rank(value))
+        rest = apply_op("ListDiff", apply_op("Range", 0, arrays.rank(value), 1), places)[0]
+        order = arrays.concat([rest, places], 0)
+        first, second = reduction.reduce_min(places), reduction.reduce_max(places)
+    else:
+        ends = [each % rank for each in axis]
+        order = [*(i for i in range(rank) if i not in ends), *ends]
+        first, second = sorted(ends)
+    s = _real(apply_op("Svd", arrays.transpose(value, order), compute_uv=False)[0])
     largest = reduction.reduce_max(s, -1)
     if keep:
-        for each in sorted((first, second)):
+        for each in (first, second):
             largest = arrays.expand_dims(largest, each)
     return largest

@@ -12,6 +12,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops import arrays, comparison
 from sparkflow.ops.control import identity
+from sparkflow.ops.elementwise import cast
 from sparkflow.ops.reordering import reverse_sequence
 from sparkflow.rnn.stepping import batch_of, copy_through, initial, zero_outputs
 from sparkflow.variables.variable_scope import variable_scope
@@ -55,9 +56,10 @@ def static_rnn(
         state = initial(cell, initial_state, batch if static_batch is None else static_batch, dtype)
         lengths = None
         if sequence_length is not None:
-            lengths = convert_to_tensor(sequence_length, int32, "sequence_length")
+            lengths = convert_to_tensor(sequence_length, name="sequence_length")
             if lengths.shape.ndims not in (None, 1):
                 raise ValueError("sequence_length must be a vector of length batch_size")
+            lengths = cast(lengths, int32)
         outputs: list[Any] = []
         zero: Any = None
         for time, each in enumerate(inputs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sparkflow as tf
+from sparkflow.ops.activation import noise_sizes
 
 __all__ = [
     "alpha_dropout",
@@ -43,7 +44,7 @@ def alpha_dropout(
             return x
         keep = tf.convert_to_tensor(keep_prob, dtype=x.dtype, name="keep_prob")
         alpha = -1.7580993408473766
-        shape = tf.shape(x) if noise_shape is None else noise_shape
+        shape = noise_sizes(x, noise_shape)
         kept = tf.floor(keep + tf.random_uniform(shape, seed=seed, dtype=x.dtype))
         mixed = x * kept + alpha * (1 - kept)
         a = tf.rsqrt(keep + alpha**2 * keep * (1 - keep))

@@ -34,8 +34,8 @@ def while_loop(
         cond: From the loop variables to a boolean scalar tensor.
         body: From the loop variables to the next ones: the same structure, dtypes and shapes.
         loop_vars: A list or tuple of tensors or nested structures, the first values.
-        shape_invariants: Shapes that hold in every iteration, in the structure of `loop_vars`; the
-            static shapes of `loop_vars` when None.
+        shape_invariants: Shapes, or specs such as `TensorSpec`, that hold in every iteration, in
+            the structure of `loop_vars`; the static shapes of `loop_vars` when None.
         parallel_iterations: At least 1. Iterations run one after another here.
         back_prop: Whether gradients flow through the loop.
         swap_memory: Accepted for TensorFlow's sake.
@@ -111,6 +111,7 @@ class _Loop:
         paired = tree.flatten_up_to(self.structure, invariants, check_types=False)
         for leaf, shape in zip(tree.flatten(self.structure), paired, strict=True):
             parts = len(structures.tensors_of(leaf)[0])
+            shape = getattr(shape, "shape", shape)  # that of a spec
             if parts == 1:
                 given.append(to_shape(shape))
             else:  # the values' shape tells that of what goes with them
