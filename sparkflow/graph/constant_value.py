@@ -1,40 +1,155 @@
 """What the graph alone tells about a tensor's value, without running anything.
 
 Shape inference needs the values of shape-like inputs (`Reshape`'s shape, `Sum`'s axes), which are
-often computed from static shapes. Only integers and small things are followed.
+often computed from static shapes. Ops say what follows from what (`Op.value_rule`) and compute it
+(`sparkflow_runtime.ops.evaluation`); here is the walk back through the graph, which remembers what
+it found, so that a tensor is looked at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import shapes
+from sparkflow_runtime.ops import evaluation, registry
+from sparkflow_runtime.ops.control_flow import is_true
+from sparkflow_runtime.ops.value import Value, wholly
 from sparkflow_runtime.shapes import Shape
 
-Value = np.ndarray[Any, np.dtype[Any]] | None
+
+def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
+    """The value of `tensor` where the graph tells every element of it, else None."""
+    found = known_value(tensor)
+    return None if found is None else found.whole
 
 
-def constant_value(tensor: Tensor) -> Value:
-    """The value of `tensor` where the graph tells it, else None."""
+def constant_value_as_shape(tensor: Tensor) -> Shape:
+    """The shape that an integer vector describes, as far as it is known.
+
+    -1 and everything unknown become unknown sizes.
+    """
+    found = known_value(tensor)
+    if found is not None:
+        return shapes.as_shape(found.elements())
+    known = tensor._shape
+    return None if known is None or len(known) != 1 else shapes.unknown(known[0])
+
+
+def known_value(tensor: Tensor) -> Value | None:
+    """What the graph tells of the value of `tensor`, None where that is nothing.
+
+    Values are followed through every op that has no state and whose outputs are small; what may be
+    fed or assigned (placeholders, also those with a default, and variables) is not known.
+    """
     op = tensor.op
+    if op.type == "Const":
+        return Value(op.get_attr("value"))
     if op.graph.is_eager:
         held = getattr(tensor, "held", None)
-        return np.asarray(held) if isinstance(held, np.ndarray | np.generic) else None
+        return wholly(np.asarray(held)) if isinstance(held, np.ndarray | np.generic) else None
+    known = op.graph.root.known_values
+    waiting = [tensor]
+    while waiting:
+        last = waiting[-1]
+        missing = () if last in known else _find(last, known)
+        if missing:
+            waiting.extend(missing)
+        else:
+            waiting.pop()
+    return known[tensor]
+
+
+class KnownValues:
+    """What was found of a graph's tensors, those of its functions included."""
+
+    __slots__ = ("_partial", "_whole")
+
+    def __init__(self) -> None:
+        self._whole: dict[Tensor, Value] = {}
+        self._partial: dict[Tensor, Value | None] = {}
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        return tensor in self._whole or tensor in self._partial
+
+    def __getitem__(self, tensor: Tensor) -> Value | None:
+        return self._whole.get(tensor) or self._partial[tensor]
+
+    def __setitem__(self, tensor: Tensor, value: Value | None) -> None:
+        if value is not None and value.unknown is None:
+            self._whole[tensor] = value
+        else:
+            self._partial[tensor] = value
+
+    def look_again(self) -> None:
+        """Forgets what was not known, or not wholly: a static shape tells more now."""
+        if self._partial:
+            self._partial.clear()
+
+
+def _find(tensor: Tensor, known: KnownValues) -> list[Tensor]:
+    """Notes the value of `tensor`, or gives the tensors whose values must be found before."""
+    op = tensor.op
     if op.type == "Const":
-        value: Value = op.get_attr("value")
-        return value
-    follow = _FOLLOW.get(op.type)
-    return None if follow is None else follow(op)
+        known[tensor] = Value(op.get_attr("value"))
+        return []
+    if op.type in ("_Arg", "If", "StatelessIf"):
+        same, before = _same_value(tensor, known)
+        if same is not None and same not in known:
+            before = [same]
+        if not before:
+            known[tensor] = None if same is None else known[same]
+        return before
+    kind = registry.lookup(op.type)
+    found = None
+    if (
+        op.inputs
+        and not kind.stateful
+        and all(evaluation.is_worth_following(each._shape, each.dtype) for each in op.outputs)
+    ):
+        rule = kind.value_rule
+        values: list[Value | None] = []
+        missing: list[Tensor] = []
+        hopeless = False
+        if rule.reads:
+            for each in op.inputs:
+                if each not in known:
+                    missing.append(each)
+                    continue
+                value = known[each]
+                values.append(value)
+                hopeless = hopeless or (value is None and not rule.lenient)
+        if missing and not hopeless:
+            return missing if rule.lenient else missing[:1]
+        if not hopeless and evaluation.is_computable(kind, op._attrs):
+            static, kinds = [each._shape for each in op.inputs], [each.dtype for each in op.inputs]
+            node = evaluation.NamedNode(op.name, op.type, op._attrs)
+            found = evaluation.evaluate(kind, node, static, kinds, values)
+    for slot, output in enumerate(op.outputs):
+        known[output] = None if found is None else found[slot]
+    return []
 
 
-def _argument(op: Operation) -> Value:
-    captured = op.graph.stands_for(op.outputs[0])
-    return None if captured is None else constant_value(captured)
+def _same_value(tensor: Tensor, known: KnownValues) -> tuple[Tensor | None, list[Tensor]]:
+    """The tensor with the value of a captured argument, or of a result of the branch taken.
+
+    Returns:
+        The tensor, None where there is none; and what must be found before that can be said.
+    """
+    op = tensor.op
+    if op.type == "_Arg":
+        return op.graph.stands_for(tensor), []
+    predicate = op.inputs[0]
+    if predicate not in known:
+        return None, [predicate]
+    value = known[predicate]
+    if value is None or value.whole is None or tensor is op.outputs[-1]:
+        return None, []
+    branch = op.get_attr("then_branch" if is_true(value.whole) else "else_branch")
+    outputs = getattr(op.graph.root.find_function(branch), "outputs", None)
+    return (outputs[tensor.value_index] if outputs else None), []
 
 
 def variable_shape(handle: Tensor) -> Shape:
@@ -48,142 +163,3 @@ def variable_shape(handle: Tensor) -> Shape:
         op = handle.op
     shape: Shape = op.get_attr("shape")
     return shape
-
-
-def constant_value_as_shape(tensor: Tensor) -> Shape:
-    """The shape that an integer vector describes, as far as it is known.
-
-    -1 and everything unknown become unknown sizes.
-    """
-    value = constant_value(tensor)
-    if value is not None:
-        return shapes.as_shape(int(size) for size in value.reshape(-1))
-    op = tensor.op
-    if op.type == "_Arg":
-        captured = op.graph.stands_for(tensor)
-        if captured is not None:
-            return constant_value_as_shape(captured)
-    if op.type == "Shape":
-        return op.inputs[0]._shape
-    if op.type in ("Identity", "Cast"):
-        return constant_value_as_shape(op.inputs[0])
-    if op.type == "Pack" and tensor._shape is not None and len(tensor._shape) == 1:
-        sizes = [constant_value(each) for each in op.inputs]
-        return shapes.as_shape(-1 if size is None else int(size) for size in sizes)
-    if op.type == "ConcatV2":
-        whole: Shape = ()
-        for part in op.inputs[:-1]:
-            whole = shapes.concatenate(whole, constant_value_as_shape(part))
-        return whole
-    if op.type == "StridedSlice" and len(op.inputs[0]._shape or ()) == 1:
-        source = constant_value_as_shape(op.inputs[0])
-        picked = None if source is None else _picked(op, source)
-        if isinstance(picked, tuple):
-            return picked
-    known = tensor._shape
-    return None if known is None or len(known) != 1 or known[0] is None else (None,) * known[0]
-
-
-def with_known_sizes(tensor: Tensor, sizes: Tensor) -> Tensor:
-    """`tensor`, made in the shape that `sizes` describes, with what is known of that shape.
-
-    Sizes computed from other shapes are known in part: [tf.shape(x)[0], 10] makes it (?, 10).
-    """
-    known = tensor._shape
-    if known is None or (None in known and constant_value(sizes) is None):
-        tensor.set_shape(constant_value_as_shape(sizes))
-    return tensor
-
-
-def _shape(op: Operation) -> Value:
-    shape = op.inputs[0]._shape
-    if not shapes.is_fully_defined(shape):
-        return None
-    return np.asarray(shape, op.get_attr("out_type").as_numpy_dtype)
-
-
-def _rank(op: Operation) -> Value:
-    shape = op.inputs[0]._shape
-    return None if shape is None else np.asarray(len(shape), np.int32)
-
-
-def _size(op: Operation) -> Value:
-    count = shapes.num_elements(op.inputs[0]._shape)
-    return None if count is None else np.asarray(count, op.get_attr("out_type").as_numpy_dtype)
-
-
-def _cast(op: Operation) -> Value:
-    value = constant_value(op.inputs[0])
-    target = op.get_attr("DstT")
-    return None if value is None or not target.is_integer else value.astype(target.as_numpy_dtype)
-
-
-def _identity(op: Operation) -> Value:
-    return constant_value(op.inputs[0])
-
-
-def _pack(op: Operation) -> Value:
-    values = [constant_value(each) for each in op.inputs]
-    found = [value for value in values if value is not None]
-    return np.stack(found, op.get_attr("axis")) if len(found) == len(values) else None
-
-
-def _concat(op: Operation) -> Value:
-    values = [constant_value(each) for each in op.inputs]
-    found = [value for value in values if value is not None]
-    return np.concatenate(found[:-1], int(found[-1])) if len(found) == len(values) else None
-
-
-def _range(op: Operation) -> Value:
-    values = [constant_value(each) for each in op.inputs]
-    found = [value for value in values if value is not None]
-    if len(found) < len(values):
-        return None
-    numbers: Any = [value.item() for value in found]
-    result: Value = np.arange(*numbers, dtype=found[0].dtype)
-    return result
-
-
-def _strided_slice(op: Operation) -> Value:
-    # The common case: one element, or a part, of a shape that may be known only in part.
-    source = op.inputs[0]
-    if not source.dtype.is_integer or source._shape is None or len(source._shape) != 1:
-        return None
-    value = constant_value(source)
-    sizes = constant_value_as_shape(source) if value is None else tuple(int(v) for v in value)
-    picked = None if sizes is None else _picked(op, sizes)
-    if picked is None or (isinstance(picked, tuple) and None in picked):
-        return None
-    return np.asarray(picked, source.dtype.base.as_numpy_dtype)
-
-
-def _picked(op: Operation, source: tuple[int | None, ...]) -> Any:
-    begin, end, strides = (constant_value(each) for each in op.inputs[1:])
-    if begin is None or end is None or strides is None or begin.size != 1:
-        return None
-    if op.get_attr("ellipsis_mask") or op.get_attr("new_axis_mask"):
-        return None
-    if op.get_attr("shrink_axis_mask"):
-        index = int(begin[0])
-        return source[index] if -len(source) <= index < len(source) else None
-    return source[
-        slice(
-            None if op.get_attr("begin_mask") else int(begin[0]),
-            None if op.get_attr("end_mask") else int(end[0]),
-            int(strides[0]),
-        )
-    ]
-
-
-_FOLLOW: dict[str, Callable[[Operation], Value]] = {
-    "_Arg": _argument,
-    "Cast": _cast,
-    "ConcatV2": _concat,
-    "Identity": _identity,
-    "Pack": _pack,
-    "Range": _range,
-    "Rank": _rank,
-    "Shape": _shape,
-    "Size": _size,
-    "StridedSlice": _strided_slice,
-}

@@ -40,7 +40,7 @@ def convert(
     if isinstance(value, list | tuple):
         found = first_symbolic(value)
         if found is not None:
-            return _packed(graph, value, dtype or found._to_tensor().dtype.base, name)
+            return _autopacked(graph, value, dtype, preferred_dtype, name)
         if any(isinstance(item, Dimension) for item in value):
             value = [int(i) if isinstance(i, Dimension) else i for i in value]
     for kinds, function in _FUNCTIONS:
@@ -99,13 +99,44 @@ def first_symbolic(value: Any) -> Symbolic | None:
     return None
 
 
+def _autopacked(
+    graph: Graph, items: Any, dtype: DType | None, preferred: DType | None, name: str | None
+) -> Tensor:
+    """Lists with tensors in them; these are cast where another dtype than the first's is asked."""
+    first = first_symbolic(items)
+    assert first is not None
+    own = first._to_tensor().dtype.base
+    wanted = dtype or preferred or own
+    if wanted.base is not own:
+        try:
+            return _packed(graph, _cast(graph, items, wanted.base), wanted, name)
+        except (TypeError, ValueError):
+            if dtype is not None:
+                raise  # else a preference, not a demand
+    return _packed(graph, items, own, name)
+
+
+def _cast(graph: Graph, items: Any, dtype: DType) -> Any:
+    if isinstance(items, list | tuple):
+        return [_cast(graph, item, dtype) for item in items]
+    if not isinstance(items, Symbolic) or items._to_tensor().dtype.base is dtype:
+        return items
+    return graph.apply("Cast", (items,), {"DstT": dtype})
+
+
 def _packed(graph: Graph, items: Any, dtype: DType, name: str | None) -> Tensor:
     tensors = [
         _packed(graph, item, dtype, None)
         if isinstance(item, list | tuple) and first_symbolic(item) is not None
-        else convert(graph, item, dtype)
+        else convert(graph, item, None if isinstance(item, Symbolic) else dtype)
         for item in items
     ]
+    kinds = [tensor.dtype.base for tensor in tensors]
+    if len(set(kinds)) > 1:
+        raise TypeError(
+            f"Tensors in list passed to 'values' of 'Pack' Op have types [{dtypes.names(kinds)}] "
+            "that don't all match."
+        )
     packed: Tensor = graph.apply("Pack", (tensors,), {"axis": 0}, name or "packed")
     return packed
 

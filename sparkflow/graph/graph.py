@@ -10,7 +10,7 @@ from sparkflow.graph import default_stack
 from sparkflow.graph.apply import apply
 from sparkflow.graph.attributes import completed_attrs
 from sparkflow.graph.collections import Collections
-from sparkflow.graph.constant_value import constant_value, variable_shape
+from sparkflow.graph.constant_value import KnownValues, known_value, variable_shape
 from sparkflow.graph.control import ControlDependencies
 from sparkflow.graph.conversion import convert
 from sparkflow.graph.naming import Names
@@ -67,12 +67,14 @@ class Graph(Collections):
     Attributes:
         names: The names taken, and the open name scope.
         seed: The graph-level random seed, None when not set.
+        known_values: What was found of values, for a root graph and the functions inside.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.names = Names()
         self.seed: int | None = None
+        self.known_values = KnownValues()
         self.finalized = False
         self._placement = Placement()
         self._control = ControlDependencies()
@@ -154,7 +156,7 @@ class Graph(Collections):
                     [tensor._shape for tensor in flat],
                     [tensor.dtype for tensor in flat],
                     complete,
-                    lambda index: constant_value(flat[index]),
+                    lambda index: known_value(flat[index]),
                     lambda index: variable_shape(flat[index]),
                 )
             )

@@ -240,7 +240,7 @@ class _Importer:
         if isinstance(recorded, list) and len(recorded) == len(op.outputs):
             for tensor, shape in zip(op.outputs, recorded, strict=True):
                 if shapes.is_compatible(tensor._shape, shape):
-                    tensor._shape = shapes.merge(tensor._shape, shape)
+                    tensor.set_shape(shape)
         self._made[node.name] = op
 
     def close_loops(self) -> None:

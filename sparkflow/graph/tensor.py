@@ -81,7 +81,10 @@ class Tensor(Operators):
                 f"Tensor {self.name!r} has shape {shapes.text(self._shape)}, which is not "
                 f"compatible with {shapes.text(given)}"
             )
-        self._shape = shapes.merge(self._shape, given)
+        merged = shapes.merge(self._shape, given)
+        if merged != self._shape:
+            self._shape = merged
+            self.op.graph.root.known_values.look_again()
 
     def consumers(self) -> list[Operation]:
         """The operations that read it. Looks through the whole graph."""

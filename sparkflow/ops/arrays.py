@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkflow.graph.constant_value import constant_value, with_known_sizes
+from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor
@@ -62,7 +62,7 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     """The same elements in another shape; one size may be -1, which means what is left."""
     result: Tensor = apply_op("Reshape", tensor, shape, name=name)
-    return with_known_sizes(result, result.op.inputs[1])
+    return result
 
 
 def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool = False) -> Tensor:
@@ -197,7 +197,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """Repeats dimensions of size 1 until the shape is `shape`."""
     result: Tensor = apply_op("BroadcastTo", input, shape, name=name)
-    return with_known_sizes(result, result.op.inputs[1])
+    return result
 
 
 def pad(

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from sparkflow.graph import constants as values
-from sparkflow.graph.constant_value import constant_value, with_known_sizes
+from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import constant as constant_node
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape, to_shape
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import DType, as_dtype, float32, string
+from sparkflow_runtime.dtypes import DType, as_dtype, float32, int32, string
 
 _LARGEST_CONSTANT = 1000
 """Bigger tensors of one value are made by Fill when the graph runs, not stored in the graph."""
@@ -72,7 +72,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     """A tensor of shape `dims` with `value` everywhere."""
     result: Tensor = apply_op("Fill", dims, value, name=name)
-    return with_known_sizes(result, result.op.inputs[0])
+    return result
 
 
 def of_one_value(shape: Any, value: Any, dtype: DType, name: str) -> Tensor:
@@ -92,10 +92,14 @@ def of_one_value(shape: Any, value: Any, dtype: DType, name: str) -> Tensor:
             return constant_node(graph, array.astype(dtype.as_numpy_dtype), scope)
         if known is not None:
             shape = TensorShape(known)
-        sizes = graph.convert(shape, None, "shape_as_tensor")
-        return with_known_sizes(
-            graph.apply("Fill", (sizes, graph.convert(number, None, "Const")), {}, scope), sizes
+        kind = None if isinstance(shape, Tensor) else int32
+        sizes = graph.convert(shape, kind, "shape_as_tensor")
+        if sizes._shape == ():
+            sizes = graph.apply("Reshape", (sizes, np.array([-1], np.int32)), {})
+        result: Tensor = graph.apply(
+            "Fill", (sizes, graph.convert(number, None, "Const")), {}, scope
         )
+        return result
 
 
 def _number(value: Any, dtype: DType) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from sparkflow.graph.constant_value import with_known_sizes
+from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import first_symbolic
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
@@ -90,22 +90,23 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """The sum of products over some axes of two tensors.
 
     Args:
-        a: Tensors of one dtype with known ranks.
-        b: Tensors of one dtype with known ranks.
+        a: Tensors of one dtype.
+        b: Tensors of one dtype.
         axes: How many of the last axes of `a` and the first of `b` to sum over, or a pair of lists
-            of axes.
+            of axes; also as tensors.
         name: Name of the node.
 
     Returns:
         The free axes of `a`, then those of `b`.
 
     Raises:
-        ValueError: A rank is not known, or `axes` does not fit.
+        ValueError: `axes` does not fit.
     """
     graph = graph_of((a, b))
     with graph.as_default(), graph.name_scope(name or "Tensordot") as scope:
         left, right = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
-        if left._shape is None or right._shape is None:
+        axes, told = _told_axes(axes)
+        if left._shape is None or right._shape is None or not told:
             return _tensordot_of_unknown_rank(left, right, axes, scope)
         over_left, over_right = _contracted(left, right, axes)
         matrix_a, free_a = _as_matrix(left, over_left, last=True)
@@ -113,6 +114,25 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         product = matmul(matrix_a, matrix_b)
         shape = arrays.concat([free_a, free_b], 0)
         return arrays.reshape(product, shape, name=scope)
+
+
+def _told_axes(axes: Any) -> tuple[Any, bool]:
+    """The axes as numbers where the graph tells them, and whether it does."""
+    if first_symbolic(axes) is None:
+        return axes, True
+    if isinstance(axes, list | tuple):
+        parts = [convert_to_tensor(each, int32) for each in axes]
+        found = [constant_value(part) for part in parts]
+    else:
+        whole = convert_to_tensor(axes, name="axes")
+        value = constant_value(whole)
+        if value is None and whole.shape.ndims != 0:
+            return (whole[0], whole[1]), False
+        parts, found = [whole], [value]
+    if any(value is None for value in found):
+        return (parts if len(parts) > 1 else parts[0]), False
+    told = [np.asarray(value).tolist() for value in found]
+    return (told if len(told) > 1 else told[0]), True
 
 
 def _contracted(left: Tensor, right: Tensor, axes: Any) -> tuple[list[int], list[int]]:
@@ -135,10 +155,11 @@ def _contracted(left: Tensor, right: Tensor, axes: Any) -> tuple[list[int], list
 def _tensordot_of_unknown_rank(left: Tensor, right: Tensor, axes: Any, name: str) -> Tensor:
     """As `tensordot`, with ranks and axes looked at when it runs."""
     ranks = arrays.rank(left), arrays.rank(right)
-    if isinstance(axes, int | np.integer):
+    if isinstance(axes, int | np.integer | Tensor):
+        count = convert_to_tensor(axes, int32)
         over = (
-            apply_op("Range", ranks[0] - int(axes), ranks[0], 1),
-            apply_op("Range", 0, int(axes), 1),
+            apply_op("Range", ranks[0] - count, ranks[0], 1),
+            apply_op("Range", 0, count, 1),
         )
     else:
         over = tuple(
@@ -214,7 +235,7 @@ def eye(
         number = np.array(1, kind.as_numpy_dtype)
         zeros = apply_op("Fill", whole, np.array(0, kind.as_numpy_dtype))
         result: Tensor = apply_op("MatrixSetDiag", zeros, apply_op("Fill", ones, number))
-        return with_known_sizes(result, whole)
+        return result
 
 
 def matvec(

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.graph.constant_value import with_known_sizes
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.debugging import Assert
@@ -48,10 +47,6 @@ def _draw(
     return result
 
 
-def _draw_shaped(op_type: str, sizes: Tensor, *inputs: Any, **keywords: Any) -> Tensor:
-    return with_known_sizes(_draw(op_type, sizes, *inputs, **keywords), sizes)
-
-
 def _scaled(
     op_type: str, shape: Any, mean: Any, stddev: Any, dtype: Any, seed: int | None, name: str
 ) -> Tensor:
@@ -61,7 +56,7 @@ def _scaled(
         sizes = convert_to_tensor(shape, name="shape", preferred_dtype="int32")
         center = convert_to_tensor(mean, kind, "mean")
         spread = convert_to_tensor(stddev, kind, "stddev")
-        drawn = _draw_shaped(op_type, sizes, seed=seed, dtype=kind)
+        drawn = _draw(op_type, sizes, seed=seed, dtype=kind)
         scaled = apply_op("Mul", drawn, spread, name="mul")
         result: Tensor = apply_op("AddV2", scaled, center, name=scope)
         return result
@@ -116,9 +111,9 @@ def random_uniform(
             low, high = (
                 convert_to_tensor(v, kind, n) for v, n in ((minval, "min"), (maxval, "max"))
             )
-            return _draw_shaped("RandomUniformInt", sizes, low, high, seed=seed, name=scope)
+            return _draw("RandomUniformInt", sizes, low, high, seed=seed, name=scope)
         if _is_number(minval, 0) and _is_number(maxval, 1):
-            return _draw_shaped("RandomUniform", sizes, seed=seed, dtype=kind)
+            return _draw("RandomUniform", sizes, seed=seed, dtype=kind)
         return _between(sizes, minval, maxval, kind, seed, scope)
 
 
@@ -131,7 +126,7 @@ def _between(
 ) -> Tensor:
     low = convert_to_tensor(minval, kind, "min")
     high = convert_to_tensor(maxval, kind, "max")
-    drawn = _draw_shaped("RandomUniform", sizes, seed=seed, dtype=kind)
+    drawn = _draw("RandomUniform", sizes, seed=seed, dtype=kind)
     width = apply_op("Sub", high, low, name="sub")
     scaled = apply_op("Mul", drawn, width, name="mul")
     result: Tensor = apply_op("AddV2", scaled, low, name=scope)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.graph.constant_value import constant_value, with_known_sizes
+from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape, to_shape
@@ -208,7 +208,7 @@ def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> Tensor
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """The shape, as a tensor, of two tensors of these shapes broadcast against each other."""
     result: Tensor = apply_op("BroadcastArgs", shape_x, shape_y)
-    return with_known_sizes(result, result)
+    return result
 
 
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.graph.constant_value import with_known_sizes
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import as_dtype, float32, int32, int64, uint32, uint64
@@ -23,7 +22,7 @@ def _scaled(
         sizes = _sizes(shape)
         center = convert_to_tensor(mean, kind, "mean")
         spread = convert_to_tensor(stddev, kind, "stddev")
-        drawn = with_known_sizes(apply_op(op_type, sizes, seed, dtype=kind), sizes)
+        drawn = apply_op(op_type, sizes, seed, dtype=kind)
         result: Tensor = apply_op("AddV2", drawn * spread, center, name=scope)
         return result
 
@@ -80,8 +79,10 @@ def stateless_random_uniform(
     with graph.as_default(), graph.name_scope(name or "stateless_random_uniform") as scope:
         sizes = _sizes(shape)
         if kind.is_integer and minval is None and maxval is None:
-            full = apply_op("StatelessRandomUniformFullInt", sizes, seed, dtype=kind, name=scope)
-            return with_known_sizes(full, sizes)
+            full: Tensor = apply_op(
+                "StatelessRandomUniformFullInt", sizes, seed, dtype=kind, name=scope
+            )
+            return full
         if kind in (uint32, uint64):
             raise ValueError(f"Invalid dtype for bounded uniform integers: {kind.name}")
         if kind.is_integer:
@@ -92,13 +93,15 @@ def stateless_random_uniform(
                 )
             low = convert_to_tensor(minval, kind, "min")
             high = convert_to_tensor(maxval, kind, "max")
-            drawn = apply_op("StatelessRandomUniformInt", sizes, seed, low, high, name=scope)
-            return with_known_sizes(drawn, sizes)
+            bounded: Tensor = apply_op(
+                "StatelessRandomUniformInt", sizes, seed, low, high, name=scope
+            )
+            return bounded
         low = convert_to_tensor(minval, kind, "min")
         high = convert_to_tensor(1 if maxval is None else maxval, kind, "max")
         drawn = apply_op("StatelessRandomUniform", sizes, seed, dtype=kind)
         result: Tensor = apply_op("AddV2", drawn * (high - low), low, name=scope)
-        return with_known_sizes(result, sizes)
+        return result
 
 
 def stateless_multinomial(

@@ -135,7 +135,7 @@ def _transposed(
             )
     result: Tensor = apply_op(
         op_type,
-        convert_to_tensor(output_shape, name="output_shape"),
+        convert_to_tensor(output_shape, name="output_shape", preferred_dtype="int32"),
         filters,
         values,
         strides=per_dimension(strides, spatial, data_format, "strides"),

@@ -17,6 +17,18 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "differential"
 # CI compiles the kernels of every so many-th case, the nights those of all.
 EVERY = 8
 
+# What TensorFlow finds in a step and we find while the graph is built: the weights do not fit
+# values whose shape only we know.
+EARLIER = {
+    f"M.{metric}(many1, scores1, 2, weights=tf.constant([1.0, 2.0]))"
+    for metric in (
+        "precision_at_k",
+        "recall_at_k",
+        "average_precision_at_k",
+        "sparse_precision_at_k",
+    )
+}
+
 _spec = importlib.util.spec_from_file_location(
     "differential_cases", Path(__file__).with_name("differential_cases.py")
 )
@@ -42,6 +54,9 @@ def test_answers_as_tensorflow_does(header: dict[str, Any], entry: dict[str, Any
     ours = cases.answer(
         tf, header["preamble"], entry["case"], header["with_respect_to"], header["second_order"]
     )
+    if entry["case"] in EARLIER:
+        assert ours == {"raises": "ValueError", "when": "building"}
+        return
     if "raises" in entry or "raises" in ours:
         assert ours == {key: entry[key] for key in entry if key != "case"}
         return

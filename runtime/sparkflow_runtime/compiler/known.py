@@ -13,21 +13,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.bfloat16 import bind_kernel
+from sparkflow_runtime.ops import evaluation, registry
 from sparkflow_runtime.ops.elementwise_table import ElementwiseOp
 from sparkflow_runtime.ops.fusion import is_uniform
-from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Inference, Op
-from sparkflow_runtime.resources.container import Resources
+from sparkflow_runtime.ops.value import Value, wholly
 from sparkflow_runtime.shapes import Shape
 
-MAX_VALUE_BYTES: Final = 1 << 16
-"""A computed value may not be larger: beyond it, computing costs less than the memory."""
 _FILLED: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
     "Fill": lambda values: values[1],
     "BroadcastTo": lambda values: values[0],
@@ -36,8 +31,6 @@ _FILLED: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
 }
 """The number with which an op fills a tensor, None where the values do not tell it."""
 _RENAMED: Final = frozenset({"Identity", "StopGradient", "Reshape", "ExpandDims", "Squeeze"})
-_OF_SHAPES_ONLY: Final = frozenset({"Shape", "ShapeN", "Size", "Rank"})
-"""Ops whose values follow from the shapes of their inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,6 @@ def find_known(
         given: Shapes of tensors that no inference tells: arguments, data.
     """
     known: dict[Endpoint, Known] = {}
-    context = KernelContext(np, "CPU", "known values", Resources(), Resources())
     handles: dict[Endpoint, Shape] = {}
     reshaped = {
         node.inputs[0] for node in nodes if node.op == "Assign" and not node.attrs["validate_shape"]
@@ -88,7 +80,7 @@ def find_known(
             handles[Endpoint(node.name, 0)] = node.attrs["shape"]
         inputs = [known[endpoint] for endpoint in node.inputs]
         found = _shapes(op, node, inputs, len(outputs), handles)
-        values = _computed(op, node, inputs, outputs, found, context)
+        values = _computed(op, node, inputs, outputs, found)
         for slot, dtype in enumerate(outputs):
             endpoint = Endpoint(node.name, slot)
             if values is not None:
@@ -107,8 +99,8 @@ def _shapes(
     count: int,
     handles: Mapping[Endpoint, Shape],
 ) -> Sequence[Shape] | None:
-    def constant(index: int) -> np.ndarray[Any, Any] | None:
-        return inputs[index].value  # type: ignore[no-any-return]  # an array
+    def constant(index: int) -> Value | None:
+        return wholly(inputs[index].value)
 
     def variable(index: int) -> Shape:
         return handles.get(node.inputs[index])
@@ -127,37 +119,24 @@ def _computed(
     inputs: Sequence[Known],
     outputs: Sequence[DType],
     found: Sequence[Shape] | None,
-    context: KernelContext,
 ) -> tuple[Any, ...] | None:
-    if not inputs or op.stateful or op.takes_step or not outputs:
+    if not inputs or not evaluation.is_computable(op, node.attrs):
         return None
-    if any(dtype not in dtypes.PLAIN for dtype in outputs):
-        return None
-    filled = _filled(op, node, inputs, outputs[0], found, context)
+    filled = _filled(op, node, inputs, outputs[0], found)
     if filled is not None:
         return (filled,)
-    if node.op in _OF_SHAPES_ONLY:
-        if any(each.full_shape is None or each.dtype.is_ref for each in inputs):
-            return None
-        values = [_any_of_shape(each) for each in inputs]
-    elif all(each.value is not None for each in inputs):
-        values = [each.value for each in inputs]
-    else:
+    reads = op.value_rule.reads
+    if reads and (found is None or not evaluation.is_small(found)):
         return None
-    if not registry.has_kernel(op, "CPU", node.attrs):
+    if any(each.value is None if reads else each.dtype.is_ref for each in inputs):
         return None
-    if node.op not in _OF_SHAPES_ONLY and not _is_small(found):
+    static, kinds = [each.shape for each in inputs], [each.dtype for each in inputs]
+    values = [wholly(each.value) for each in inputs]
+    result = evaluation.evaluate(op, node, static, kinds, values)
+    arrays = [None if each is None else each.whole for each in result or ()]
+    if not arrays or any(array is None for array in arrays):
         return None
-    try:
-        with np.errstate(all="ignore"):
-            result = bind_kernel(op, node, context)(*values)
-    except Exception:  # whatever it is, the node raises it again when it runs
-        return None
-    several = tuple(result) if isinstance(result, tuple | list) else (result,)
-    arrays = tuple(
-        np.array(value, dtype.as_numpy_dtype) for value, dtype in zip(several, outputs, strict=True)
-    )
-    return arrays if sum(array.nbytes for array in arrays) <= MAX_VALUE_BYTES else None
+    return tuple(np.array(array) for array in arrays)
 
 
 def _filled(
@@ -166,18 +145,14 @@ def _filled(
     inputs: Sequence[Known],
     dtype: DType,
     found: Sequence[Shape] | None,
-    context: KernelContext,
 ) -> Any:
     """The output where all its elements are one known number: an array that repeats it."""
     values = [each.value for each in inputs]
     if node.op in _FILLED:
         number = _FILLED[node.op](values)
     elif isinstance(op, ElementwiseOp) and all(v is not None and is_uniform(v) for v in values):
-        try:
-            with np.errstate(all="ignore"):
-                number = bind_kernel(op, node, context)(*(np.array(v.flat[0]) for v in values))
-        except Exception:  # whatever it is, the node raises it again when it runs
-            return None
+        result = evaluation.computed(op, node, [np.array(value.flat[0]) for value in values])
+        number = None if result is None else result[0]
     elif node.op in _RENAMED and values[0] is not None and is_uniform(values[0]):
         number = values[0]
     else:
@@ -188,16 +163,3 @@ def _filled(
     if shape is None:
         return None
     return np.broadcast_to(np.asarray(number).flat[0].astype(dtype.as_numpy_dtype), shape)
-
-
-def _is_small(found: Sequence[Shape] | None) -> bool:
-    if found is None:
-        return False
-    counts = [shapes.num_elements(shape) for shape in found]
-    return all(count is not None and count * 8 <= MAX_VALUE_BYTES for count in counts)
-
-
-def _any_of_shape(known: Known) -> Any:
-    """An array of a known shape that takes no memory."""
-    dtype = known.dtype.as_numpy_dtype
-    return np.broadcast_to(np.zeros((), dtype), known.full_shape or ())

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OpError
@@ -17,6 +14,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Inference
+from sparkflow_runtime.ops.value import Value
 from sparkflow_runtime.shapes import Shape
 
 
@@ -94,9 +92,9 @@ def _node_types(
         static.append(found.shape)
         kinds.append(kind)
 
-    def constant(index: int) -> np.ndarray[Any, Any] | None:
+    def constant(index: int) -> Value | None:
         source = graph.nodes.get(node.inputs[index].node)
-        return source.attrs["value"] if source is not None and source.op == "Const" else None
+        return Value(source.attrs["value"]) if source and source.op == "Const" else None
 
     def variable(index: int) -> Shape:
         source = graph.nodes.get(node.inputs[index].node)

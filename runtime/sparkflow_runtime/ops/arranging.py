@@ -23,12 +23,14 @@ from sparkflow_runtime.ops.static import (
     checked_dims,
     constant_shape,
     constant_vector,
+    known_sizes,
     shape_tensor,
     vector,
     vector_length,
 )
 from sparkflow_runtime.ops.transposing import fill_transposed
-from sparkflow_runtime.shapes import Dim, Shape, is_fully_defined
+from sparkflow_runtime.ops.value import moving
+from sparkflow_runtime.shapes import Dim, Shape
 
 
 @register
@@ -41,6 +43,7 @@ class Transpose(Op):
     is_view = True
     attrs = {"T": type_attr(), "Tperm": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The sizes in their new order."""
@@ -136,11 +139,12 @@ class BroadcastTo(Op):
     is_view = True
     attrs = {"T": type_attr(), "Tidx": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape asked for."""
         shape = constant_shape(node, 1, "shape")
-        if is_fully_defined(shape) and node.shapes[0] is not None:
+        if shape is not None and node.shapes[0] is not None:
             _check_broadcast(node.shapes[0], shape)
         return [shape]
 
@@ -181,7 +185,8 @@ def _check_broadcast(given: Sequence[Dim], asked: Shape) -> None:
     assert asked is not None
     tail = asked[len(asked) - len(given) :] if len(given) <= len(asked) else None
     if tail is None or any(
-        dim is not None and dim not in (1, target) for dim, target in zip(given, tail, strict=True)
+        dim not in (None, 1, target) and target is not None
+        for dim, target in zip(given, tail, strict=True)
     ):
         raise InvalidArgumentError(
             message=f"Incompatible shapes: {bracketed(given)} vs. {bracketed(asked)}; "
@@ -221,19 +226,20 @@ class Tile(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tmultiples": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Each size times its multiple."""
-        multiples = constant_vector(node, 1, "multiples")
+        multiples = known_sizes(node, 1, "multiples")
         shape = node.shapes[0]
         if multiples is None:
-            return [shapes.unknown(vector_length(node, 1) if shape is None else len(shape))]
+            return [shapes.unknown(None if shape is None else len(shape))]
         if shape is None:
             shape = (None,) * len(multiples)
         _check_multiples(multiples, len(shape))
         return [
             tuple(
-                0 if times == 0 else None if dim is None else dim * times
+                0 if 0 in (dim, times) else None if dim is None or times is None else dim * times
                 for dim, times in zip(shape, multiples, strict=True)
             )
         ]
@@ -271,12 +277,12 @@ class Tile(Op):
         return g.Sum(g.Reshape(dy, pairs), copies), None
 
 
-def _check_multiples(multiples: Sequence[int], rank: int) -> None:
+def _check_multiples(multiples: Sequence[Dim], rank: int) -> None:
     if len(multiples) != rank:
         raise InvalidArgumentError(
             message=f"Expected multiples argument to be a vector of length {rank} "
             f"but got length {len(multiples)}"
         )
     for axis, times in enumerate(multiples):
-        if times < 0:
+        if times is not None and times < 0:
             raise InvalidArgumentError(message=f"Expected multiples[{axis}] >= 0, but got {times}")

@@ -22,6 +22,7 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, float_attr, type_attr
+from sparkflow_runtime.ops.value import moving
 from sparkflow_runtime.shapes import Shape
 
 _FIXED_BOOL = "x: bool, y: bool"
@@ -139,6 +140,7 @@ class Select(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(dtypes.ALL)}
     kernels = {"CPU": None, "GPU": dtypes.PLAIN}
+    value_rule = moving(1, 2, alike=True)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """What the shapes of `t` and `e` together tell."""
@@ -217,6 +219,7 @@ class SelectV2(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(dtypes.ALL)}
     kernels = {"CPU": None, "GPU": dtypes.PLAIN}
+    value_rule = moving(1, 2)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The broadcast shape."""

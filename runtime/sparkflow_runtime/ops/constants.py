@@ -35,6 +35,7 @@ from sparkflow_runtime.ops.static import (
     scalar,
     vector,
 )
+from sparkflow_runtime.ops.value import moving
 from sparkflow_runtime.shapes import Shape, merge
 
 _MESSAGE_NAMES: Final = {"float16": "half", "float32": "float", "float64": "double"}
@@ -135,6 +136,7 @@ class _PassThrough(Op):
     is_view = True
     attrs = {"T": type_attr()}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of the input."""
@@ -167,6 +169,7 @@ class IdentityN(Op):
     aliases = frozenset({"input"})
     is_view = True
     attrs = {"T": list_attr("type", minimum=1)}
+    value_rule = moving(slice(None))
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shapes of the inputs."""
@@ -311,6 +314,7 @@ class Fill(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(), "index_type": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(1)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape `dims` gives."""

@@ -20,6 +20,7 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, shape_attr, type_attr
+from sparkflow_runtime.ops.value import ELEMENTWISE
 from sparkflow_runtime.shapes import Shape
 
 __all__ = ["AddN", "Cast", "binary", "unary"]
@@ -119,6 +120,7 @@ class Cast(Op):
         "Truncate": bool_attr(False),
     }
     widens_bfloat16 = False
+    value_rule = ELEMENTWISE
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape."""

@@ -34,6 +34,7 @@ from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.signature import Attr, type_attr
+from sparkflow_runtime.ops.value import ELEMENTWISE
 from sparkflow_runtime.shapes import Shape
 
 Kernel: TypeAlias = str | Callable[..., Array]
@@ -59,6 +60,7 @@ class ElementwiseOp(Op):
     kernel: ClassVar[Kernel]
     integer_kernel: ClassVar[Kernel | None] = None
     expression: ClassVar[str]
+    value_rule = ELEMENTWISE
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The bare ufunc where there is one."""

@@ -33,6 +33,7 @@ from sparkflow_runtime.ops.static import (
     static_rank,
     vector,
 )
+from sparkflow_runtime.ops.value import moving
 from sparkflow_runtime.shapes import Dim, Shape
 
 
@@ -63,6 +64,7 @@ class Gather(Op):
         "Tindices": type_attr(INDEX),
     }
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """indices.shape + params.shape[1:]."""
@@ -128,6 +130,7 @@ class GatherV2(Op):
         "Taxis": type_attr(INDEX),
     }
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]."""
@@ -292,6 +295,7 @@ class GatherNd(Op):
         "bad_indices_policy": string_attr("", frozenset({"", "DEFAULT", "ERROR"})),
     }
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """indices.shape[:-1] + params.shape[indices.shape[-1]:]."""

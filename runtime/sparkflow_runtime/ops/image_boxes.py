@@ -20,7 +20,7 @@ from sparkflow_runtime.ops.static import (
     bracketed,
     constant_scalar,
     constant_shape,
-    constant_vector,
+    known_sizes,
     scalar,
     shape_tensor,
     vector,
@@ -99,7 +99,7 @@ class CropAndResize(Op):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(boxes, crop height, crop width, depth)."""
         image, boxes = node.with_rank(0, 4, "image"), node.with_rank(1, 2, "boxes")
-        size = constant_vector(node, 3, "crop_size")
+        size = known_sizes(node, 3, "crop_size")
         return [(boxes[0], *((None, None) if size is None else size), image[3])]
 
     def compute(

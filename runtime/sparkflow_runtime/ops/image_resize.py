@@ -17,7 +17,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
-from sparkflow_runtime.ops.static import bracketed, constant_vector, vector
+from sparkflow_runtime.ops.static import bracketed, known_sizes, vector
 from sparkflow_runtime.shapes import Shape
 
 HostArray = np.ndarray[Any, Any]
@@ -138,7 +138,7 @@ class _Resize(Op):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(batch, the size asked for, channels)."""
         batch, _, _, channels = node.with_rank(0, 4, "images")
-        size = constant_vector(node, 1, "size")
+        size = known_sizes(node, 1, "size")
         if size is None:
             return [(batch, None, None, channels)]
         if len(size) != 2:
@@ -320,7 +320,7 @@ class ResizeNearestNeighborGrad(Op):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(batch, the size of the images, channels)."""
         batch, _, _, channels = node.with_rank(0, 4, "grads")
-        size = constant_vector(node, 1, "size")
+        size = known_sizes(node, 1, "size")
         return [(batch, *((None, None) if size is None else size), channels)]
 
     def compute(

@@ -30,7 +30,7 @@ from sparkflow_runtime.ops.signature import (
     string_attr,
     type_attr,
 )
-from sparkflow_runtime.ops.static import bracketed, constant_scalar, constant_vector
+from sparkflow_runtime.ops.static import bracketed, constant_scalar, known_sizes
 from sparkflow_runtime.shapes import Shape
 
 HostArray = np.ndarray[Any, Any]
@@ -137,7 +137,7 @@ class ExtractGlimpse(Op):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """[batch, height, width, channels]."""
         batch, _, _, channels = node.with_rank(0, 4, "input")
-        size = constant_vector(node, 1, "size") or (None, None)
+        size = known_sizes(node, 1, "size") or (None, None)
         return [(batch, *size, channels)]
 
     def compute(

@@ -23,12 +23,12 @@ from sparkflow_runtime.ops.static import (
     STRINGS_ON_HOST,
     bracketed,
     constant_scalar,
-    constant_vector,
     every_gradient,
+    known_sizes,
     scalar,
     vector,
-    vector_length,
 )
+from sparkflow_runtime.ops.value import moving
 from sparkflow_runtime.shapes import Dim, Shape
 
 
@@ -153,6 +153,7 @@ class ConcatV2(_Concatenation):
     attrs = {"N": int_attr(minimum=2), "T": type_attr(), "Tidx": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
     axis_index = -1
+    value_rule = moving(slice(None, -1))
 
 
 @register
@@ -163,6 +164,7 @@ class Concat(_Concatenation):
     attrs = {"N": int_attr(minimum=2), "T": type_attr()}
     kernels = STRINGS_ON_HOST
     axis_index = 0
+    value_rule = moving(slice(1, None))
 
 
 @register
@@ -208,6 +210,7 @@ class Split(Op):
     is_view = True
     attrs = {"num_split": int_attr(minimum=1), "T": type_attr()}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(1)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of each part."""
@@ -257,13 +260,14 @@ class SplitV(Op):
         "Tlen": type_attr(INDEX | {int8}, int64),
     }
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of each part."""
         axis = constant_scalar(node, 2, "split_dim")
-        sizes = constant_vector(node, 1, "size_splits")
+        sizes = known_sizes(node, 1, "size_splits")
         shape, parts = node.shapes[0], node.attrs["num_split"]
-        length = vector_length(node, 1) if sizes is None else len(sizes)
+        length = None if sizes is None else len(sizes)
         if length not in (None, parts):
             raise InvalidArgumentError(
                 message=f"size_splits has {length} elements, but num_split is {parts}"
@@ -320,11 +324,12 @@ def _equal_part(dim: int, parts: int) -> int:
     return dim // parts
 
 
-def _part_sizes(sizes: Sequence[int], dim: Dim) -> list[Dim]:
+def _part_sizes(sizes: Sequence[Dim], dim: Dim) -> list[Dim]:
     """The sizes with -1 replaced by what is left of `dim`, None where that is unknown."""
-    given = sum(size for size in sizes if size != -1)
-    free = list(sizes).count(-1)
-    if free > 1 or any(size < -1 for size in sizes):
+    known = [size for size in sizes if size is not None]
+    given = sum(size for size in known if size != -1)
+    free = known.count(-1) + (len(known) < len(sizes))
+    if known.count(-1) > 1 or any(size < -1 for size in known):
         raise InvalidArgumentError(
             message=f"size_splits {bracketed(sizes)} may hold one -1 and else no negative size"
         )
@@ -333,7 +338,7 @@ def _part_sizes(sizes: Sequence[int], dim: Dim) -> list[Dim]:
             message=f"size_splits {bracketed(sizes)} must add up to the size {dim} "
             "of the dimension that is split"
         )
-    rest = None if dim is None else dim - given
+    rest = None if dim is None or len(known) < len(sizes) else dim - given
     return [rest if size == -1 else size for size in sizes]
 
 

@@ -20,6 +20,7 @@ from sparkflow_runtime.dtypes import DType, float32, resource, variant
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
 from sparkflow_runtime.ops.signature import Attr, Signature, parse_args
+from sparkflow_runtime.ops.value import WHOLE, Value, ValueRule
 from sparkflow_runtime.shapes import Shape
 
 if TYPE_CHECKING:
@@ -49,17 +50,18 @@ class NodeView(Protocol):
 
 @dataclass(slots=True)
 class Inference:
-    """What shape inference may look at: static shapes, dtypes, attributes, constant inputs."""
+    """What shape inference may look at: static shapes, dtypes, attributes, known inputs."""
 
     shapes: Sequence[Shape]
     dtypes: Sequence[DType]
     attrs: Mapping[str, Any]
-    constant: Callable[[int], np.ndarray[Any, Any] | None] = field(default=lambda _: None)
+    known: Callable[[int], Value | None] = field(default=lambda _: None)
     variable: Callable[[int], Shape] = field(default=lambda _: None)
 
     def value(self, index: int) -> np.ndarray[Any, Any] | None:
-        """The constant value of input `index` if the graph already tells it, else None."""
-        return self.constant(index)
+        """The value of input `index` where the graph tells every element of it, else None."""
+        found = self.known(index)
+        return None if found is None else found.whole
 
     def variable_shape(self, index: int) -> Shape:
         """What the graph tells of the shape of the variable whose handle is input `index`."""
@@ -106,6 +108,7 @@ class Op:
             and where it begins: the view is then made once, and not in every step.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
+        value_rule: What is known of the outputs where the inputs' values are known in part.
         gradient: Builds the gradient; None where no gradient is defined. `not_differentiable`
             where gradients stop.
     """
@@ -124,6 +127,7 @@ class Op:
     aliases: frozenset[str] | None = None
     is_view: ClassVar[bool] = False
     fuse_over: ClassVar[int | None] = None
+    value_rule: ClassVar[ValueRule] = WHOLE
     gradient: ClassVar[Callable[..., Any] | None] = None
 
     def __init__(self) -> None:

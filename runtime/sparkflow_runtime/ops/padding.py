@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, PLAIN, int32
@@ -15,18 +15,21 @@ from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import string_attr, type_attr
 from sparkflow_runtime.ops.static import STRINGS_ON_HOST, bracketed, shape_tensor
+from sparkflow_runtime.ops.value import moving
 from sparkflow_runtime.shapes import Dim, Shape
 
 Widths = Sequence[tuple[int, int]]
 """(before, after) per dimension."""
+KnownWidths = Sequence[tuple[Dim, Dim]]
+"""The same, None for what the graph does not tell."""
 
 _TPADDINGS = type_attr(INDEX, int32)
 
 
-def _static_widths(node: Inference) -> tuple[tuple[Dim, ...] | None, Widths | None]:
+def _static_widths(node: Inference) -> tuple[tuple[Dim, ...] | None, KnownWidths | None]:
     """The input's shape and the paddings, each as far as it is known."""
     shape, paddings = node.shapes[0], node.shapes[1]
-    value = node.value(1)
+    value = node.known(1)
     if paddings is not None and (len(paddings) != 2 or paddings[1] not in (None, 2)):
         raise InvalidArgumentError(
             message=f"paddings must be a matrix with 2 columns: {bracketed(paddings)}"
@@ -39,13 +42,19 @@ def _static_widths(node: Inference) -> tuple[tuple[Dim, ...] | None, Widths | No
             message="The first dimension of paddings must be the rank of inputs: "
             f"{bracketed(paddings)}, {bracketed(shape)}"
         )
-    return shape, None if value is None else _checked(value)
+    if value is None:
+        return shape, None
+    widths = value.elements()
+    return shape, _checked(list(zip(widths[::2], widths[1::2], strict=True)))
 
 
-def _checked(paddings: Array) -> Widths:
-    widths = [(int(before), int(after)) for before, after in paddings.tolist()]
-    if any(width < 0 for pair in widths for width in pair):
-        raise InvalidArgumentError(message=f"Paddings must be non-negative: {paddings.tolist()}")
+_Widths = TypeVar("_Widths", bound=KnownWidths)
+
+
+def _checked(widths: _Widths) -> _Widths:
+    if any(width is not None and width < 0 for pair in widths for width in pair):
+        listed = [list(pair) for pair in widths]
+        raise InvalidArgumentError(message=f"Paddings must be non-negative: {listed}")
     return widths
 
 
@@ -56,7 +65,7 @@ def _widths(shape: Sequence[int], paddings: Array) -> Widths:
             message=f"paddings must be a matrix of shape [{len(shape)},2] for a tensor of rank "
             f"{len(shape)}, but has shape {bracketed(paddings.shape)}"
         )
-    return _checked(paddings)
+    return _checked([(before, after) for before, after in paddings.tolist()])
 
 
 def _padded_shape(node: Inference) -> Shape:
@@ -64,7 +73,7 @@ def _padded_shape(node: Inference) -> Shape:
     if shape is None or widths is None:
         return shapes.unknown(None if shape is None else len(shape))
     return tuple(
-        None if dim is None else dim + before + after
+        None if dim is None or before is None or after is None else dim + before + after
         for dim, (before, after) in zip(shape, widths, strict=True)
     )
 
@@ -114,6 +123,7 @@ class Pad(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS}
     kernels = {"CPU": PLAIN, "GPU": PLAIN}
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Each size plus its paddings."""
@@ -149,6 +159,7 @@ class PadV2(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0, 2)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Each size plus its paddings."""
@@ -180,11 +191,11 @@ class PadV2(Op):
 _MODE = string_attr(allowed=frozenset({"REFLECT", "SYMMETRIC"}))
 
 
-def _check_mirror(shape: Sequence[Dim], widths: Widths, mode: str) -> None:
+def _check_mirror(shape: Sequence[Dim], widths: KnownWidths, mode: str) -> None:
     """The border may be as wide as the mirrored part: the edge itself only for SYMMETRIC."""
     edge = 1 if mode == "REFLECT" else 0
     for axis, (dim, pair) in enumerate(zip(shape, widths, strict=True)):
-        if dim is not None and max(pair) > max(dim - edge, 0):
+        if dim is not None and max(width or 0 for width in pair) > max(dim - edge, 0):
             relation = "less than" if edge else "no greater than"
             raise InvalidArgumentError(
                 message=f"paddings must be {relation} the dimension size: "
@@ -226,6 +237,7 @@ class MirrorPad(Op):
     aliases = frozenset({"input"})
     attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS, "mode": _MODE}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Each size plus its paddings."""
@@ -274,8 +286,8 @@ class MirrorPadGrad(Op):
         if shape is None or widths is None:
             return [shapes.unknown(None if shape is None else len(shape))]
         inner = tuple(
-            None if dim is None else dim - sum(pair)
-            for dim, pair in zip(shape, widths, strict=True)
+            None if dim is None or before is None or after is None else dim - before - after
+            for dim, (before, after) in zip(shape, widths, strict=True)
         )
         _check_mirror(inner, widths, node.attrs["mode"])
         return [inner]

@@ -26,6 +26,7 @@ from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.row_sums import is_worth_it, sum_rows
 from sparkflow_runtime.ops.signature import Attr, bool_attr, type_attr
 from sparkflow_runtime.ops.static import shape_tensor
+from sparkflow_runtime.ops.value import REDUCING
 from sparkflow_runtime.shapes import Shape
 
 __all__ = ["All", "Any_", "EuclideanNorm", "L2Loss", "Max", "Mean", "Min", "Prod", "Sum", "scan"]
@@ -48,6 +49,7 @@ class ReductionOp(Op):
     takes_out: ClassVar[bool] = True
     copies_without_axes: ClassVar[bool] = True
     fused: ClassVar[str] = ""
+    value_rule = REDUCING
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape less the axes, where they are constant."""

@@ -28,6 +28,7 @@ from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differe
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed, constant_scalar, scalar
+from sparkflow_runtime.ops.value import SCANNING
 from sparkflow_runtime.shapes import Shape
 
 
@@ -69,6 +70,7 @@ class _CumulativeOp(Op):
     }
     function: ClassVar[str]
     identity: ClassVar[int]
+    value_rule = SCANNING
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape; an axis that does not exist is found when it runs."""

@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, DType, int32
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -20,15 +22,19 @@ from sparkflow_runtime.ops.signature import int_attr, list_attr, type_attr
 from sparkflow_runtime.ops.static import (
     STRINGS_ON_HOST,
     bracketed,
-    constant_vector,
     ints,
+    known_sizes,
     reshape_like,
     vector,
-    vector_length,
 )
+from sparkflow_runtime.ops.value import Value, moving, of_shapes, of_sizes
 from sparkflow_runtime.shapes import Dim, Shape, is_fully_defined
 
 _OUT_TYPE = type_attr(INDEX, int32)
+
+
+def _number(count: int | None, dtype: DType) -> Value | None:
+    return None if count is None else Value(np.asarray(count, dtype.as_numpy_dtype))
 
 
 @register
@@ -41,6 +47,7 @@ class ShapeOf(Op):
     attrs = {"T": type_attr(), "out_type": _OUT_TYPE}
     kernels = STRINGS_ON_HOST
     gradient = not_differentiable
+    value_rule = of_shapes(lambda node: [of_sizes(node.shapes[0], node.attrs["out_type"])])
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """A vector as long as the rank."""
@@ -60,6 +67,9 @@ class ShapeN(Op):
     attrs = {"N": int_attr(minimum=1), "T": type_attr(), "out_type": _OUT_TYPE}
     kernels = STRINGS_ON_HOST
     gradient = not_differentiable
+    value_rule = of_shapes(
+        lambda node: [of_sizes(shape, node.attrs["out_type"]) for shape in node.shapes]
+    )
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Vectors as long as the ranks."""
@@ -83,6 +93,9 @@ class Size(Op):
     attrs = {"T": type_attr(), "out_type": _OUT_TYPE}
     kernels = STRINGS_ON_HOST
     gradient = not_differentiable
+    value_rule = of_shapes(
+        lambda node: [_number(shapes.num_elements(node.shapes[0]), node.attrs["out_type"])]
+    )
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """A scalar."""
@@ -102,6 +115,9 @@ class Rank(Op):
     attrs = {"T": type_attr()}
     kernels = STRINGS_ON_HOST
     gradient = not_differentiable
+    value_rule = of_shapes(
+        lambda node: [_number(None if node.shapes[0] is None else len(node.shapes[0]), int32)]
+    )
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """A scalar."""
@@ -122,19 +138,17 @@ class Reshape(Op):
     is_view = True
     attrs = {"T": type_attr(), "Tshape": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape asked for, with -1 resolved where the number of elements is known."""
-        dims = constant_vector(node, 1, "shape")
+        dims = known_sizes(node, 1, "shape")
         if dims is None:
-            return [shapes.unknown(vector_length(node, 1))]
+            return [None]
         for axis, dim in enumerate(dims):
-            if dim < -1:
+            if dim is not None and dim < -1:
                 raise InvalidArgumentError(message=f"Size {axis} must be non-negative, not {dim}")
-        shape = node.shapes[0]
-        if shape is not None and None not in shape:
-            return [_static_shape([dim for dim in shape if dim is not None], dims)]
-        return [tuple(None if dim == -1 else dim for dim in dims)]
+        return [_static_shape(node.shapes[0], dims)]
 
     def compute(self, xp: Any, tensor: Array, shape: Array) -> Array:
         """A view of the elements where their order allows it.
@@ -153,22 +167,47 @@ class Reshape(Op):
         return reshape_like(g, dy, op.inputs[0]), None
 
 
-def _static_shape(shape: Sequence[int], dims: Sequence[int]) -> Shape:
-    """As `_resolved`, in the words TensorFlow has for it before a graph runs."""
-    size, free = math.prod(shape), dims.count(-1)
-    known = math.prod(dim for dim in dims if dim != -1)
-    if free > 1:
-        return tuple(None if dim == -1 else dim for dim in dims)  # a step will refuse it
-    if not free and known != size:
+def _static_shape(shape: Shape, given: Sequence[Dim]) -> Shape:
+    """The sizes asked for, with what the number of elements tells of one that is not known.
+
+    Args:
+        shape: The input's.
+        given: The sizes asked for; None for what the graph does not tell.
+
+    Raises:
+        InvalidArgumentError: No number of elements fits both; in TensorFlow's words.
+    """
+    dims = tuple(None if dim == -1 else dim for dim in given)
+    asked, free = _product(dims), dims.count(None)
+    if shape is None or free > 1 or shape.count(None) > 1:
+        return dims
+    size, hidden = _product(shape), None in shape
+    if not hidden and not free:
+        if asked != size:
+            raise InvalidArgumentError(
+                message=f"Cannot reshape a tensor with {size} elements to shape "
+                f"{bracketed(dims)} ({asked} elements)"
+            )
+    elif not hidden and asked:
+        return tuple(_divided(size, asked) if dim is None else dim for dim in dims)
+    elif not free and size:
+        _divided(asked, size)  # the size of the input that is not known
+    elif not hidden and free and -1 in given:  # beside a 0: see `_resolved`
+        return _resolved([dim or 0 for dim in shape], [-1 if dim is None else dim for dim in dims])
+    return dims
+
+
+def _product(dims: Sequence[Dim]) -> int:
+    """Of the sizes that are known."""
+    return math.prod(dim for dim in dims if dim is not None)
+
+
+def _divided(size: int, by: int) -> int:
+    if size % by:
         raise InvalidArgumentError(
-            message=f"Cannot reshape a tensor with {size} elements to shape "
-            f"{bracketed(dims)} ({known} elements)"
+            message=f"Dimension size must be evenly divisible by {by} but is {size}"
         )
-    if free and known and size % known:
-        raise InvalidArgumentError(
-            message=f"Dimension size must be evenly divisible by {known} but is {size}"
-        )
-    return _resolved(shape, dims)
+    return size // by
 
 
 def _free_axis(dims: Sequence[int]) -> int | None:
@@ -219,6 +258,7 @@ class ExpandDims(Op):
     is_view = True
     attrs = {"T": type_attr(), "Tdim": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape with a 1 inserted."""
@@ -278,6 +318,7 @@ class Squeeze(Op):
     is_view = True
     attrs = {"T": type_attr(), "squeeze_dims": list_attr("int", [])}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """What is left of the shape; unknown where it is not known which sizes are 1."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, int16, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -23,11 +22,12 @@ from sparkflow_runtime.ops.static import (
     checked_dims,
     constant_shape,
     constant_vector,
+    known_sizes,
     shape_tensor,
     vector,
-    vector_length,
 )
 from sparkflow_runtime.ops.strided import Masks, StridedSpec, static_shape
+from sparkflow_runtime.ops.value import moving
 from sparkflow_runtime.shapes import Dim, Shape
 
 
@@ -41,23 +41,21 @@ class Slice(Op):
     is_view = True
     attrs = {"T": type_attr(), "Index": type_attr(INDEX)}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The sizes, as far as `begin` and `size` are known."""
-        begin, size = constant_vector(node, 1, "begin"), constant_vector(node, 2, "size")
-        shape = node.shapes[0]
-        if shape is None:
-            lengths = (vector_length(node, 1), vector_length(node, 2))
-            rank = lengths[0] if lengths[1] is None else lengths[1]
-            shape = shapes.unknown(rank)
-        if shape is None:
+        begin, size = known_sizes(node, 1, "begin"), known_sizes(node, 2, "size")
+        ranks = [len(each) for each in (node.shapes[0], begin, size) if each is not None]
+        if not ranks:
             return [None]
-        if begin is not None and size is not None:
-            return [_slice_sizes(shape, begin, size)]
-        if size is None:
-            return [(None,) * len(shape)]
-        _check_slice_rank(len(shape), len(size))
-        return [tuple(None if dim == -1 else dim for dim in size)]
+        unknown = (None,) * ranks[0]
+        shape = unknown if node.shapes[0] is None else node.shapes[0]
+        return [
+            _static_slice_sizes(
+                shape, unknown if begin is None else begin, unknown if size is None else size
+            )
+        ]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """A view; constant bounds are read in the first step only.
@@ -83,11 +81,7 @@ class Slice(Op):
 def _slice_index(shape: Sequence[int], begin: Array, size: Array) -> tuple[Any, ...]:
     starts = vector(begin, "begin")
     sizes = _slice_sizes(shape, starts, vector(size, "size"))
-    index = tuple(
-        slice(start, start + length)
-        for start, length in zip(starts, sizes, strict=True)
-        if length is not None
-    )
+    index = tuple(slice(start, start + length) for start, length in zip(starts, sizes, strict=True))
     return (*index, ...)
 
 
@@ -100,24 +94,47 @@ def _check_slice_rank(rank: int, length: int) -> None:
 
 
 def _slice_sizes(
-    shape: Sequence[Dim], begin: Sequence[int], size: Sequence[int]
+    shape: Sequence[int], begin: Sequence[int], size: Sequence[int]
+) -> tuple[int, ...]:
+    """The sizes of the part, -1 resolved."""
+    _check_slice_rank(len(shape), len(begin))
+    _check_slice_rank(len(shape), len(size))
+    result: list[int] = []
+    for axis, (dim, start, length) in enumerate(zip(shape, begin, size, strict=True)):
+        if not 0 <= start <= dim:
+            raise InvalidArgumentError(
+                message=f"Expected begin[{axis}] in [0, {dim}], but got {start}"
+            )
+        left = dim - start
+        if not -1 <= length <= left:
+            raise InvalidArgumentError(
+                message=f"Expected size[{axis}] in [0, {left}], but got {length}"
+            )
+        result.append(left if length == -1 else length)
+    return tuple(result)
+
+
+def _static_slice_sizes(
+    shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim]
 ) -> tuple[Dim, ...]:
-    """The sizes of the part, -1 resolved; None where the input's size is unknown."""
+    """As `_slice_sizes`, None where something is not known.
+
+    A part that is too long is found out by a step, as in TensorFlow.
+    """
     _check_slice_rank(len(shape), len(begin))
     _check_slice_rank(len(shape), len(size))
     result: list[Dim] = []
     for axis, (dim, start, length) in enumerate(zip(shape, begin, size, strict=True)):
-        if start < 0 or (dim is not None and start > dim):
+        if start is not None and (start < 0 or (dim is not None and start > dim)):
             bound = "?" if dim is None else dim
             raise InvalidArgumentError(
                 message=f"Expected begin[{axis}] in [0, {bound}], but got {start}"
             )
-        left = None if dim is None else dim - start
-        if length < -1 or (left is not None and length > left):
-            bound = "?" if left is None else left
+        if length is not None and length < -1:
             raise InvalidArgumentError(
-                message=f"Expected size[{axis}] in [0, {bound}], but got {length}"
+                message=f"Expected size[{axis}] to be at least -1, but got {length}"
             )
+        left = None if dim is None or start is None else dim - start
         result.append(left if length == -1 else length)
     return tuple(result)
 
@@ -149,14 +166,15 @@ class StridedSlice(Op):
     is_view = True
     attrs = {"T": type_attr(), "Index": type_attr(INDEX | {int16}), **_MASKS}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The sizes of the part, as far as the bounds are known."""
         masks = Masks.of(node.attrs)
-        begin, end, strides = (
-            constant_vector(node, i, name) for i, name in ((1, "begin"), (2, "end"), (3, "strides"))
-        )
-        lengths = {vector_length(node, i) for i in (1, 2, 3)} - {None}
+        bounds = [
+            known_sizes(node, i, name) for i, name in ((1, "begin"), (2, "end"), (3, "strides"))
+        ]
+        lengths = {len(each) for each in bounds if each is not None}
         if len(lengths) > 1:
             raise InvalidArgumentError(
                 message="Expected begin, end, and strides to be 1D equal size tensors, but got "
@@ -164,7 +182,9 @@ class StridedSlice(Op):
             )
         if node.shapes[0] is None or not lengths:
             return [None]
-        return [static_shape(node.shapes[0], begin, end, strides, lengths.pop(), masks)]
+        unknown = (None,) * lengths.pop()
+        begin, end, strides = (unknown if each is None else each for each in bounds)
+        return [static_shape(node.shapes[0], begin, end, strides, masks)]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """A view; constant bounds are read in the first step only.
@@ -262,6 +282,7 @@ class ReverseV2(Op):
     is_view = True
     attrs = {"Tidx": type_attr(INDEX, int32), "T": type_attr()}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape."""

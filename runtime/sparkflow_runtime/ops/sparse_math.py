@@ -13,13 +13,14 @@ import numpy as np
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, int64
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.axes import checked_axes, without_axes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise_table import conjugated
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
 from sparkflow_runtime.ops.sparse_layout import check_parts, coordinates, flat_positions
-from sparkflow_runtime.ops.static import bracketed
+from sparkflow_runtime.ops.static import bracketed, ints, known_sizes
 from sparkflow_runtime.shapes import Shape
 
 _HOST: dict[str, None] = {"CPU": None}
@@ -366,11 +367,14 @@ class _SparseReduce(Op):
     ufunc: ClassVar[Any]
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """Unknown, but for its rank where axes are kept."""
-        rank = node.with_rank(2, 1, "input_shape")[0]
-        if not self.is_sparse:
-            return [shapes.unknown(rank if node.attrs["keep_dims"] else None)]
-        return [(None, None), (None,), (None,)]
+        """What is left of the input's shape; of a sparse result nothing is known."""
+        shape = known_sizes(node, 2, "input_shape")
+        if self.is_sparse:
+            return [(None, None), (None,), (None,)]
+        axes, keep_dims = node.value(3), node.attrs["keep_dims"]
+        if shape is None or axes is None or not axes.size:
+            return [shapes.unknown(len(shape) if shape is not None and keep_dims else None)]
+        return [without_axes(shape, checked_axes(ints(axes), shape, twice=True), keep_dims)]
 
     def compute(
         self,

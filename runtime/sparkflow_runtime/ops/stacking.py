@@ -18,6 +18,7 @@ from sparkflow_runtime.ops.static import (
     bracketed,
     every_gradient,
 )
+from sparkflow_runtime.ops.value import moving
 from sparkflow_runtime.shapes import Dim, Shape
 
 
@@ -29,6 +30,7 @@ class Pack(Op):
     outputs = "output: T"
     attrs = {"N": int_attr(minimum=1), "T": type_attr(), "axis": int_attr(0)}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(slice(None), alike=True)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The common shape with N inserted."""
@@ -99,6 +101,7 @@ class Unpack(Op):
     is_view = True
     attrs = {"num": int_attr(minimum=0), "T": type_attr(), "axis": int_attr(0)}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape without the dimension."""

@@ -16,7 +16,7 @@ from sparkflow_runtime.dtypes import PLAIN, DType, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.op import Array, Inference
-from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.shapes import Dim, Shape
 
 STRINGS_ON_HOST: Final[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": PLAIN}
 """The kernels of ops that take every dtype: there are no strings on a GPU."""
@@ -65,6 +65,22 @@ def constant_vector(node: Inference, index: int, name: str) -> tuple[int, ...] |
     return None if value is None else tuple(value.tolist())
 
 
+def known_sizes(node: Inference, index: int, name: str) -> tuple[Dim, ...] | None:
+    """The elements of a vector input, None for each that the graph does not tell.
+
+    Returns:
+        None where not even their number is known.
+
+    Raises:
+        InvalidArgumentError: The static rank is known and not 1.
+    """
+    (length,) = node.with_rank(index, 1, name)
+    found = node.known(index)
+    if found is not None:
+        return found.elements()
+    return None if length is None else (None,) * length
+
+
 def constant_scalar(node: Inference, index: int, name: str) -> Any:
     """The value of a scalar input where the graph tells it, else None.
 
@@ -88,20 +104,24 @@ def checked_dims(dims: Sequence[int], name: str) -> tuple[int, ...]:
     Raises:
         InvalidArgumentError: One is negative.
     """
+    _check_sizes(dims, name)
+    return tuple(dims)
+
+
+def _check_sizes(dims: Sequence[Dim], name: str) -> None:
     for dim in dims:
-        if dim < 0:
+        if dim is not None and dim < 0:
             raise InvalidArgumentError(
                 message=f"{name} must have no negative size, got {bracketed(dims)}"
             )
-    return tuple(dims)
 
 
 def constant_shape(node: Inference, index: int, name: str) -> Shape:
     """The shape that a vector input gives, as far as the graph tells it."""
-    dims = constant_vector(node, index, name)
-    if dims is None:
-        return shapes.unknown(vector_length(node, index))
-    return checked_dims(dims, name)
+    dims = known_sizes(node, index, name)
+    if dims is not None:
+        _check_sizes(dims, name)
+    return dims
 
 
 def check_indices(xp: Any, indices: Array, bound: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array
@@ -18,6 +18,10 @@ from sparkflow_runtime.shapes import Dim, Shape
 # `...` itself cannot be written as a type in Python 3.10, hence Any.
 Entry: TypeAlias = Any
 """One element of an index: an int, a slice, None (new axis) or Ellipsis."""
+_NUMBER: Final = object()
+"""Stands for a plain number that the graph does not tell."""
+_PART: Final = object()
+"""Stands for a slice of whose bounds or stride the graph does not tell one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,41 +86,35 @@ class StridedSpec:
 
 def static_shape(
     shape: Sequence[Dim],
-    begin: Sequence[int] | None,
-    end: Sequence[int] | None,
-    strides: Sequence[int] | None,
-    length: int | None,
+    begin: Sequence[Dim],
+    end: Sequence[Dim],
+    strides: Sequence[Dim],
     masks: Masks,
 ) -> Shape:
     """The static shape of the slice.
 
     Args:
         shape: The input's shape; sizes may be unknown.
-        begin: The first bounds, None where the graph does not tell them.
+        begin: The first bounds, None for each that the graph does not tell.
         end: The last bounds, likewise.
         strides: The strides, likewise.
-        length: How many elements the bounds have.
         masks: The masks.
 
     Raises:
         InvalidArgumentError: As `StridedSpec.of` and `index`.
     """
-    assert length is not None
-    zeros = (0,) * length
-    # A stride that is not 1 stands for an unknown one, so that no slice looks like a complete one.
-    entries = _entries(begin or zeros, end or zeros, strides or (2,) * length, masks)
-    bounds_known = begin is not None and end is not None and strides is not None
+    entries = _entries(begin, end, strides, masks)
     sizes: dict[int, Dim] = {}
     for axis, entry in _dimensions(entries, len(shape)):
         dim = shape[axis]
         if isinstance(entry, int):
-            if begin is not None:
-                _check_number(entry, axis, dim)
+            _check_number(entry, axis, dim)
+        elif entry is _PART:
+            sizes[axis] = None
         elif entry == slice(None):
             sizes[axis] = dim
-        else:
-            known = bounds_known and dim is not None
-            sizes[axis] = len(range(*entry.indices(dim))) if known else None
+        elif entry is not _NUMBER:
+            sizes[axis] = None if dim is None else len(range(*entry.indices(dim)))
     return _assembled(entries, len(shape), sizes)
 
 
@@ -136,7 +134,7 @@ def _assembled(entries: Sequence[Entry], rank: int, sizes: Mapping[int, Dim]) ->
 
 
 def _entries(
-    begin: Sequence[int], end: Sequence[int], strides: Sequence[int], masks: Masks
+    begin: Sequence[Dim], end: Sequence[Dim], strides: Sequence[Dim], masks: Masks
 ) -> tuple[Entry, ...]:
     entries: list[Entry] = []
     for i, (start, stop, step) in enumerate(zip(begin, end, strides, strict=True)):
@@ -150,20 +148,30 @@ def _entries(
         elif step == 0:
             raise InvalidArgumentError(message=f"strides[{i}] must be non-zero")
         elif masks.shrink_axis & bit:
-            if step < 0:
+            if step is not None and step < 0:
                 raise InvalidArgumentError(message="only stride 1 allowed on non-range indexing.")
-            entries.append(start)
+            entries.append(_NUMBER if start is None else start)
         else:
             entries.append(
-                slice(
-                    None if masks.begin & bit else start,
-                    None if masks.end & bit else stop,
-                    None if step == 1 else step,
+                _part(
+                    start,
+                    stop,
+                    step,
+                    from_first=bool(masks.begin & bit),
+                    to_last=bool(masks.end & bit),
                 )
             )
     if Ellipsis not in entries:
         entries.append(Ellipsis)
     return tuple(entries)
+
+
+def _part(start: Dim, stop: Dim, step: Dim, *, from_first: bool, to_last: bool) -> Entry:
+    if step is None or (start is None and not from_first) or (stop is None and not to_last):
+        return _PART
+    return slice(
+        None if from_first else start, None if to_last else stop, None if step == 1 else step
+    )
 
 
 def _covered_by_ellipsis(entries: Sequence[Entry], rank: int) -> int:

@@ -11,11 +11,8 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.bfloat16 import bind_kernel
-from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops import evaluation, registry
 from sparkflow_runtime.passes.purity import without_dead
-from sparkflow_runtime.resources.container import Resources
 
 MAX_FOLDED_BYTES: Final = 10 << 20
 """A folded constant may not be larger: it would be shipped with the graph (TensorFlow's limit)."""
@@ -39,7 +36,6 @@ def fold(graph: Graph, keep: Collection[str] = ()) -> Graph:
         graph: Any graph.
         keep: Names of nodes that must stay: those the step is asked to run.
     """
-    context = KernelContext(np, "CPU", "constant folding", Resources(), Resources())
     constants: dict[Endpoint, Any] = {}
     moved: dict[Endpoint, Endpoint] = {}
     folded: list[Node] = []
@@ -51,7 +47,7 @@ def fold(graph: Graph, keep: Collection[str] = ()) -> Graph:
             folded.append(original)
             continue
         node = rewired(original, moved) if moved else original
-        values = _compute(node, constants, context)
+        values = _compute(node, constants)
         if values is None:
             folded.append(node)
             continue
@@ -75,33 +71,21 @@ def _fresh(name: str, graph: Graph) -> str:
     return name
 
 
-def _compute(
-    node: Node, constants: Mapping[Endpoint, Any], context: KernelContext
-) -> tuple[Any, ...] | None:
+def _compute(node: Node, constants: Mapping[Endpoint, Any]) -> tuple[Any, ...] | None:
     if not node.inputs or node.control_inputs or not registry.contains(node.op):
         return None
     if any(endpoint not in constants for endpoint in node.inputs):
         return None
     op = registry.lookup(node.op)
-    if op.stateful or op.takes_step or not registry.has_kernel(op, "CPU", node.attrs):
-        return None
-    outputs = op.signature.output_dtypes(node.attrs)
-    if not outputs or any(dtype not in dtypes.PLAIN for dtype in outputs):
+    if not evaluation.is_computable(op, node.attrs):
         return None
     inputs = [constants[endpoint] for endpoint in node.inputs]
     if _repeated(node.op, inputs) > MAX_REPEATED:
         return None
-    try:
-        with np.errstate(all="ignore"):
-            result = bind_kernel(op, node, context)(*inputs)
-        values = tuple(result) if isinstance(result, tuple | list) else (result,)
-        kept = np.array if op.aliases is None else np.asarray  # it may fill its array anew
-        arrays = tuple(
-            kept(value, dtype.as_numpy_dtype) for value, dtype in zip(values, outputs, strict=True)
-        )
-    except Exception:  # whatever it is, the node raises it again when it runs
+    arrays = evaluation.computed(op, node, inputs)
+    if arrays is None or sum(array.nbytes for array in arrays) > MAX_FOLDED_BYTES:
         return None
-    return arrays if sum(array.nbytes for array in arrays) <= MAX_FOLDED_BYTES else None
+    return arrays
 
 
 def _repeated(op: str, inputs: Sequence[np.ndarray[Any, Any]]) -> int:

@@ -21,6 +21,7 @@ from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Inference, Op
 from sparkflow_runtime.ops.signature import Arg
+from sparkflow_runtime.ops.value import wholly
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.shapes import Shape
@@ -207,7 +208,7 @@ class EagerBuilder:
                 [tensor.static_shape for tensor in flat],
                 [tensor.dtype for tensor in flat],
                 complete,
-                lambda index: self.value(flat[index]),
+                lambda index: wholly(self.value(flat[index])),
             )
         )
         self._operations += 1

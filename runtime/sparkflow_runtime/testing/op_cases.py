@@ -27,6 +27,7 @@ from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.op import Inference
+from sparkflow_runtime.ops.value import Value
 from sparkflow_runtime.shapes import Shape, is_fully_defined, text
 from sparkflow_runtime.testing.eager import EagerBuilder, EagerSlices, EagerTensor
 from sparkflow_runtime.testing.numerical import numerical_gradient
@@ -327,10 +328,8 @@ def check_wrong_shapes(case: WrongShapeCase) -> None:
         name: case.attrs.get(name, dtypes.float32 if attr.kind == "type" else attr.default)
         for name, attr in op.attrs.items()
     }
-    constants = {index: np.asarray(value) for index, value in case.values.items()}
-    inference = Inference(
-        case.shapes, op.signature.input_dtypes(attrs), attrs, lambda index: constants.get(index)
-    )
+    constants = {index: Value(np.asarray(value)) for index, value in case.values.items()}
+    inference = Inference(case.shapes, op.signature.input_dtypes(attrs), attrs, constants.get)
     try:
         inferred = op.infer(inference)
     except InvalidArgumentError as error:

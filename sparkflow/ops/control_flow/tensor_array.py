@@ -60,12 +60,13 @@ class TensorArray:
         self._infer_shape = infer_shape
         # Shared by all that comes of this array: what one of them learns, all know.
         self._known: list[Shape] = [to_shape(element_shape)]
+        self._size: Tensor | None = None
         if given is not None:
             self._flow: Tensor = given
             return
         graph = get_default_graph()
         with graph.name_scope(name or "TensorArray"):
-            count = convert_to_tensor(size, int32, name="size")
+            count = self._size = convert_to_tensor(size, int32, name="size")
             self._flow = graph.apply(
                 "TensorListReserve",
                 (self._shape_vector(), count),
@@ -86,6 +87,7 @@ class TensorArray:
         other._dynamic_size = self._dynamic_size
         other._infer_shape = self._infer_shape
         other._known = self._known
+        other._size = self._size
         other._flow = flow
         return other
 
@@ -191,11 +193,8 @@ class TensorArray:
 
     def stack(self, name: str | None = None) -> Tensor:
         """All elements: [size, ...]."""
-        count = self._flow.op
-        known = -1
-        if count.type == "TensorListReserve":
-            value = constant_value(count.inputs[1])
-            known = -1 if value is None or self._dynamic_size else int(value)
+        value = None if self._size is None else constant_value(self._size)
+        known = -1 if value is None or self._dynamic_size else int(value)
         tensor: Tensor = apply_op(
             "TensorListStack",
             self._flow,

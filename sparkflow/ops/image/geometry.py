@@ -253,9 +253,8 @@ def pad_to_bounding_box(
         for name, value in zip(("height", "width"), after, strict=True):
             if isinstance(value, int) and value < 0:
                 raise ValueError(f"{name} must be <= target - offset")
-        pairs: Any = [[0, 0], [offset_height, after[0]], [offset_width, after[1]], [0, 0]]
-        if any(isinstance(each, Tensor) for pair in pairs for each in pair):
-            pairs = arrays.stack([arrays.stack(pair) for pair in pairs])
+        widths = [0, 0, offset_height, after[0], offset_width, after[1], 0, 0]
+        pairs = arrays.reshape(arrays.stack(widths), [4, 2])
         result = arrays.pad(given, pairs)
         result.set_shape([given.shape[0], *_sizes(target_height, target_width), given.shape[3]])
         return arrays.squeeze(result, [0]) if single else result

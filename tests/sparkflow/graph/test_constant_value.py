@@ -28,7 +28,8 @@ def x():
         (lambda x: tf.shape(x)[0], None),
         (lambda x: tf.shape(x), None),
         (lambda x: tf.stack([tf.shape(x)[0], 7]), None),
-        (lambda x: tf.cast(tf.constant(1), tf.float32), None),
+        (lambda x: tf.cast(tf.constant(1), tf.float32), 1.0),
+        (lambda x: tf.placeholder_with_default(3, []), None),
         (lambda x: x, None),
     ],
 )

@@ -1,8 +1,9 @@
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.compiler.known import MAX_VALUE_BYTES, Known, find_known
+from sparkflow_runtime.compiler.known import Known, find_known
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops.evaluation import MAX_VALUE_BYTES
 from sparkflow_runtime.testing.graphs import const, node, variable
 from sparkflow_runtime.testing.plans import arg
 
