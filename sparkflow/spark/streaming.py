@@ -14,7 +14,6 @@ saved by then counts, and a batch that is complete is passed over.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,6 +26,8 @@ from sparkflow.spark.job.backend import files_for
 from sparkflow.spark.run.checkpoint_files import CheckpointFiles
 from sparkflow.spark.run.checkpoints import CheckpointStore
 from sparkflow.spark.run.snapshot import Snapshot
+from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
+from sparkflow_runtime.errors import DataLossError
 
 if TYPE_CHECKING:
     from sparkflow.spark.model.trainer_model import SparkTrainerModel
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _STATE_FILE: Final = "stream.json"
-_VERSION: Final = 1
+_VERSION: Final = 2
+"""Version 1 had no checksum; both are read."""
 
 OnBatch = Callable[["SparkTrainerModel", int], None]
 
@@ -57,14 +59,14 @@ class StreamState:
 
     def to_json(self) -> bytes:
         """As it is written."""
-        return json.dumps(
+        return seal_json(
             {
                 "version": _VERSION,
                 "batch_id": self.batch_id,
                 "trained": self.trained,
                 "rows": self.rows,
             }
-        ).encode()
+        )
 
     @classmethod
     def from_json(cls, data: bytes, path: str) -> StreamState:
@@ -72,9 +74,10 @@ class StreamState:
 
         Raises:
             SparkTrainingError: It is something else, or of a later version.
+            DataLossError: It is damaged.
         """
+        found, sealed = open_json(data, path)
         try:
-            found = json.loads(data)
             version = int(found["version"])
             state = cls(
                 int(found["batch_id"]), tuple(map(int, found["trained"])), int(found["rows"])
@@ -85,6 +88,8 @@ class StreamState:
             raise SparkTrainingError(
                 f"{path} is of version {version}; this sparkflow reads up to {_VERSION}"
             )
+        if version >= 2 and not sealed:
+            raise DataLossError(message=f"{path} is damaged: it lacks its checksum")
         return state
 
 
@@ -226,12 +231,7 @@ class StreamingTrainer:
 
     def _commit(self, files: CheckpointFiles, state: StreamState) -> None:
         files.make_dirs(self.checkpoint_dir)
-        path = f"{self.checkpoint_dir}/{_STATE_FILE}"
-        if files.renames(path):
-            files.write(f"{path}.partial", state.to_json())
-            files.rename(f"{path}.partial", path)
-        else:
-            files.write(path, state.to_json())
+        files.write_whole(f"{self.checkpoint_dir}/{_STATE_FILE}", state.to_json())
 
     def _batch_path(self, batch_id: int) -> str:
         return f"{self.checkpoint_dir}/batch-{batch_id:09d}"

@@ -2,25 +2,45 @@
 
 The file is written under a temporary name in the same directory and renamed when complete, so that
 a crash or a full disk leaves either the old file or none. Checksums (CRC-32 of the raw bytes) are
-in the file's metadata under `crc32/<name>`, where other readers of safetensors ignore them.
+in the file's metadata under `crc32/<name>`, and under `crc32` one of all names, dtypes, shapes and
+checksums; other readers of safetensors ignore them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
+import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load, save
+from safetensors.numpy import load, save, save_file
 
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime.files import whole
+from sparkflow_runtime.files.errors import translated
+
+_log = logging.getLogger(__name__)
 
 _CHECKSUM: Final = "crc32/"
+_OF_ALL: Final = "crc32"
+_SYSTEM_ERROR: Final = re.compile(r"\bos error (\d+)|\bcode: (\d+)")
+_DAMAGE: Final = (
+    SafetensorError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    MemoryError,
+)
+"""What the library raises for files that are none, seen with every byte of one changed."""
 
 
 def pack_tensors(tensors: Mapping[str, Any]) -> bytes:
@@ -32,57 +52,57 @@ def pack_tensors(tensors: Mapping[str, Any]) -> bytes:
     Raises:
         InvalidArgumentError: An array of a dtype safetensors does not know.
     """
-    arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-    for name, array in arrays.items():
-        if array.dtype.kind not in "fiub":
-            raise InvalidArgumentError(
-                message=f"Tensor {name!r} has dtype {array.dtype}, which cannot be saved; "
-                "numbers and booleans can"
-            )
-    metadata = {_CHECKSUM + name: _checksum(array) for name, array in arrays.items()}
-    return save(arrays, metadata=metadata)
+    arrays = _contiguous(tensors)
+    return save(arrays, metadata=_checksums(arrays))
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> None:
-    """Writes arrays to `path`, replacing what is there only when all is written.
+    """Writes arrays to `path`, replacing what is there only when all is on the disk.
+
+    They are written one after the other, without a copy of all of them.
 
     Args:
-        path: The file; its directory exists.
+        path: The file, on this host; its directory exists.
         tensors: Name -> numpy array of a numeric or boolean dtype.
 
     Raises:
         InvalidArgumentError: An array of a dtype safetensors does not know.
-        OSError: The disk is full, the directory is missing or not writable.
+        ResourceExhaustedError, NotFoundError, PermissionDeniedError, ...: The disk is full, the
+            directory is missing or not writable.
     """
-    data = pack_tensors(tensors)
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    arrays = _contiguous(tensors)
+    target = os.fspath(path)
+    partial = whole.partial_name(target)
+    size_bytes = sum(array.nbytes for array in arrays.values())
     try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
+        with translated(f"{target} ({size_bytes:,} bytes)"):
+            with _system_errors():
+                save_file(arrays, partial, metadata=_checksums(arrays))
+            whole.sync_file(partial)
+            os.replace(partial, target)
+        whole.sync_directory_of(target)
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the reason for a failure is what matters
+            Path(partial).unlink(missing_ok=True)
 
 
 def read_tensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
-    """Reads the arrays of a file back and checks each against its checksum, where there is one.
+    """Reads the arrays of a file back and checks each against its checksum, where there are any.
 
     Raises:
         NotFoundError: There is no such file.
-        DataLossError: It is not a safetensors file, is truncated, or a checksum is wrong.
+        DataLossError: It is not a safetensors file, is truncated, or a checksum is wrong or lacks.
     """
+    origin = os.fspath(path)
     if not Path(path).is_file():
-        raise NotFoundError(message=f"There is no file of tensors at {os.fspath(path)}")
+        raise NotFoundError(message=f"There is no file of tensors at {origin}")
     try:
-        with safe_open(os.fspath(path), framework="numpy") as file:
+        with safe_open(origin, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise DataLossError(message=f"{os.fspath(path)} cannot be read: {error}") from error
-    _check(arrays, metadata, os.fspath(path))
+    except _DAMAGE as error:
+        raise DataLossError(message=f"{origin} cannot be read: {error}") from error
+    _check(arrays, metadata, origin)
     return arrays
 
 
@@ -94,27 +114,92 @@ def unpack_tensors(data: bytes, origin: str) -> dict[str, np.ndarray[Any, Any]]:
         origin: Where they are from, for error texts.
 
     Raises:
-        DataLossError: They are not of a safetensors file, truncated, or a checksum is wrong.
+        DataLossError: They are not of a safetensors file, truncated, or a checksum is wrong or
+            lacks.
     """
     try:
         arrays = load(data)
         size = int.from_bytes(data[:8], "little")
-        metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
-    except (SafetensorError, ValueError, KeyError, AttributeError) as error:
+        metadata = dict(json.loads(data[8 : 8 + size]).get("__metadata__") or {})
+    except _DAMAGE as error:
         raise DataLossError(message=f"{origin} cannot be read: {error}") from error
     _check(arrays, metadata, origin)
     return arrays
 
 
-def _check(arrays: Mapping[str, Any], metadata: Mapping[str, str], origin: str) -> None:
+def _contiguous(tensors: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    # ascontiguousarray would make [1] of [].
+    arrays = {
+        name: np.ascontiguousarray(value).reshape(np.shape(value))
+        for name, value in tensors.items()
+    }
     for name, array in arrays.items():
-        expected = metadata.get(_CHECKSUM + name)
-        if expected is not None and expected != _checksum(array):
+        if array.dtype.kind not in "fiub":
+            raise InvalidArgumentError(
+                message=f"Tensor {name!r} has dtype {array.dtype}, which cannot be saved; "
+                "numbers and booleans can"
+            )
+    return arrays
+
+
+def _checksums(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, str]:
+    """The metadata of a file."""
+    each = {_CHECKSUM + name: _checksum(array) for name, array in arrays.items()}
+    return {**each, _OF_ALL: _checksum_of_all(arrays, each)}
+
+
+def _check(
+    arrays: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str], origin: str
+) -> None:
+    stored = {key: value for key, value in metadata.items() if key.startswith(_CHECKSUM)}
+    if not stored and _OF_ALL not in metadata:
+        _log.warning("%s has no checksums: sparkflow before 2026-11-23 wrote none there", origin)
+        return
+    for name, array in arrays.items():
+        expected = stored.get(_CHECKSUM + name)
+        if expected is None:
+            raise DataLossError(
+                message=f"{origin} is damaged: it has no checksum for tensor {name!r}"
+            )
+        if expected != _checksum(array):
             raise DataLossError(
                 message=f"Tensor {name!r} in {origin} is damaged: its checksum is "
                 f"{_checksum(array)}, {expected} was written"
             )
+    lost = sorted(stored.keys() - {_CHECKSUM + name for name in arrays})
+    if lost:
+        raise DataLossError(
+            message=f"{origin} is damaged: tensor {lost[0].removeprefix(_CHECKSUM)!r} is missing"
+        )
+    # Files written before 2026-11-23 have none of all.
+    if metadata.get(_OF_ALL) not in (None, _checksum_of_all(arrays, stored)):
+        raise DataLossError(
+            message=f"{origin} is damaged: names, dtypes or shapes are not those written"
+        )
+
+
+def _checksum_of_all(
+    arrays: Mapping[str, np.ndarray[Any, Any]], checksums: Mapping[str, str]
+) -> str:
+    described = [
+        (name, arrays[name].dtype.name, arrays[name].shape, checksums[_CHECKSUM + name])
+        for name in sorted(arrays)
+    ]
+    return f"{zlib.crc32(json.dumps(described).encode()):08x}"
 
 
 def _checksum(array: np.ndarray[Any, Any]) -> str:
     return f"{zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data):08x}"
+
+
+@contextlib.contextmanager
+def _system_errors() -> Iterator[None]:
+    """Raises as OSError what the library has from the operating system."""
+    try:
+        yield
+    except SafetensorError as error:
+        found = _SYSTEM_ERROR.search(str(error))
+        if found is None:
+            raise
+        number = int(found[1] or found[2])
+        raise OSError(number, os.strerror(number)) from error

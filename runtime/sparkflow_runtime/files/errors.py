@@ -29,6 +29,7 @@ _BY_NUMBER: dict[int | None, type[OpError]] = {
     errno.EINVAL: InvalidArgumentError,
     errno.ENAMETOOLONG: InvalidArgumentError,
     errno.ENOSPC: ResourceExhaustedError,
+    errno.EFBIG: ResourceExhaustedError,
     errno.EDQUOT: ResourceExhaustedError,
     errno.EMFILE: ResourceExhaustedError,
 }

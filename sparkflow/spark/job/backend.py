@@ -155,8 +155,13 @@ class ClassicBackend:
 
 
 def files_for(session: Any, path: str) -> CheckpointFiles:
-    """The way to a path: pyarrow's, or Hadoop's where a JVM is at hand and pyarrow has none."""
-    if pyarrow_reaches(path) or not hasattr(session, "_jsparkSession"):
+    """The way to a path: pyarrow's, or Hadoop's where a JVM is at hand and pyarrow has none.
+
+    On HDFS it is Hadoop's: pyarrow's rename there replaces no file.
+    """
+    if not hasattr(session, "_jsparkSession"):
+        return PathFiles()
+    if not path.startswith(("hdfs:", "viewfs:")) and pyarrow_reaches(path):
         return PathFiles()
     context = session.sparkContext
     return HadoopFiles(context._jvm, context._jsc.hadoopConfiguration())

@@ -5,11 +5,10 @@ Paths are whole URIs; without a scheme they are of this machine.
 
 from __future__ import annotations
 
-import os
 from typing import Protocol
 
 from sparkflow_runtime.errors import NotFoundError, UnimplementedError
-from sparkflow_runtime.files import system
+from sparkflow_runtime.files import system, whole
 
 
 class CheckpointFiles(Protocol):
@@ -29,19 +28,13 @@ class CheckpointFiles(Protocol):
         """
 
     def write(self, path: str, data: bytes) -> None:
-        """A whole file; it may be seen half written unless `renames` is false."""
+        """A file that nobody looks at yet: it may be seen half written."""
 
-    def rename(self, source: str, target: str) -> None:
-        """Renames a file at once."""
+    def write_whole(self, path: str, data: bytes) -> None:
+        """A file, or what replaces it: at any moment the old one is there, or the new one."""
 
     def remove_tree(self, path: str) -> None:
         """Deletes a directory and what is in it; nothing where there is none."""
-
-    def renames(self, path: str) -> bool:
-        """Whether files there are renamed at once.
-
-        Object stores copy instead; but there a file appears only when it is complete.
-        """
 
 
 class PathFiles:
@@ -64,15 +57,11 @@ class PathFiles:
 
     def write(self, path: str, data: bytes) -> None:
         """Writes a file and, on this machine, waits until the disk has it."""
-        with system.open_file(path, "wb") as stream:
-            stream.write(data)
-            if self._is_local(path):
-                stream.flush()
-                os.fsync(stream.fileno())
+        whole.write_through(path, data)
 
-    def rename(self, source: str, target: str) -> None:
-        """Renames a file."""
-        system.rename(source, target, overwrite=True)
+    def write_whole(self, path: str, data: bytes) -> None:
+        """Writes aside and renames; object stores show no file before its last byte."""
+        whole.write_whole(path, data)
 
     def remove_tree(self, path: str) -> None:
         """Deletes a directory."""
@@ -80,13 +69,6 @@ class PathFiles:
             system.delete_recursively(path)
         except NotFoundError:
             return
-
-    def renames(self, path: str) -> bool:
-        """True for this machine and HDFS."""
-        return self._is_local(path) or path.startswith(("hdfs:", "viewfs:"))
-
-    def _is_local(self, path: str) -> bool:
-        return system.resolve(path)[0] is system.LOCAL
 
 
 def pyarrow_reaches(path: str) -> bool:

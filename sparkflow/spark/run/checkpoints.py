@@ -2,14 +2,13 @@
 
     <checkpointDir>/checkpoint-000007-step-1200/tensors-00000.safetensors, ..., manifest.json
 
-The manifest is written last, under its name by a rename where the file system has one, and lists
-every file with its size. Checkpoints are numbered in the order in which they were written, so the
-latest is the last one whatever its step; none is ever written over. Nothing is unpickled.
+The manifest is written last and whole, has a checksum of itself, and lists every file with its size
+and checksum and every tensor. Checkpoints are numbered in the order in which they were written, so
+the latest is the last one whatever its step; none is ever written over. Nothing is unpickled.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -24,13 +23,16 @@ from sparkflow.spark.run.checkpoint_files import CheckpointFiles
 from sparkflow.spark.run.snapshot import Position, Snapshot
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
 from sparkflow_runtime.checkpoint.tensors import pack_tensors, unpack_tensors
-from sparkflow_runtime.errors import DataLossError, OpError
+from sparkflow_runtime.errors import DataLossError, OpError, UnknownError
+from sparkflow_runtime.events.crc32c import crc32c
 
 _log = logging.getLogger(__name__)
 
 FORMAT: Final = "sparkflow training checkpoint"
-VERSION: Final = 1
+VERSION: Final = 2
+"""Version 1 had no checksums of the manifest and of whole files; both are read."""
 MANIFEST: Final = "manifest.json"
 _NAME = re.compile(r"checkpoint-(\d+)-step-(\d+)")
 _FILE_BYTES: Final = 256 << 20
@@ -123,32 +125,45 @@ class CheckpointStore:
         names = self.names()
         number = _number(names[-1]) + 1 if names else 1
         path = self._path(f"checkpoint-{number:06d}-step-{snapshot.step}")
+        try:
+            self._write(path, snapshot)
+        except (OSError, OpError) as error:
+            raise self._not_written(path, snapshot, error) from error
+        except BaseException:
+            self._remove(path)
+            raise
+        self._prune(number)
+        return path
+
+    def _write(self, path: str, snapshot: Snapshot) -> None:
         self._files.make_dirs(path)
         listed: dict[str, Any] = {}
-        sizes: dict[str, int] = {}
+        files: dict[str, Any] = {}
         for index, part in enumerate(_parts(snapshot.tensors())):
             file = f"tensors-{index:05d}.safetensors"
             data = pack_tensors({name: _plain(name, value) for name, value in part.items()})
             self._files.write(f"{path}/{file}", data)
-            sizes[file] = len(data)
+            files[file] = {"size": len(data), "crc32c": f"{crc32c(data):08x}"}
             for name, value in part.items():
                 listed[name] = {
                     "file": file,
                     "dtype": dtypes.as_dtype(value.dtype).name,
                     "shape": list(value.shape),
                 }
-        self._write_manifest(path, _manifest(snapshot, listed, sizes))
-        self._prune(number)
-        return path
+        self._files.write_whole(f"{path}/{MANIFEST}", seal_json(_manifest(snapshot, listed, files)))
 
-    def _write_manifest(self, path: str, manifest: Mapping[str, Any]) -> None:
-        data = json.dumps(manifest).encode()
-        target = f"{path}/{MANIFEST}"
-        if self._files.renames(path):
-            self._files.write(f"{target}.partial", data)
-            self._files.rename(f"{target}.partial", target)
-        else:
-            self._files.write(target, data)
+    def _not_written(self, path: str, snapshot: Snapshot, error: OSError | OpError) -> OpError:
+        """What to tell of a failure; removes what was written so far."""
+        removed = self._remove(path)
+        size_bytes = sum(value.nbytes for value in snapshot.tensors().values())
+        kept = self._complete()
+        kind = type(error) if isinstance(error, OpError) else UnknownError
+        return kind(
+            message=f"The checkpoint {path} of {size_bytes:,} bytes could not be written: "
+            f"{error.message if isinstance(error, OpError) else error}. What had been written of "
+            f"it {'was removed' if removed else 'could not be removed'}; "
+            + (f"kept in {self.directory}: {', '.join(kept)}" if kept else "there is no other one")
+        )
 
     def _read(self, path: str) -> Snapshot:
         present = self._files.list(path)
@@ -157,11 +172,14 @@ class CheckpointStore:
         manifest = _parsed(self._files.read(f"{path}/{MANIFEST}"), path)
         tensors: dict[str, npt.NDArray[Any]] = {}
         try:
-            for file, size in manifest["files"].items():
+            for file, known in manifest["files"].items():
                 data = self._files.read(f"{path}/{_plain_name(file)}")
-                if len(data) != size:
-                    raise DataLossError(message=f"{file} has {len(data)} bytes instead of {size}")
-                tensors |= unpack_tensors(data, f"{path}/{file}")
+                tensors |= _checked_tensors(data, f"{path}/{file}", known)
+            unknown = sorted(tensors.keys() - manifest["tensors"].keys())
+            if unknown:
+                raise DataLossError(
+                    message=f"its files hold a tensor that its manifest does not list: {unknown[0]}"
+                )
             values = {
                 name: _value(tensors[name], known) for name, known in manifest["tensors"].items()
             }
@@ -171,22 +189,30 @@ class CheckpointStore:
                 message=f"its manifest does not fit its files: {error!r}"
             ) from error
 
-    def _prune(self, newest: int) -> None:
-        complete = []
-        for name in self.names():
-            if MANIFEST in self._files.list(self._path(name)):
-                complete.append(name)
-            elif _number(name) < newest:
-                self._remove(name)  # left behind by a run that was cut off
-        for name in complete[: -self._keep_max] if self._keep_max else ():
-            self._remove(name)
-
-    def _remove(self, name: str) -> None:
+    def _complete(self) -> list[str]:
+        """The checkpoints that have a manifest, oldest first; none where that cannot be seen."""
         try:
-            self._files.remove_tree(self._path(name))
+            return [name for name in self.names() if MANIFEST in self._files.list(self._path(name))]
+        except (OSError, OpError):
+            return []
+
+    def _prune(self, newest: int) -> None:
+        complete = self._complete()
+        for name in self.names() if complete else ():
+            if name not in complete and _number(name) < newest:
+                self._remove(self._path(name))  # left behind by a run that was cut off
+        for name in complete[: -self._keep_max] if self._keep_max else ():
+            self._remove(self._path(name))
+
+    def _remove(self, path: str) -> bool:
+        """Deletes a checkpoint; whether that went well."""
+        try:
+            self._files.remove_tree(path)
         except (OSError, OpError) as error:
             # The next one tries again.
-            _log.warning("The old checkpoint %s could not be deleted: %s", self._path(name), error)
+            _log.warning("The checkpoint %s could not be deleted: %s", path, error)
+            return False
+        return True
 
     def _path(self, name: str) -> str:
         return f"{self.directory.rstrip('/')}/{name}"
@@ -228,6 +254,19 @@ def _value(stored: npt.NDArray[Any], known: Mapping[str, Any]) -> npt.NDArray[An
     return value.reshape([int(size) for size in known["shape"]])
 
 
+def _checked_tensors(
+    data: bytes, origin: str, known: Mapping[str, Any] | int
+) -> dict[str, npt.NDArray[Any]]:
+    """The tensors of a file that is as the manifest describes it; version 1 has the size only."""
+    size = known if isinstance(known, int) else known["size"]
+    if len(data) != size:
+        raise DataLossError(message=f"{origin} has {len(data)} bytes instead of {size}")
+    tensors = unpack_tensors(data, origin)  # first, because it names the tensor
+    if not isinstance(known, int) and known["crc32c"] != f"{crc32c(data):08x}":
+        raise DataLossError(message=f"{origin} is damaged: its checksum is not that written")
+    return tensors
+
+
 def _plain_name(file: str) -> str:
     if "/" in file or file.startswith("."):
         raise ValueError(f"no name of a file: {file!r}")
@@ -235,7 +274,7 @@ def _plain_name(file: str) -> str:
 
 
 def _manifest(
-    snapshot: Snapshot, tensors: Mapping[str, Any], sizes: Mapping[str, int]
+    snapshot: Snapshot, tensors: Mapping[str, Any], files: Mapping[str, Any]
 ) -> dict[str, Any]:
     position = snapshot.position
     return {
@@ -249,14 +288,15 @@ def _manifest(
         "num_workers": len(snapshot.workers),
         "early_stopping": snapshot.early_stopping,
         "history": snapshot.history,
-        "files": sizes,
+        "notes": snapshot.notes,
+        "files": files,
         "tensors": tensors,
     }
 
 
 def _parsed(data: bytes, path: str) -> dict[str, Any]:
+    manifest, sealed = open_json(data, f"{path}/{MANIFEST}")
     try:
-        manifest = json.loads(data)
         found, version = manifest["format"], int(manifest["version"])
     except (ValueError, KeyError, TypeError) as error:
         raise DataLossError(message=f"its manifest cannot be read: {error!r}") from error
@@ -267,7 +307,11 @@ def _parsed(data: bytes, path: str) -> dict[str, Any]:
             f"reads {FORMAT!r} up to version {VERSION}. Use the version that wrote it, another "
             "checkpointDir, or resume=False"
         )
-    return dict(manifest)
+    if not sealed:
+        if version >= 2:
+            raise DataLossError(message=f"{path}/{MANIFEST} is damaged: it lacks its checksum")
+        _log.warning("%s has no checksum: sparkflow before 2026-11-23 wrote none", path)
+    return manifest
 
 
 def _snapshot(manifest: Mapping[str, Any], values: Mapping[str, Any]) -> Snapshot:
@@ -285,6 +329,7 @@ def _snapshot(manifest: Mapping[str, Any], values: Mapping[str, Any]) -> Snapsho
         workers=workers,
         history=manifest["history"],
         early_stopping=manifest["early_stopping"],
+        notes=manifest.get("notes", {}),
     )
 
 

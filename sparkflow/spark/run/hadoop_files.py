@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sparkflow_runtime.errors import NotFoundError
+from sparkflow_runtime.files.whole import partial_name
+
+_RENAMING: Final = ("hdfs", "viewfs", "file", "abfs", "abfss")
+"""Hadoop's other file systems are object stores, which copy in place of renaming."""
 
 
 class HadoopFiles:
@@ -56,25 +60,30 @@ class HadoopFiles:
             local.write_bytes(data)
             files.copyFromLocalFile(False, True, self._local(local), where)
 
-    def rename(self, source: str, target: str) -> None:
-        """Renames a file.
-
-        Raises:
-            OSError: Hadoop did not, and does not say why.
-        """
-        files, where = self._at(source)
-        if not files.rename(where, self._at(target)[1]):
-            raise OSError(f"Hadoop could not rename {source} to {target}")
+    def write_whole(self, path: str, data: bytes) -> None:
+        """Writes aside and renames; object stores show no file before its last byte."""
+        files, where = self._at(path)
+        if files.getUri().getScheme() not in _RENAMING:
+            self.write(path, data)
+            return
+        temporary = partial_name(path)
+        self.write(temporary, data)
+        hadoop = self._jvm.org.apache.hadoop.fs
+        # FileSystem.rename does not replace a file on HDFS; this does, at once.
+        replaces = hadoop.Options.Rename.OVERWRITE
+        options = self._jvm.java.lang.reflect.Array.newInstance(replaces.getDeclaringClass(), 1)
+        options[0] = replaces
+        context = hadoop.FileContext.getFileContext(files.getUri(), self._configuration)
+        try:
+            context.rename(self._at(temporary)[1], where, options)
+        except Exception:
+            self.remove_tree(temporary)
+            raise
 
     def remove_tree(self, path: str) -> None:
         """Deletes a directory."""
         files, where = self._at(path)
         files.delete(where, True)
-
-    def renames(self, path: str) -> bool:
-        """True for HDFS and this machine; Hadoop's object stores copy."""
-        scheme = self._at(path)[0].getUri().getScheme()
-        return scheme in ("hdfs", "viewfs", "file", "abfs", "abfss")
 
     def _at(self, path: str) -> tuple[Any, Any]:
         where = self._jvm.org.apache.hadoop.fs.Path(path)

@@ -59,6 +59,8 @@ class Snapshot:
         workers: What each worker has for itself.
         history: `TrainingHistory.to_dict()`.
         early_stopping: `EarlyStopping.to_json()`, None without it.
+        notes: What else is to be known of the run when it is gone on with: values that JSON can
+            hold. A checkpoint keeps them as they are, under its checksum.
     """
 
     step: int
@@ -68,6 +70,7 @@ class Snapshot:
     workers: tuple[WorkerState, ...] = field(repr=False)
     history: Mapping[str, Any] = field(repr=False)
     early_stopping: Mapping[str, Any] | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """All arrays, under the names they have in a checkpoint."""

@@ -1,5 +1,6 @@
 """Training on a stream of files."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer, SparkTrainerModel, SparkTrainingError, StreamingTrainer
 from sparkflow.spark.streaming import StreamState
+from sparkflow_runtime.checkpoint.sealed import seal_json
+from sparkflow_runtime.errors import DataLossError
+from sparkflow_runtime.testing.damage import damages
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
 
@@ -145,6 +149,17 @@ def test_states_that_are_none() -> None:
     assert StreamState.from_json(state.to_json(), "stream.json") == state
     with pytest.raises(SparkTrainingError, match=r"stream\.json is no state of a stream"):
         StreamState.from_json(b'{"version": 1}', "stream.json")
-    later = state.to_json().replace(b'"version": 1', b'"version": 2')
-    with pytest.raises(SparkTrainingError, match="of version 2"):
+    first = {"version": 1, "batch_id": 7, "trained": [5, 7], "rows": 100}
+    assert StreamState.from_json(json.dumps(first).encode(), "stream.json") == state
+    later = seal_json({**first, "version": 3})
+    with pytest.raises(SparkTrainingError, match="of version 3"):
         StreamState.from_json(later, "stream.json")
+
+
+def test_no_damage_gives_another_state() -> None:
+    state = StreamState(7, (5, 7), 100)
+    for damaged in damages(state.to_json()):
+        try:
+            assert StreamState.from_json(damaged, "stream.json") == state
+        except (DataLossError, SparkTrainingError) as error:
+            assert "stream.json" in str(error)

@@ -2,9 +2,16 @@ import os
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from sparkflow_runtime.checkpoint.tensors import read_tensors, write_tensors
-from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime.checkpoint.tensors import read_tensors, unpack_tensors, write_tensors
+from sparkflow_runtime.errors import (
+    DataLossError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+)
+from sparkflow_runtime.testing.damage import damages, disk_of
 
 RANDOM = np.random.default_rng(7)
 
@@ -27,6 +34,46 @@ def test_what_was_written_is_read(tmp_path):
     for name, array in tensors.items():
         assert read[name].dtype == array.dtype
         np.testing.assert_array_equal(read[name], array)
+
+
+def test_no_damage_gives_other_arrays(tmp_path):
+    """Names, dtypes, shapes, checksums, padding: each byte changed twice, and every cut."""
+    path = tmp_path / "v.safetensors"
+    tensors = {"w": np.arange(6, dtype=np.int32).reshape(2, 3), "e": np.zeros((0, 4), np.float16)}
+    write_tensors(path, tensors)
+    for damaged in damages(path.read_bytes()):
+        path.write_bytes(damaged)
+        for read in (lambda: read_tensors(path), lambda: unpack_tensors(path.read_bytes(), "v")):
+            try:
+                found = read()
+            except DataLossError:
+                continue
+            assert found.keys() == tensors.keys()
+            for name, array in found.items():
+                assert (array.dtype, array.shape) == (tensors[name].dtype, tensors[name].shape)
+                np.testing.assert_array_equal(array, tensors[name])
+
+
+def test_files_of_before_have_no_checksum_of_all_or_none_at_all(tmp_path, caplog):
+    path = tmp_path / "v.safetensors"
+    save_file({"w": np.ones(2)}, path)
+    assert read_tensors(path)["w"].tolist() == [1, 1]
+    assert "has no checksums" in caplog.text
+    save_file({"w": np.ones(2), "b": np.ones(1)}, path, {"crc32/w": "00000000"})
+    with pytest.raises(DataLossError, match=r"no checksum for tensor 'b'|'w' .* is damaged"):
+        read_tensors(path)
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):
+    path = tmp_path / "v.safetensors"
+    write_tensors(path, {"w": np.ones(2)})
+    with (
+        disk_of(2048),
+        pytest.raises(ResourceExhaustedError, match=r"v\.safetensors \(80,000 bytes\); File too"),
+    ):
+        write_tensors(path, {"w": np.ones(10_000)})
+    assert [each.name for each in tmp_path.iterdir()] == ["v.safetensors"]
+    assert read_tensors(path)["w"].tolist() == [1, 1]
 
 
 def test_every_flipped_byte_of_a_tensor_is_noticed(tmp_path):
@@ -70,7 +117,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_partial_one(tmp_path, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(ResourceExhaustedError, match=r"v\.safetensors \(16 bytes\); No space left"):
         write_tensors(path, {"w": np.zeros(2)})
     monkeypatch.undo()
     np.testing.assert_array_equal(read_tensors(path)["w"], np.ones(2))

@@ -21,7 +21,10 @@ from sparkflow.spark.run.hadoop_files import HadoopFiles
 from sparkflow.spark.run.inbox import CheckpointEnded
 from sparkflow.spark.run.saving import MAX_FAILURES, CheckpointWriter
 from sparkflow.spark.run.snapshot import Position, Snapshot, WorkerState
-from sparkflow_runtime.files import system
+from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
+from sparkflow_runtime.errors import OpError, ResourceExhaustedError
+from sparkflow_runtime.files import system, whole
+from sparkflow_runtime.testing.damage import damages, disk_of
 
 SNAPSHOT = Snapshot(
     step=12,
@@ -109,10 +112,24 @@ def garble(folder: Path) -> None:
     (folder / MANIFEST).write_text("{")
 
 
+def manifest_of(folder: Path) -> dict[str, Any]:
+    return open_json((folder / MANIFEST).read_bytes(), "the manifest")[0]
+
+
 def forget_tensors(folder: Path) -> None:
-    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest = manifest_of(folder)
     del manifest["tensors"]
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    (folder / MANIFEST).write_bytes(seal_json(manifest))
+
+
+def forget_the_checksum(folder: Path) -> None:
+    (folder / MANIFEST).write_text(json.dumps(manifest_of(folder)))
+
+
+def forget_one_tensor(folder: Path) -> None:
+    manifest = manifest_of(folder)
+    del manifest["tensors"]["variables/narrow"]
+    (folder / MANIFEST).write_bytes(seal_json(manifest))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +139,9 @@ def forget_tensors(folder: Path) -> None:
         (turn_a_bit, "its checksum is"),
         (unfinish, "has no manifest"),
         (lose_a_file, "No such file"),
-        (garble, "manifest cannot be read"),
+        (garble, f"{MANIFEST} cannot be read"),
+        (forget_the_checksum, "it lacks its checksum"),
+        (forget_one_tensor, "does not list: variables/narrow"),
         (forget_tensors, "does not fit its files"),
     ],
 )
@@ -148,13 +167,69 @@ def test_damaged_ones_are_passed_over_with_a_warning(
     assert ("checkpoint-000002-step-13" in where.names()) == bool(left)
 
 
+@pytest.mark.parametrize("file", [MANIFEST, "tensors-00000.safetensors"])
+def test_whatever_byte_is_damaged_no_other_values_are_read(tmp_path: Path, file: str) -> None:
+    """Every byte changed in two ways, and cuts at every length: found, or without effect."""
+    where = store(tmp_path)
+    path = Path(where.write(SNAPSHOT)) / file
+    good = path.read_bytes()
+    found = 0
+    for damaged in damages(good):
+        path.write_bytes(damaged)
+        latest = where.latest()
+        if latest is None:
+            found += 1
+        else:
+            assert_equal(latest.snapshot, SNAPSHOT)
+    assert found > 2 * len(good)
+
+
+def test_notes_are_kept_as_they_are(tmp_path: Path) -> None:
+    notes = {"fingerprint": {"learningRate": 0.1, "graph": "ab12", "rows": [1, None]}}
+    store(tmp_path).write(replace(SNAPSHOT, notes=notes))
+    found = store(tmp_path).latest()
+    assert found is not None
+    assert found.snapshot.notes == notes
+
+
+def test_checkpoints_of_the_first_version_are_read_and_it_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As sparkflow wrote them before 2026-11-23: sizes only, and no checksum of the manifest."""
+    path = Path(store(tmp_path).write(SNAPSHOT))
+    manifest = manifest_of(path)
+    del manifest["notes"]
+    files = {name: known["size"] for name, known in manifest["files"].items()}
+    (path / MANIFEST).write_text(json.dumps({**manifest, "version": 1, "files": files}))
+    with caplog.at_level(logging.WARNING):
+        found = store(tmp_path).latest()
+    assert found is not None
+    assert_equal(found.snapshot, SNAPSHOT)
+    assert "has no checksum" in caplog.text
+
+
+def test_a_full_disk_is_told_with_what_was_wanted_removed_and_kept(tmp_path: Path) -> None:
+    where = store(tmp_path)
+    where.write(SNAPSHOT)
+    large = replace(SNAPSHOT, shared={"w": np.ones(100_000)})
+    with disk_of(4096), pytest.raises(OpError) as caught:
+        where.write(large)
+    assert isinstance(caught.value, ResourceExhaustedError)
+    message = str(caught.value)
+    assert f"{tmp_path}/checkpoint-000002-step-12 of 800,0" in message
+    assert "tensors-00000.safetensors" in message
+    assert "was removed; kept in" in message
+    assert "checkpoint-000001-step-12" in message
+    assert where.names() == ["checkpoint-000001-step-12"]
+
+
 def test_files_outside_of_the_directory_are_not_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = Path(store(tmp_path).write(SNAPSHOT))
-    manifest = json.loads((path / MANIFEST).read_text())
-    manifest["files"] = {"../../secret": 3}
-    (path / MANIFEST).write_text(json.dumps(manifest))
+    (path / MANIFEST).write_bytes(
+        seal_json({**manifest_of(path), "files": {"../../secret": {"size": 3}}})
+    )
     with caplog.at_level(logging.WARNING):
         assert store(tmp_path).latest() is None
     assert "no name of a file" in caplog.text
@@ -162,9 +237,8 @@ def test_files_outside_of_the_directory_are_not_read(
 
 def test_a_newer_format_is_refused_not_passed_over(tmp_path: Path) -> None:
     path = Path(store(tmp_path).write(SNAPSHOT))
-    manifest = json.loads((path / MANIFEST).read_text())
-    (path / MANIFEST).write_text(json.dumps({**manifest, "version": 99}))
-    with pytest.raises(SparkTrainingError, match=r"version 99 .*up to version 1\."):
+    (path / MANIFEST).write_bytes(seal_json({**manifest_of(path), "version": 99}))
+    with pytest.raises(SparkTrainingError, match=r"version 99 .*up to version 2\."):
         store(tmp_path).latest()
 
 
@@ -180,15 +254,15 @@ def test_strings_are_refused_with_a_way_out(tmp_path: Path) -> None:
         store(tmp_path).write(words)
 
 
-def test_an_object_store_has_files_only_when_they_are_complete(tmp_path: Path) -> None:
-    class Objects(PathFiles):
-        def renames(self, path: str) -> bool:
-            return False
+def test_an_object_store_has_files_only_when_they_are_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Any, target: Any, overwrite: bool = False) -> None:
+        raise AssertionError("objects are copied, not renamed")
 
-        def rename(self, source: str, target: str) -> None:
-            raise AssertionError("objects are copied, not renamed")
-
-    where = store(tmp_path, files=Objects())
+    monkeypatch.setattr(whole, "renames", lambda path: False)
+    monkeypatch.setattr(system, "rename", refuse)
+    where = store(tmp_path)
     where.write(SNAPSHOT)
     found = where.latest()
     assert found is not None
@@ -279,15 +353,33 @@ class FakeHadoop:
     def copyFromLocalFile(self, move: bool, overwrite: bool, source: Any, target: Any) -> None:
         target.local.write_bytes(source.local.read_bytes())
 
-    def rename(self, source: Any, target: Any) -> bool:
-        source.local.rename(target.local)
-        return True
-
     def delete(self, path: Any, recursive: bool) -> bool:
         import shutil
 
         shutil.rmtree(path.local)
         return True
+
+
+class FakeContext:
+    @staticmethod
+    def getFileContext(uri: Any, configuration: Any) -> Any:
+        return FakeContext()
+
+    def rename(self, source: Any, target: Any, options: list[Any]) -> None:
+        assert options == [FakeOverwrite]
+        source.local.replace(target.local)
+
+
+class FakeOverwrite:
+    @staticmethod
+    def getDeclaringClass() -> Any:
+        return FakeOverwrite
+
+
+class FakeArray:
+    @staticmethod
+    def newInstance(kind: Any, length: int) -> list[Any]:
+        return [None] * length
 
 
 class FakeJvm:
@@ -296,6 +388,16 @@ class FakeJvm:
             class hadoop:
                 class fs:
                     Path = FakeHadoop.Path
+                    FileContext = FakeContext
+
+                    class Options:
+                        class Rename:
+                            OVERWRITE = FakeOverwrite
+
+    class java:
+        class lang:
+            class reflect:
+                Array = FakeArray
 
 
 def test_hadoop_reaches_what_pyarrow_does_not(tmp_path: Path) -> None:
