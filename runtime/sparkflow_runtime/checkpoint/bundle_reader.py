@@ -23,6 +23,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import (
     DataLossError,
     NotFoundError,
+    OpError,
     UnimplementedError,
 )
 from sparkflow_runtime.events.crc32c import crc32c, masked
@@ -48,6 +49,14 @@ def read_entries(prefix: str) -> tuple[BundleHeaderProto, dict[bytes, BundleEntr
             f"{header.version.min_consumer}; this one has {BUNDLE_VERSION}"
         )
     return header, {key: _parse(BundleEntryProto(), value, prefix) for key, value in pairs.items()}
+
+
+def shards_of(prefix: str) -> int:
+    """Of how many data files a checkpoint is; 0 where none is there whose index can be read."""
+    try:
+        return read_entries(prefix)[0].num_shards
+    except (OpError, OSError):
+        return 0
 
 
 def _open_table(prefix: str) -> TableReader:
@@ -80,6 +89,7 @@ class BundleReader:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
+        self._index = _identity(prefix)
         self._header, self._entries = read_entries(prefix)
         parts = {
             TensorSlice.from_proto(part).key(key.decode())
@@ -91,6 +101,13 @@ class BundleReader:
             for key, entry in self._entries.items()
             if key not in parts
         }
+
+    def superseded(self) -> bool:
+        """Whether another checkpoint has been written over this one since it was opened.
+
+        What is read then fails: as the data of a missing file, or by its checksum.
+        """
+        return self._index != _identity(self.prefix)
 
     def names(self) -> list[str]:
         """The names of the tensors, sorted."""
@@ -195,6 +212,15 @@ class BundleReader:
         except FileNotFoundError:
             raise NotFoundError(message=f"{path}; no such file, for tensor {name}") from None
         return content
+
+
+def _identity(prefix: str) -> tuple[int, ...] | None:
+    """What an index has that no other one of that name has."""
+    try:
+        found = os.stat(index_path(prefix))
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _shape_of(entry: BundleEntryProto) -> tuple[int, ...]:

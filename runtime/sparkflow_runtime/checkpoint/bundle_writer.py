@@ -1,20 +1,23 @@
 """Writes V2 checkpoints, so that a crash or a full disk never leaves half of one behind.
 
 Files are written under temporary names, synced and then renamed, the index last: a prefix without
-index is no checkpoint. Where a checkpoint is written over another of the same prefix, the old index
-goes before the first new file comes; a crash in between leaves none rather than a mixture.
+index is no checkpoint. A checkpoint that is written over another of the same prefix and as many
+shards gets its data under the names of twice as many shards at first, whose first half is empty;
+the new index, which says so, takes the place of the old one at once. Then the data get their usual
+names as well, and an index with these; where the file system has no hard links, they keep the
+others. So at every moment one of the two checkpoints is there, whole.
 """
 
 from __future__ import annotations
 
-import errno
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import numpy as np
 
@@ -26,20 +29,17 @@ from sparkflow_runtime.checkpoint.bundle import (
     encode_strings,
     index_path,
 )
-from sparkflow_runtime.checkpoint.bundle_reader import read_entries
+from sparkflow_runtime.checkpoint.bundle_reader import read_entries, shards_of
 from sparkflow_runtime.checkpoint.sorted_table import encode_table
 from sparkflow_runtime.checkpoint.tensor_slice import TensorSlice
 from sparkflow_runtime.dtypes import DType
-from sparkflow_runtime.errors import (
-    InvalidArgumentError,
-    NotFoundError,
-    OpError,
-    PermissionDeniedError,
-    ResourceExhaustedError,
-    UnknownError,
-)
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.events.crc32c import crc32c, masked
+from sparkflow_runtime.files.errors import kind_of
+from sparkflow_runtime.files.whole import sync_directory
 from sparkflow_runtime.protos.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
+
+_OTHER: Final = re.compile(r"\.data-\d{5}-of-\d{5}(\.tempstate\d+)?|\.index\.tempstate\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,15 @@ def write_bundle(prefix: str, tensors: Iterable[Saved]) -> None:
 
     Args:
         prefix: The path without the suffixes; its directory is made where only it is missing.
-        tensors: What to save, read as it is written.
+        tensors: What to save.
 
     Raises:
         InvalidArgumentError: A name twice, or parts of one name that contradict each other.
-        NotFoundError, PermissionDeniedError, ResourceExhaustedError, UnknownError: The files cannot
-            be written.
+        NotFoundError, PermissionDeniedError, ResourceExhaustedError, ...: The files cannot be
+            written. What was there before is as it was.
     """
-    with _writing(prefix):
+    tensors = list(tensors)
+    with _writing(prefix, sum(saved.array.nbytes for saved in tensors)):
         _make_parent(prefix)
         entries: dict[bytes, BundleEntryProto] = {}
         target = data_path(prefix, 0, 1)
@@ -82,7 +83,7 @@ def write_bundle(prefix: str, tensors: Iterable[Saved]) -> None:
             for saved in tensors:
                 offset += _append(data, offset, saved, entries)
             _sync(data)
-            _commit(prefix, entries, [(temporary_data, target)])
+            _commit(prefix, entries, [temporary_data])
 
 
 def merge_bundles(prefixes: Sequence[str], destination: str, delete_old_dirs: bool) -> None:
@@ -97,7 +98,7 @@ def merge_bundles(prefixes: Sequence[str], destination: str, delete_old_dirs: bo
         InvalidArgumentError: There are no prefixes, or one tensor lies in two of them.
         NotFoundError: A shard is not there.
         DataLossError: An index cannot be read.
-        PermissionDeniedError, ResourceExhaustedError, UnknownError: The files cannot be written.
+        PermissionDeniedError, ResourceExhaustedError, ...: The files cannot be written.
     """
     if not prefixes:
         raise InvalidArgumentError(message="MergeV2Checkpoints needs at least one prefix")
@@ -112,11 +113,7 @@ def merge_bundles(prefixes: Sequence[str], destination: str, delete_old_dirs: bo
             sources += [
                 data_path(prefix, shard, header.num_shards) for shard in range(header.num_shards)
             ]
-        moves = [
-            (source, data_path(destination, shard, len(sources)))
-            for shard, source in enumerate(sources)
-        ]
-        _commit(destination, merged, moves)
+        _commit(destination, merged, sources)
         for prefix in dict.fromkeys(prefixes):
             if prefix != destination:
                 Path(index_path(prefix)).unlink()
@@ -193,11 +190,35 @@ def _merge_entry(
     known.slices.extend(each for each in entry.slices if each not in known.slices)
 
 
-def _commit(
-    prefix: str, entries: dict[bytes, BundleEntryProto], moves: Sequence[tuple[str, str]]
+def _commit(prefix: str, entries: dict[bytes, BundleEntryProto], sources: Sequence[str]) -> None:
+    """Gives the data files, one per shard, their names and writes the index, which makes it valid.
+
+    Deletes the files of the checkpoint that was there.
+    """
+    count = len(sources)
+    targets = [data_path(prefix, shard, count) for shard in range(count)]
+    if shards_of(prefix) != count:
+        _publish(prefix, entries, sources, targets, count)
+    else:  # the names are those of the files of the checkpoint that is there
+        aside = [data_path(prefix, shard, 2 * count) for shard in range(count, 2 * count)]
+        _publish(prefix, _shifted(entries, count), sources, aside, 2 * count)
+        with suppress(OSError):  # it is there; without hard links, or room, under these names
+            links = [_link(path, target) for path, target in zip(aside, targets, strict=True)]
+            _publish(prefix, entries, links, targets, count)
+        if shards_of(prefix) != count:
+            targets = aside
+    _remove_others(prefix, targets)
+
+
+def _publish(
+    prefix: str,
+    entries: dict[bytes, BundleEntryProto],
+    sources: Sequence[str],
+    targets: Sequence[str],
+    shards: int,
 ) -> None:
-    """Renames the data files to their places and then writes the index, which makes it valid."""
-    header = BundleHeaderProto(num_shards=len(moves))
+    """Renames data to names that no checkpoint has, and writes the index."""
+    header = BundleHeaderProto(num_shards=shards)
     header.version.producer = BUNDLE_VERSION
     pairs = {key: entry.SerializeToString() for key, entry in entries.items()}
     pairs[HEADER_KEY] = header.SerializeToString()
@@ -205,17 +226,51 @@ def _commit(
     with _temporary(index) as (file, temporary):
         file.write(encode_table(pairs))
         _sync(file)
-        Path(index).unlink(missing_ok=True)
-        for source, target in moves:
-            os.replace(source, target)
-        os.replace(temporary, index)
-    _sync_directory(os.path.dirname(index) or ".")
+        try:
+            for source, target in zip(sources, targets, strict=True):
+                os.replace(source, target)
+            sync_directory(os.path.dirname(index))
+            os.replace(temporary, index)
+        except BaseException:
+            for path in (*sources, *targets):
+                Path(path).unlink(missing_ok=True)
+            raise
+    sync_directory(os.path.dirname(index))
+
+
+def _link(path: str, target: str) -> str:
+    """A second, temporary name of a file. Raises OSError where the file system has no such."""
+    name = _temporary_name(target)
+    os.link(path, name)
+    return name
+
+
+def _shifted(entries: dict[bytes, BundleEntryProto], by: int) -> dict[bytes, BundleEntryProto]:
+    """The entries of data whose shards have higher numbers."""
+    shifted: dict[bytes, BundleEntryProto] = {}
+    for key, entry in entries.items():
+        _merge_entry(shifted, key, entry, first_shard=by)
+    return shifted
+
+
+def _remove_others(prefix: str, data: Sequence[str]) -> None:
+    """Deletes files of this prefix that are not of its checkpoint: of older ones, of dead writers.
+
+    The checkpoint is complete; what cannot be deleted stays.
+    """
+    directory, base = os.path.split(prefix)
+    kept = {os.path.basename(path) for path in data}
+    with suppress(OSError):
+        for name in os.listdir(directory or "."):
+            rest = name.removeprefix(base)
+            if rest != name and name not in kept and _OTHER.fullmatch(rest):
+                os.unlink(os.path.join(directory, name))
 
 
 @contextmanager
 def _temporary(target: str) -> Iterator[tuple[IO[bytes], str]]:
     """A new file beside `target`, removed at the end unless it was renamed."""
-    name = f"{target}.tempstate{secrets.randbits(64)}"
+    name = _temporary_name(target)
     try:
         with open(name, "xb") as file:
             yield file, name
@@ -223,17 +278,13 @@ def _temporary(target: str) -> Iterator[tuple[IO[bytes], str]]:
         Path(name).unlink(missing_ok=True)
 
 
+def _temporary_name(target: str) -> str:
+    return f"{target}.tempstate{secrets.randbits(64)}"
+
+
 def _sync(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sync_directory(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _make_parent(prefix: str) -> None:
@@ -244,21 +295,14 @@ def _make_parent(prefix: str) -> None:
 
 
 @contextmanager
-def _writing(prefix: str) -> Iterator[None]:
+def _writing(prefix: str, size_bytes: int | None = None) -> Iterator[None]:
     """Turns what the file system says into errors of ours."""
     try:
         yield
-    except OpError:
-        raise
     except OSError as error:
-        kind: type[OpError] = UnknownError
-        if isinstance(error, FileNotFoundError):
-            kind = NotFoundError
-        elif isinstance(error, PermissionError):
-            kind = PermissionDeniedError
-        elif error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            kind = ResourceExhaustedError
-        raise kind(
-            message=f"The checkpoint {prefix} cannot be written: {error.filename or ''}; "
-            f"{error.strerror or error}"
+        size = "" if size_bytes is None else f" of {size_bytes:,} bytes"
+        kept = "the one of that name is kept" if shards_of(prefix) else "none was there before"
+        raise kind_of(error)(
+            message=f"The checkpoint {prefix}{size} cannot be written: {error.filename or ''}; "
+            f"{error.strerror or error}. What was written of it is removed; {kept}"
         ) from error

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Final, TypeAlias, TypeVar
 
 from sparkflow_runtime.checkpoint.bundle import index_path
 from sparkflow_runtime.checkpoint.bundle_reader import BundleReader
 from sparkflow_runtime.checkpoint.first_format import FirstFormatReader
 from sparkflow_runtime.dtypes import DType
-from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
+
+_T = TypeVar("_T")
+_MOST_TRIES: Final = 10
 
 CheckpointTensors: TypeAlias = BundleReader | FirstFormatReader
 """Both have `names`, `in`, `dtype`, `shape`, `read` and `read_slice`."""
@@ -28,6 +32,26 @@ def open_checkpoint(prefix: str) -> CheckpointTensors:
     if os.path.exists(index_path(prefix)):
         return BundleReader(prefix)
     return FirstFormatReader(prefix)
+
+
+def read_checkpoint(prefix: str, read: Callable[[CheckpointTensors], _T]) -> _T:
+    """What a function reads of a checkpoint, all of it of one, even while others are written there.
+
+    Args:
+        prefix: As that of `open_checkpoint`.
+        read: Called again where another checkpoint has come under its reader.
+
+    Raises:
+        NotFoundError, DataLossError: As `open_checkpoint` and `read`.
+    """
+    for _ in range(_MOST_TRIES):
+        reader = open_checkpoint(prefix)
+        try:
+            return read(reader)
+        except (NotFoundError, DataLossError):
+            if isinstance(reader, FirstFormatReader) or not reader.superseded():
+                raise
+    return read(open_checkpoint(prefix))
 
 
 def require_dtype(reader: CheckpointTensors, name: str, expected: DType) -> None:

@@ -46,12 +46,14 @@ def translated(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = _BY_NUMBER.get(error.errno)
-        if kind is None:
-            kind = _by_class(error)
-        raise kind(message=f"{path}; {error.strerror or error}") from error
+        raise kind_of(error)(message=f"{path}; {error.strerror or error}") from error
     except ValueError as error:  # a zero byte in a path
         raise InvalidArgumentError(message=f"{path!r}: {error}") from error
+
+
+def kind_of(error: OSError) -> type[OpError]:
+    """The class of ours for an error of the operating system."""
+    return _BY_NUMBER.get(error.errno) or _by_class(error)
 
 
 def _by_class(error: OSError) -> type[OpError]:

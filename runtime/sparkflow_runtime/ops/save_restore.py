@@ -17,7 +17,7 @@ from sparkflow_runtime import shapes
 from sparkflow_runtime.checkpoint.bundle_writer import Saved, merge_bundles, write_bundle
 from sparkflow_runtime.checkpoint.opening import (
     CheckpointTensors,
-    open_checkpoint,
+    read_checkpoint,
     require_dtype,
 )
 from sparkflow_runtime.checkpoint.tensor_slice import parse_spec
@@ -154,10 +154,13 @@ class RestoreV2(_FileOp):
         """
         names, specs = _texts(tensor_names), _texts(shape_and_slices)
         _require_counts(len(dtypes), names, specs)
-        reader = open_checkpoint(_scalar("prefix", prefix))
-        for name, dtype in zip(names, dtypes, strict=True):
-            require_dtype(reader, name, dtype)
-        return tuple([_restored(reader, *each) for each in zip(names, specs, strict=True)])
+
+        def read(reader: CheckpointTensors) -> tuple[Array, ...]:
+            for name, dtype in zip(names, dtypes, strict=True):
+                require_dtype(reader, name, dtype)
+            return tuple([_restored(reader, *each) for each in zip(names, specs, strict=True)])
+
+        return read_checkpoint(_scalar("prefix", prefix), read)
 
 
 class _RestoresOne(_FileOp):
@@ -168,9 +171,12 @@ class _RestoresOne(_FileOp):
     def read(self, pattern: Array, name: Array, spec: str, dtype: DType) -> Array:
         """The tensor, from the one file that the pattern matches, or any of them."""
         wanted = _scalar("tensor_name", name)
-        reader = open_checkpoint(_scalar("file_pattern", pattern))
-        require_dtype(reader, wanted, dtype)
-        return _restored(reader, wanted, spec)
+
+        def read(reader: CheckpointTensors) -> Array:
+            require_dtype(reader, wanted, dtype)
+            return _restored(reader, wanted, spec)
+
+        return read_checkpoint(_scalar("file_pattern", pattern), read)
 
 
 @register

@@ -1,6 +1,8 @@
 import errno
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import ml_dtypes
@@ -11,7 +13,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.checkpoint import bundle_writer
 from sparkflow_runtime.checkpoint.bundle_reader import BundleReader
 from sparkflow_runtime.checkpoint.bundle_writer import Saved, merge_bundles, write_bundle
-from sparkflow_runtime.checkpoint.opening import open_checkpoint
+from sparkflow_runtime.checkpoint.opening import open_checkpoint, read_checkpoint
 from sparkflow_runtime.checkpoint.sorted_table import TableReader
 from sparkflow_runtime.checkpoint.tensor_slice import TensorSlice
 from sparkflow_runtime.errors import (
@@ -177,26 +179,85 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch, number,
     assert BundleReader(str(tmp_path / "x")).read("v") == 1
 
 
-@pytest.mark.parametrize("fails_at", [1, 2])
-def test_a_crash_between_the_renames_leaves_none_rather_than_a_mixture(
+@pytest.mark.parametrize("fails_at", range(1, 5))
+def test_what_ends_an_overwriting_leaves_the_old_checkpoint_or_the_new_one(
     tmp_path, monkeypatch, fails_at
 ):
     write(tmp_path / "x", v=np.float32(1))
     calls = []
     rename = os.replace
 
-    def dies(source, target):
+    def ends(source, target):
         calls.append(target)
         if len(calls) == fails_at:
             raise KeyboardInterrupt
         rename(source, target)
 
-    monkeypatch.setattr(bundle_writer.os, "replace", dies)
+    monkeypatch.setattr(bundle_writer.os, "replace", ends)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "x", v=np.float32(2))
-    with pytest.raises(NotFoundError):
-        open_checkpoint(str(tmp_path / "x"))
+    monkeypatch.undo()
+    assert open_checkpoint(str(tmp_path / "x")).read("v") == (1 if fails_at <= 2 else 2)
     assert not [name for name in names(tmp_path) if "tempstate" in name]
+    write(tmp_path / "x", v=np.float32(3))
+    assert names(tmp_path) == ["x.data-00000-of-00001", "x.index"]
+    assert open_checkpoint(str(tmp_path / "x")).read("v") == 3
+
+
+def test_readers_never_see_a_mixture(tmp_path):
+    """One thread writes over the checkpoint all the time, the others read both tensors."""
+    prefix = str(tmp_path / "x")
+
+    def value(number):
+        return {name: np.full(1000, number, np.float32) for name in ("a", "b")}
+
+    write(tmp_path / "x", **value(0))
+    ended = threading.Event()
+
+    def reads(_):
+        seen = set()
+        while not ended.is_set():
+            a, b = read_checkpoint(prefix, lambda reader: (reader.read("a"), reader.read("b")))
+            assert set(a) == set(b)
+            assert len(set(a)) == 1
+            seen.add(float(a[0]))
+        return seen
+
+    with ThreadPoolExecutor(3) as threads:
+        readers = [threads.submit(reads, index) for index in range(3)]
+        try:
+            for number in range(1, 60):
+                write(tmp_path / "x", **value(number))
+        finally:
+            ended.set()
+        assert all(len(reader.result()) > 1 for reader in readers)
+
+
+def test_without_hard_links_the_data_keep_other_names(tmp_path, monkeypatch):
+    def refuses(source, target):
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(bundle_writer.os, "link", refuses)
+    for value, data in enumerate(["00000-of-00001", "00001-of-00002", "00000-of-00001"]):
+        write(tmp_path / "x", v=np.float32(value))
+        assert names(tmp_path) == [f"x.data-{data}", "x.index"]
+        assert open_checkpoint(str(tmp_path / "x")).read("v") == value
+
+
+def test_shards_are_written_over_others_and_leave_nothing(tmp_path):
+    for round_ in range(3):
+        for shard in range(2):
+            write(tmp_path / f"part{shard}", **{f"v{shard}": np.float32(10 * round_ + shard)})
+        merge_bundles([str(tmp_path / "part0"), str(tmp_path / "part1")], str(tmp_path / "x"), True)
+        reader = open_checkpoint(str(tmp_path / "x"))
+        assert [reader.read("v0"), reader.read("v1")] == [10 * round_, 10 * round_ + 1]
+        assert names(tmp_path) == [
+            "x.data-00000-of-00002",
+            "x.data-00001-of-00002",
+            "x.index",
+        ]
+    write(tmp_path / "x", v=np.float32(1))
+    assert names(tmp_path) == ["x.data-00000-of-00001", "x.index"]
 
 
 def test_only_the_last_directory_is_made(tmp_path):
