@@ -1,42 +1,54 @@
 """A trained model: the inference graph, the values of its variables, and what goes in and out.
 
 As files: `graph.pb` is a GraphDef of TensorFlow's format with VariableV2 nodes,
-`variables.safetensors` has their values by name, `model.json` the signature and whatever else the
-writer knows. Nothing is pickled.
+`variables.safetensors` has their values by name, `model.json` the signature, the checksums and
+whatever else the writer knows, see `model_files`. Nothing is pickled.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
-from safetensors import SafetensorError, numpy as safetensors_numpy
 
 from sparkflow.export.freeze import freeze_graph, prune_graph, variable_names
+from sparkflow.export.model_files import (
+    GRAPH_FILE,
+    MODEL_FILE,
+    VARIABLES_FILE,
+    Description,
+    free_names,
+    is_data_file,
+    read_description,
+    seal_description,
+)
 from sparkflow.export.predictor import Predictor
 from sparkflow.export.signature import Signature
 from sparkflow.export.summary import ModelSummary, summarize
-from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime.checkpoint.tensors import (
+    pack_tensors,
+    read_tensors,
+    tensors_checksum,
+    unpack_tensors,
+    write_tensors,
+)
+from sparkflow_runtime.errors import DataLossError, NotFoundError, OpError
+from sparkflow_runtime.events.crc32c import crc32c
+from sparkflow_runtime.files.system import read_file
+from sparkflow_runtime.files.whole import (
+    remove_partial,
+    sync_directory,
+    write_through,
+    write_whole,
+)
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
-
-GRAPH_FILE = "graph.pb"
-VARIABLES_FILE = "variables.safetensors"
-MODEL_FILE = "model.json"
-FILES = (GRAPH_FILE, VARIABLES_FILE, MODEL_FILE)
-
-FORMAT = "sparkflow-inference-model"
-FORMAT_VERSION = 2
-"""Version 1 knew models of one dense input only; both are read."""
-
 
 _compiling = threading.Lock()  # guards the predictors that models keep
 
@@ -143,21 +155,22 @@ class InferenceModel:
         """Inputs, outputs, layers, parameters and training figures, as text and as HTML."""
         return summarize(self)
 
-    def _description(self) -> bytes:
-        description = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "signature": asdict(self.signature),
-            **self.extra,
-        }
-        return (json.dumps(description, indent=1, sort_keys=True) + "\n").encode()
+    def _description(self, names: Mapping[str, str], checksums: Mapping[str, str]) -> bytes:
+        return seal_description(
+            {"signature": asdict(self.signature), **self.extra}, names, checksums
+        )
 
     def to_files(self) -> dict[str, bytes]:
         """The content of each file by its name."""
+        graph = self.graph_def.SerializeToString(deterministic=True)
+        checksums = {
+            GRAPH_FILE: f"{crc32c(graph):08x}",
+            VARIABLES_FILE: tensors_checksum(self.variables),
+        }
         return {
-            GRAPH_FILE: self.graph_def.SerializeToString(deterministic=True),
-            VARIABLES_FILE: safetensors_numpy.save(_contiguous(self.variables)),
-            MODEL_FILE: self._description(),
+            GRAPH_FILE: graph,
+            VARIABLES_FILE: pack_tensors(self.variables),
+            MODEL_FILE: self._description(free_names(()), checksums),
         }
 
     @classmethod
@@ -168,86 +181,129 @@ class InferenceModel:
             DataLossError: A file is missing or damaged.
             InvalidArgumentError: The files were written by a later version.
         """
-        missing = [name for name in FILES if name not in files]
+        if MODEL_FILE not in files:
+            raise DataLossError(message=f"The model lacks the file {MODEL_FILE}")
+        description = read_description(files[MODEL_FILE])
+        missing = [name for name in description.names.values() if name not in files]
         if missing:
             raise DataLossError(message=f"The model lacks the files {', '.join(missing)}")
-        signature, extra = _read_description(files[MODEL_FILE])
-        with _damage(GRAPH_FILE):
-            graph_def = GraphDef.FromString(files[GRAPH_FILE])
-        with _damage(VARIABLES_FILE):
-            variables = safetensors_numpy.load(files[VARIABLES_FILE])
-        return cls(graph_def, variables, signature, extra)
+        name = description.names[VARIABLES_FILE]
+        checksum = description.checksums.get(VARIABLES_FILE)
+        variables = unpack_tensors(files[name], name, checksum)
+        return cls._of(description, files[description.names[GRAPH_FILE]], variables, MODEL_FILE)
 
-    def save(self, directory: str | Path) -> None:
+    def save(self, directory: str | Path, taken: Collection[str] = ()) -> None:
         """Writes the files to a local directory, which is made if it does not exist.
 
         The variables are written one after the other, without a copy of all of them. The
-        description comes last: a directory without it holds no model.
+        description comes last: a directory without it holds no model. Where the directory holds a
+        model, that one stays until the new one is complete, and is then deleted. One process at a
+        time may save to a directory.
+
+        Args:
+            directory: The directory.
+            taken: Names that the files must not have.
+
+        Raises:
+            ResourceExhaustedError, PermissionDeniedError, ...: The files cannot be written. What
+                was written is removed, the model that was there is as it was.
+            InvalidArgumentError: A variable has a dtype that cannot be saved.
         """
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / GRAPH_FILE).write_bytes(self.graph_def.SerializeToString(deterministic=True))
-        safetensors_numpy.save_file(_contiguous(self.variables), folder / VARIABLES_FILE)
-        (folder / MODEL_FILE).write_bytes(self._description())
+        names = free_names([*_taken(folder), *taken])
+        try:
+            graph = self.graph_def.SerializeToString(deterministic=True)
+            write_through(folder / names[GRAPH_FILE], graph)
+            checksums = {
+                GRAPH_FILE: f"{crc32c(graph):08x}",
+                VARIABLES_FILE: write_tensors(folder / names[VARIABLES_FILE], self.variables),
+            }
+            sync_directory(os.fspath(folder))
+            write_whole(folder / MODEL_FILE, self._description(names, checksums))
+        except BaseException:
+            for name in names.values():
+                with contextlib.suppress(OSError):  # the reason for the failure is what matters
+                    (folder / name).unlink(missing_ok=True)
+            raise
+        for each in folder.iterdir():
+            if is_data_file(each.name) and each.name not in names.values():
+                each.unlink()
+        remove_partial(folder)
 
     @classmethod
     def load(cls, directory: str | Path) -> InferenceModel:
         """Reads a model from a local directory, be it written by `save` or by Spark.
 
+        Where another model is saved there meanwhile, it is the one or the other.
+
         Raises:
             NotFoundError: A file does not exist.
             DataLossError, InvalidArgumentError: As `from_files`.
         """
-        folder = Path(directory)
-        missing = [name for name in FILES if not (folder / name).is_file()]
+        path = Path(directory) / MODEL_FILE
+        content = _read_model_file(path)
+        while True:
+            try:
+                return cls._load(path, read_description(content, os.fspath(path)))
+            except (NotFoundError, DataLossError):
+                before, content = content, _read_model_file(path)
+                if content == before:
+                    raise
+
+    @classmethod
+    def _load(cls, path: Path, description: Description) -> InferenceModel:
+        folder, names = path.parent, description.names
+        missing = [name for name in names.values() if not (folder / name).is_file()]
         if missing:
             raise NotFoundError(message=f"{folder} holds no model: it lacks {', '.join(missing)}")
-        signature, extra = _read_description((folder / MODEL_FILE).read_bytes())
-        with _damage(GRAPH_FILE):
-            graph_def = GraphDef.FromString((folder / GRAPH_FILE).read_bytes())
-        with _damage(VARIABLES_FILE):
-            variables = safetensors_numpy.load_file(os.fspath(folder / VARIABLES_FILE))
-        return cls(graph_def, variables, signature, extra)
+        variables = read_tensors(
+            folder / names[VARIABLES_FILE], description.checksums.get(VARIABLES_FILE)
+        )
+        graph = read_file(folder / names[GRAPH_FILE])
+        return cls._of(description, graph, variables, os.fspath(path))
+
+    @classmethod
+    def _of(
+        cls,
+        description: Description,
+        graph: bytes,
+        variables: Mapping[str, npt.NDArray[Any]],
+        origin: str,
+    ) -> InferenceModel:
+        """The model, when the graph is the one that was written."""
+        name = os.path.join(os.path.dirname(origin), description.names[GRAPH_FILE])
+        if description.checksums.get(GRAPH_FILE) not in (None, f"{crc32c(graph):08x}"):
+            raise DataLossError(
+                message=f"The model's files are damaged: {name}: its checksum is not that written"
+            )
+        with _damage(name):
+            graph_def = GraphDef.FromString(graph)
+        with _damage(origin):
+            signature = Signature.from_json(description.members.pop("signature"))
+        return cls(graph_def, variables, signature, description.members)
+
+
+def _read_model_file(path: Path) -> bytes:
+    if not path.is_file():
+        raise NotFoundError(message=f"{path.parent} holds no model: it lacks {MODEL_FILE}")
+    return read_file(path)
+
+
+def _taken(folder: Path) -> Collection[str]:
+    """The names of the files of the model in a folder; all where it cannot be told."""
+    path = folder / MODEL_FILE
+    if not path.is_file():
+        return ()
+    try:
+        return list(read_description(path.read_bytes(), os.fspath(path)).names.values())
+    except OpError:
+        return [each.name for each in folder.iterdir()]
 
 
 @contextlib.contextmanager
 def _damage(name: str) -> Iterator[None]:
     try:
         yield
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        DecodeError,
-        SafetensorError,
-    ) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, DecodeError) as error:
         raise DataLossError(message=f"The model's files are damaged: {name}: {error}") from error
-
-
-def _read_description(content: bytes) -> tuple[Signature, dict[str, Any]]:
-    with _damage(MODEL_FILE):
-        description = json.loads(content)
-        kind = description.pop("format", None)
-        version = description.pop("format_version", None)
-    if kind != FORMAT:
-        raise InvalidArgumentError(
-            message=f"{MODEL_FILE} has the format {kind!r}, it should be {FORMAT!r}: this is no "
-            "model of sparkflow"
-        )
-    if version not in range(1, FORMAT_VERSION + 1):
-        raise InvalidArgumentError(
-            message=f"{MODEL_FILE} has format version {version!r}, this version of sparkflow reads "
-            f"versions 1 to {FORMAT_VERSION}; install a later one (the model was written by "
-            f"sparkflow {description.get('versions', {}).get('sparkflow', 'of unknown version')})"
-        )
-    with _damage(MODEL_FILE):
-        return Signature.from_json(description.pop("signature")), description
-
-
-def _contiguous(variables: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    return {
-        # ascontiguousarray would make [1] of [].
-        name: np.ascontiguousarray(value).reshape(np.shape(value))
-        for name, value in variables.items()
-    }

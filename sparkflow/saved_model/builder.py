@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,12 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.saved_model import constants, signature_constants, tag_constants
 from sparkflow.saved_model.signature_def_utils import predict_signature_def
 from sparkflow.saved_model.utils import build_tensor_info
-from sparkflow.train.checkpoints.state_file import write_whole
 from sparkflow.train.saver import Saver, all_saveable_objects
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.checkpoint.sealed_message import seal_message, seal_text
+from sparkflow_runtime.events.crc32c import crc32c
+from sparkflow_runtime.files.system import read_file
+from sparkflow_runtime.files.whole import write_through, write_whole
 from sparkflow_runtime.protos.meta_graph_pb2 import AssetFileDef, SignatureDef, TensorInfo
 from sparkflow_runtime.protos.saved_model_pb2 import SavedModel
 
@@ -50,6 +52,7 @@ class SavedModelBuilder:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._model = SavedModel(saved_model_schema_version=constants.SAVED_MODEL_SCHEMA_VERSION)
         self._has_saved_variables = False
+        self._files: dict[str, int] = {}  # the checksums of the assets
 
     def add_meta_graph_and_variables(
         self,
@@ -151,10 +154,11 @@ class SavedModelBuilder:
         """
         if as_text:
             path = self._directory / constants.SAVED_MODEL_FILENAME_PBTXT
-            write_whole(os.fspath(path), text_format.MessageToString(self._model).encode())
+            content = seal_text(text_format.MessageToString(self._model).encode(), self._files)
         else:
             path = self._directory / constants.SAVED_MODEL_FILENAME_PB
-            write_whole(os.fspath(path), self._model.SerializeToString(deterministic=True))
+            content = seal_message(self._model.SerializeToString(deterministic=True), self._files)
+        write_whole(path, content)
         logging.info("SavedModel written to: %s", path)
         return os.fspath(path)
 
@@ -186,7 +190,9 @@ class SavedModelBuilder:
             while taken.setdefault(name, source) != source:
                 number += 1
                 name = f"{stem}_{number}"
-            shutil.copyfile(source, folder / name)
+            content = read_file(source)
+            write_through(folder / name, content)
+            self._files[f"{constants.ASSETS_DIRECTORY}/{name}"] = crc32c(content)
             info = TensorInfo(name=build_tensor_info(tensor).name)
             messages.append(AssetFileDef(tensor_info=info, filename=name))
         return messages

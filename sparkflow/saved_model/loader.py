@@ -13,6 +13,9 @@ from google.protobuf.message import DecodeError
 from sparkflow.graph.meta_graph import restore_meta_graph
 from sparkflow.saved_model import constants
 from sparkflow.train.saver import Saver, all_saveable_objects
+from sparkflow_runtime.checkpoint.sealed_message import open_message
+from sparkflow_runtime.errors import DataLossError
+from sparkflow_runtime.events.crc32c import crc32c
 from sparkflow_runtime.protos.meta_graph_pb2 import AssetFileDef, MetaGraphDef
 from sparkflow_runtime.protos.saved_model_pb2 import SavedModel
 
@@ -34,21 +37,37 @@ def parse_saved_model(export_dir: str | os.PathLike[str]) -> SavedModel:
 
     Raises:
         OSError: There is no saved model, or it cannot be parsed.
+        DataLossError: Its file, or an asset, was changed or cut after it had been written.
     """
     binary = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PB
     text = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PBTXT
     model = SavedModel()
     try:
         if binary.exists():
-            model.ParseFromString(binary.read_bytes())
+            model.ParseFromString(_checked(binary))
             return model
         if text.exists():
-            text_format.Merge(text.read_text(encoding="utf-8"), model)
+            text_format.Merge(_checked(text).decode("utf-8"), model)
             return model
-    except (DecodeError, text_format.ParseError) as error:
+    except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
         raise OSError(f"Cannot parse file in {os.fsdecode(export_dir)}: {error}.") from error
     folder = os.fsdecode(export_dir)
     raise OSError(f"SavedModel file does not exist at: {folder}/{{{text.name}|{binary.name}}}")
+
+
+def _checked(path: Path) -> bytes:
+    """The message in a file, if this and the assets are as they were written."""
+    opened = open_message(path.read_bytes(), os.fspath(path))
+    for name, checksum in opened.files.items():
+        asset = path.parent / name
+        if not asset.is_file():
+            raise DataLossError(message=f"{asset} is missing, an asset of the saved model {path}")
+        if crc32c(asset.read_bytes()) != checksum:
+            raise DataLossError(
+                message=f"{asset} is damaged: it was changed after the saved model had been "
+                "written, says its checksum"
+            )
+    return opened.content
 
 
 def load(

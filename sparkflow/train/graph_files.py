@@ -9,7 +9,7 @@ from google.protobuf import text_format
 
 from sparkflow.graph.graph import Graph
 from sparkflow.train.checkpoints.meta_graph import export_meta_graph
-from sparkflow.train.checkpoints.state_file import write_whole
+from sparkflow_runtime.files.whole import write_whole
 from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
 
 

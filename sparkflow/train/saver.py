@@ -212,6 +212,13 @@ class Saver:
         if not isinstance(sess, BaseSession):
             raise TypeError(f"'sess' must be a Session; {sess}")
         written = None if self._is_empty else self._write(sess, prefix)
+        # Before the state file speaks of it and an older checkpoint goes, it has all its files.
+        if write_meta_graph:
+            with sess.graph.as_default():
+                self.export_meta_graph(
+                    state_file.meta_graph_filename(prefix, meta_graph_suffix),
+                    strip_default_attrs=strip_default_attrs,
+                )
         if written is not None and write_state:
             self._record_last_checkpoint(written)
             state_file.update_checkpoint_state(
@@ -222,12 +229,6 @@ class Saver:
                 save_relative_paths=self._save_relative_paths,
             )
             self._delete_old_checkpoints(meta_graph_suffix)
-        if write_meta_graph:
-            with sess.graph.as_default():
-                self.export_meta_graph(
-                    state_file.meta_graph_filename(prefix, meta_graph_suffix),
-                    strip_default_attrs=strip_default_attrs,
-                )
         return written
 
     def _step_suffix(self, sess: BaseSession, global_step: Any) -> str:

@@ -56,7 +56,16 @@ def pack_tensors(tensors: Mapping[str, Any]) -> bytes:
     return save(arrays, metadata=_checksums(arrays))
 
 
-def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> None:
+def tensors_checksum(tensors: Mapping[str, Any]) -> str:
+    """One checksum of all names, dtypes, shapes and values.
+
+    Raises:
+        InvalidArgumentError: As `pack_tensors`.
+    """
+    return _checksums(_contiguous(tensors))[_OF_ALL]
+
+
+def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> str:
     """Writes arrays to `path`, replacing what is there only when all is on the disk.
 
     They are written one after the other, without a copy of all of them.
@@ -65,29 +74,40 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> N
         path: The file, on this host; its directory exists.
         tensors: Name -> numpy array of a numeric or boolean dtype.
 
+    Returns:
+        As `tensors_checksum`.
+
     Raises:
         InvalidArgumentError: An array of a dtype safetensors does not know.
         ResourceExhaustedError, NotFoundError, PermissionDeniedError, ...: The disk is full, the
             directory is missing or not writable.
     """
     arrays = _contiguous(tensors)
+    checksums = _checksums(arrays)
     target = os.fspath(path)
     partial = whole.partial_name(target)
     size_bytes = sum(array.nbytes for array in arrays.values())
     try:
         with translated(f"{target} ({size_bytes:,} bytes)"):
             with _system_errors():
-                save_file(arrays, partial, metadata=_checksums(arrays))
+                save_file(arrays, partial, metadata=checksums)
             whole.sync_file(partial)
             os.replace(partial, target)
         whole.sync_directory_of(target)
     finally:
         with contextlib.suppress(OSError):  # the reason for a failure is what matters
             Path(partial).unlink(missing_ok=True)
+    return checksums[_OF_ALL]
 
 
-def read_tensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
+def read_tensors(
+    path: str | os.PathLike[str], checksum: str | None = None
+) -> dict[str, np.ndarray[Any, Any]]:
     """Reads the arrays of a file back and checks each against its checksum, where there are any.
+
+    Args:
+        path: The file, on this host.
+        checksum: What `write_tensors` gave, where that is known.
 
     Raises:
         NotFoundError: There is no such file.
@@ -102,16 +122,19 @@ def read_tensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except _DAMAGE as error:
         raise DataLossError(message=f"{origin} cannot be read: {error}") from error
-    _check(arrays, metadata, origin)
+    _check(arrays, metadata, origin, checksum)
     return arrays
 
 
-def unpack_tensors(data: bytes, origin: str) -> dict[str, np.ndarray[Any, Any]]:
+def unpack_tensors(
+    data: bytes, origin: str, checksum: str | None = None
+) -> dict[str, np.ndarray[Any, Any]]:
     """As `read_tensors`, from the bytes of a file.
 
     Args:
         data: What `pack_tensors` gave.
         origin: Where they are from, for error texts.
+        checksum: As that of `read_tensors`.
 
     Raises:
         DataLossError: They are not of a safetensors file, truncated, or a checksum is wrong or
@@ -123,7 +146,7 @@ def unpack_tensors(data: bytes, origin: str) -> dict[str, np.ndarray[Any, Any]]:
         metadata = dict(json.loads(data[8 : 8 + size]).get("__metadata__") or {})
     except _DAMAGE as error:
         raise DataLossError(message=f"{origin} cannot be read: {error}") from error
-    _check(arrays, metadata, origin)
+    _check(arrays, metadata, origin, checksum)
     return arrays
 
 
@@ -134,7 +157,7 @@ def _contiguous(tensors: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
         for name, value in tensors.items()
     }
     for name, array in arrays.items():
-        if array.dtype.kind not in "fiub":
+        if array.dtype.kind not in "fiub" and array.dtype != np.complex64:
             raise InvalidArgumentError(
                 message=f"Tensor {name!r} has dtype {array.dtype}, which cannot be saved; "
                 "numbers and booleans can"
@@ -149,8 +172,13 @@ def _checksums(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, str]:
 
 
 def _check(
-    arrays: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str], origin: str
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    metadata: Mapping[str, str],
+    origin: str,
+    checksum: str | None,
 ) -> None:
+    if checksum not in (None, metadata.get(_OF_ALL)):
+        raise DataLossError(message=f"{origin} is damaged, or the file of another model")
     stored = {key: value for key, value in metadata.items() if key.startswith(_CHECKSUM)}
     if not stored and _OF_ALL not in metadata:
         _log.warning("%s has no checksums: sparkflow before 2026-11-23 wrote none there", origin)

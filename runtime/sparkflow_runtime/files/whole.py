@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import secrets
+import time
 from typing import Any
 
 from sparkflow_runtime.files import system
@@ -21,6 +22,8 @@ from sparkflow_runtime.files.errors import translated
 _WITHOUT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
 """How file systems say that they sync no directories, or not for us."""
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
+_ABANDONED_S = 3600
+"""No file takes longer to be written."""
 _RENAMING = ("hdfs:", "viewfs:")
 
 
@@ -49,7 +52,10 @@ def write_whole(path: Any, content: bytes) -> None:
         with contextlib.suppress(Exception):  # the reason for the failure is what matters
             system.remove(temporary)
         raise
-    sync_directory_of(path)
+    if is_local(path):
+        inner = system.resolve(path)[1]
+        sync_directory(os.path.dirname(inner))
+        _remove_abandoned(inner)
 
 
 def write_through(path: Any, content: bytes) -> None:
@@ -80,6 +86,17 @@ def partial_name(path: str) -> str:
 def is_partial(name: str) -> bool:
     """Whether a file's name is one that `partial_name` gave."""
     return _PARTIAL.fullmatch(name) is not None
+
+
+def _remove_abandoned(path: str) -> None:
+    """Deletes what writers of a file of this host have left that died long ago."""
+    directory, name = os.path.split(path)
+    oldest = time.time() - _ABANDONED_S
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(directory or "."):
+            match = _PARTIAL.fullmatch(entry.name)
+            if match is not None and match[1] == name and entry.stat().st_mtime < oldest:
+                os.unlink(entry)
 
 
 def remove_partial(directory: Any) -> None:

@@ -17,14 +17,27 @@ from pyspark.errors import AnalysisException
 from sparkflow.spark.connect.shipping import ship
 from sparkflow.spark.sources.files import plain_path
 from sparkflow_runtime.files import system
+from sparkflow_runtime.files.whole import write_whole
 
 _DONE: Final = "done boolean"
 
 
-def write_files(session: Any, directory: str, files: Mapping[str, bytes]) -> None:
-    """Writes files into a directory, which is made if it does not exist."""
+def write_files(
+    session: Any,
+    directory: str,
+    files: Mapping[str, bytes],
+    is_obsolete: Callable[[str], bool],
+) -> None:
+    """Writes files into a directory, one after the other, each of them at once.
+
+    Args:
+        session: The session.
+        directory: Made if it does not exist.
+        files: The contents by name.
+        is_obsolete: Which names, other than those of `files`, are deleted at the end.
+    """
     shipped = ship(session, dict(files))
-    _in_one_task(session, functools.partial(_write, directory, shipped))
+    _in_one_task(session, functools.partial(_write, directory, shipped, is_obsolete))
 
 
 def read_files(session: Any, directory: str, names: Iterable[str]) -> dict[str, bytes]:
@@ -55,12 +68,15 @@ def _run(work: Callable[[], None], batches: Iterable[pa.RecordBatch]) -> Iterato
         yield pa.RecordBatch.from_pydict({"done": pa.array([True])})
 
 
-def _write(directory: str, shipped: Any) -> None:
+def _write(directory: str, shipped: Any, is_obsolete: Callable[[str], bool]) -> None:
     place = plain_path(directory)
     system.make_dirs(place)
-    for name, content in shipped.value.items():
-        with system.open_file(system.join(place, name), "wb") as stream:
-            stream.write(content)
+    files = shipped.value
+    for name, content in files.items():
+        write_whole(system.join(place, name), content)
+    for name in system.list_directory(place):
+        if name not in files and is_obsolete(name):
+            system.remove(system.join(place, name))
 
 
 def _remove(directory: str) -> None:

@@ -7,12 +7,14 @@ memory. Connect sessions have no JVM; there a task does it.
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sparkflow.export.inference_model import MODEL_FILE
+from sparkflow.export.model_files import MODEL_FILE, is_data_file
+from sparkflow.spark.run.hadoop_files import HadoopFiles
 from sparkflow_runtime.errors import NotFoundError
 
 
@@ -27,20 +29,56 @@ def local_folder(session: Any, directory: str) -> Path | None:
 
 
 def upload(session: Any, folder: Path, directory: str) -> None:
-    """Copies the files of a local folder into a directory, which is made if it does not exist.
+    """Copies a model's files of a local folder into a directory, which is made where it is missing.
 
-    The description comes last: a directory without it holds no model.
+    The description comes last and at once, and decides which model the directory holds; what is of
+    another one is deleted then.
     """
-    names = sorted((each.name for each in folder.iterdir()), key=lambda name: name == MODEL_FILE)
+    data = [each.name for each in folder.iterdir() if each.name != MODEL_FILE]
+    description = (folder / MODEL_FILE).read_bytes()
     if not hasattr(session, "_jsparkSession"):
         from sparkflow.spark.connect.files import write_files
 
-        write_files(session, directory, {name: (folder / name).read_bytes() for name in names})
+        content = {name: (folder / name).read_bytes() for name in data}
+        write_files(session, directory, content | {MODEL_FILE: description}, is_data_file)
         return
     gateway, file_system = _file_system(session, directory)
-    for name in names:
-        source = gateway.Path((folder / name).as_uri())
-        file_system.copyFromLocalFile(False, True, source, _in(gateway, directory, name))
+    files = _hadoop_files(session)
+    try:
+        for name in data:
+            source = gateway.Path((folder / name).as_uri())
+            file_system.copyFromLocalFile(False, True, source, _in(gateway, directory, name))
+        files.write_whole(posixpath.join(directory, MODEL_FILE), description)
+    except Exception:
+        for name in data:
+            with contextlib.suppress(Exception):  # the reason for the failure is what matters
+                files.remove_tree(posixpath.join(directory, name))
+        raise
+    for name in files.list(directory):
+        if is_data_file(name) and name not in data:
+            files.remove_tree(posixpath.join(directory, name))
+
+
+def read_model_file(session: Any, directory: str) -> bytes | None:
+    """The description of the model in a directory; None where it has none."""
+    if not hasattr(session, "_jsparkSession"):
+        from sparkflow.spark.connect.files import read_files
+
+        return read_files(session, directory, [MODEL_FILE]).get(MODEL_FILE)
+    try:
+        return _hadoop_files(session).read(posixpath.join(directory, MODEL_FILE))
+    except NotFoundError:
+        return None
+
+
+def remove(session: Any, directory: str) -> None:
+    """Deletes a directory and what is in it; nothing where there is none."""
+    if not hasattr(session, "_jsparkSession"):
+        from sparkflow.spark.connect.files import remove_directory
+
+        remove_directory(session, directory)
+        return
+    _hadoop_files(session).remove_tree(directory)
 
 
 def download(session: Any, directory: str, names: Iterable[str], folder: Path) -> None:
@@ -72,6 +110,11 @@ def download(session: Any, directory: str, names: Iterable[str], folder: Path) -
             message=f"{directory} holds no model: it lacks {', '.join(missing)}. Was it written by "
             "another program, or is it a pipeline's directory (PipelineModel.load)?"
         )
+
+
+def _hadoop_files(session: Any) -> HadoopFiles:
+    context = session.sparkContext
+    return HadoopFiles(context._jvm, context._jsc.hadoopConfiguration())
 
 
 def _file_system(session: Any, directory: str) -> tuple[Any, Any]:

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import importlib
+import json
+import posixpath
 import tempfile
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader, MLWriter
 
 from sparkflow.export import InferenceModel
-from sparkflow.export.inference_model import FILES
-from sparkflow.spark.model.files import download, local_folder, upload
+from sparkflow.export.model_files import MODEL_FILE, read_description
+from sparkflow.spark.model.files import download, local_folder, read_model_file, remove, upload
 from sparkflow.spark.report.history import TrainingHistory
-from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.errors import (
+    DataLossError,
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+)
 
 if TYPE_CHECKING:
     from sparkflow.spark.model.trainer_model import SparkTrainerModel
 
 _PACKAGE = "sparkflow."
+_METADATA = "spark_metadata"
+"""The member of the description that has what Spark ML writes of parameters."""
 
 
 class ModelWriter(MLWriter):
@@ -31,28 +42,46 @@ class ModelWriter(MLWriter):
     def __init__(self, model: SparkTrainerModel) -> None:
         super().__init__()
         self._model = model
+        self._replaced: Collection[str] | None = None
 
     def _handleOverwrite(self, path: str) -> None:
-        # Spark's own needs a JVM.
-        if hasattr(self.sparkSession, "_jsparkSession"):
-            super()._handleOverwrite(path)
-        else:
-            from sparkflow.spark.connect.files import remove_directory
-
-            remove_directory(self.sparkSession, path)
+        # A model of ours stays until the new one is complete.
+        self._replaced = _files_of(self.sparkSession, path)
+        if self._replaced is None:
+            remove(self.sparkSession, path)
 
     def saveImpl(self, path: str) -> None:
-        """Writes to a path that does not exist; the description comes last."""
+        """Writes to a path that does not exist, or over a model where that was asked for.
+
+        The description comes last and has Spark's metadata too; those in their own place are for
+        Spark's readers of pipelines.
+        """
         session = self.sparkSession
-        DefaultParamsWriter.saveMetadata(self._model, path, metadata_context(session))
+        context = metadata_context(session)
+        described = DefaultParamsWriter._get_metadata_to_save(self._model, context)
         model = self._model.inference_model
-        local = local_folder(session, path)
+        model = replace(model, extra={**model.extra, _METADATA: json.loads(described)})
+        metadata = posixpath.join(path, "metadata")
+        if self._replaced is None:
+            DefaultParamsWriter.saveMetadata(self._model, path, context)
+            try:
+                self._write(model, path, ())
+            except Exception:
+                remove(session, metadata)
+                raise
+            return
+        self._write(model, path, self._replaced)
+        remove(session, metadata)
+        DefaultParamsWriter.saveMetadata(self._model, path, context)
+
+    def _write(self, model: InferenceModel, path: str, taken: Collection[str]) -> None:
+        local = local_folder(self.sparkSession, path)
         if local is not None:
             model.save(local)
             return
         with tempfile.TemporaryDirectory(prefix="sparkflow-model-") as folder:
-            model.save(folder)
-            upload(session, Path(folder), path)
+            model.save(folder, taken)
+            upload(self.sparkSession, Path(folder), path)
 
 
 class ModelReader(MLReader[Any]):
@@ -74,9 +103,17 @@ class ModelReader(MLReader[Any]):
             NotFoundError, DataLossError: A file is missing or damaged.
         """
         session = self.sparkSession
-        metadata = DefaultParamsReader.loadMetadata(path, metadata_context(session))
-        kind = self._saved_class(path, str(metadata["class"]))
         inference_model = _read(session, path)
+        if inference_model is None:
+            metadata = DefaultParamsReader.loadMetadata(path, metadata_context(session))
+            self._saved_class(path, str(metadata["class"]))
+            raise NotFoundError(message=f"{path} holds no model: it lacks {MODEL_FILE}")
+        extra = dict(inference_model.extra)
+        metadata = extra.pop(_METADATA, None)
+        if metadata is None:  # sparkflow before 2026-11-23 had them in Spark's place only
+            metadata = DefaultParamsReader.loadMetadata(path, metadata_context(session))
+        kind = self._saved_class(path, str(metadata["class"]))
+        inference_model = replace(inference_model, extra=extra)
         history = TrainingHistory.from_dict(inference_model.extra.get("history", {}))
         model = kind(inference_model, history)
         model._resetUid(metadata["uid"])
@@ -103,13 +140,33 @@ class ModelReader(MLReader[Any]):
         return found
 
 
-def _read(session: Any, path: str) -> InferenceModel:
+def _read(session: Any, path: str) -> InferenceModel | None:
+    """The model at a path, None where there is none; where it is replaced meanwhile, either."""
     local = local_folder(session, path)
     if local is not None:
-        return InferenceModel.load(local)
-    with tempfile.TemporaryDirectory(prefix="sparkflow-model-") as folder:
-        download(session, path, FILES, Path(folder))
-        return InferenceModel.load(folder)
+        return InferenceModel.load(local) if (local / MODEL_FILE).exists() else None
+    content = read_model_file(session, path)
+    while content is not None:
+        with tempfile.TemporaryDirectory(prefix="sparkflow-model-") as folder:
+            (Path(folder) / MODEL_FILE).write_bytes(content)
+            try:
+                names = read_description(content, f"{path}/{MODEL_FILE}").names.values()
+                download(session, path, names, Path(folder))
+                return InferenceModel.load(folder)
+            except (NotFoundError, DataLossError):
+                before, content = content, read_model_file(session, path)
+                if content == before:
+                    raise
+    return None
+
+
+def _files_of(session: Any, path: str) -> Collection[str] | None:
+    """The names of the files of the model at a path; None where none is there that can be read."""
+    try:
+        content = read_model_file(session, path)
+        return None if content is None else list(read_description(content).names.values())
+    except OpError:
+        return None
 
 
 def metadata_context(session: Any) -> Any:

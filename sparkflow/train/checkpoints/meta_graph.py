@@ -13,7 +13,9 @@ from google.protobuf.message import DecodeError
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.meta_graph import make_meta_graph, restore_meta_graph
 from sparkflow.graph.scopes import get_default_graph
-from sparkflow.train.checkpoints.state_file import write_whole
+from sparkflow_runtime.checkpoint.sealed_message import open_message, seal_message, seal_text
+from sparkflow_runtime.errors import DataLossError
+from sparkflow_runtime.files.whole import write_whole
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
 from sparkflow_runtime.protos.saver_pb2 import SaverDef
@@ -55,7 +57,7 @@ def export_meta_graph(
         **kwargs: `unbound_inputs_col_name`: the collection of what a scope reads from outside.
 
     Raises:
-        OSError: The file cannot be written.
+        OpError: The file cannot be written; what was there before is as it was.
     """
     message = make_meta_graph(
         get_default_graph() if graph is None else graph,
@@ -70,8 +72,12 @@ def export_meta_graph(
         **kwargs,
     )
     if filename is not None:
-        text = text_format.MessageToString(message).encode() if as_text else None
-        write_whole(os.fspath(filename), text or message.SerializeToString(deterministic=True))
+        content = (
+            seal_text(text_format.MessageToString(message).encode())
+            if as_text
+            else seal_message(message.SerializeToString(deterministic=True))
+        )
+        write_whole(filename, content)
     return message
 
 
@@ -79,12 +85,15 @@ def read_meta_graph_file(filename: str | os.PathLike[str]) -> MetaGraphDef:
     """The graph in a file, binary or text.
 
     Raises:
-        OSError: There is no such file.
+        OSError: There is no such file, or it is of something else.
+        DataLossError: It is empty, or was changed or cut after it had been written.
     """
     path = Path(filename)
     if not path.is_file():
         raise OSError(f"File {os.fspath(filename)} does not exist.")
-    content = path.read_bytes()
+    content = open_message(path.read_bytes(), os.fspath(filename)).content
+    if not content:
+        raise DataLossError(message=f"{os.fspath(filename)} is damaged: it is empty")
     message = MetaGraphDef()
     try:
         message.ParseFromString(content)

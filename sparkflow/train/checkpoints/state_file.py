@@ -9,13 +9,14 @@ from __future__ import annotations
 import glob
 import os
 import re
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
 from absl import logging
 from google.protobuf import text_format
 
+from sparkflow_runtime.checkpoint.sealed_message import open_message, seal_text
+from sparkflow_runtime.files.whole import write_whole
 from sparkflow_runtime.protos.checkpoint_state_pb2 import CheckpointState
 from sparkflow_runtime.protos.saver_pb2 import SaverDef
 
@@ -54,11 +55,13 @@ def get_checkpoint_state(
 
     Raises:
         ValueError: It names no checkpoint.
+        DataLossError: It is not what `update_checkpoint_state` wrote: damaged, or edited under
+            its checksum.
     """
     directory = os.fspath(checkpoint_dir)
     path = _state_file(directory, latest_filename)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        data = Path(path).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -66,8 +69,8 @@ def get_checkpoint_state(
         return None
     state = CheckpointState()
     try:
-        text_format.Merge(text, state)
-    except text_format.ParseError as error:
+        text_format.Merge(open_message(data, path).content.decode("utf-8"), state)
+    except (text_format.ParseError, UnicodeDecodeError) as error:
         logging.warning("%s: %s: Checkpoint ignored", path, error)
         return None
     if not state.model_checkpoint_path:
@@ -148,7 +151,7 @@ def update_checkpoint_state(
     Raises:
         RuntimeError: A checkpoint has the path of the state file.
         ValueError: The numbers of paths and timestamps differ.
-        OSError: The file cannot be written.
+        OpError: The file cannot be written; what was there before is as it was.
     """
     directory = os.fspath(save_dir)
     paths = list(all_model_checkpoint_paths or ())
@@ -168,21 +171,7 @@ def update_checkpoint_state(
             f"Save path '{model_checkpoint_path}' conflicts with path used for checkpoint state. "
             "Please use a different save path."
         )
-    write_whole(path, text_format.MessageToString(state).encode())
-
-
-def write_whole(path: str, content: bytes) -> None:
-    """Writes a file under a temporary name and renames it.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    temporary = Path(f"{path}.tmp{secrets.token_hex(8)}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, seal_text(text_format.MessageToString(state).encode()))
 
 
 def checkpoint_exists(checkpoint_prefix: str | os.PathLike[str]) -> bool:

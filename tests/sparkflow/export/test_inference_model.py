@@ -1,17 +1,27 @@
 """Trained models as files, and running them without `model_fn`."""
 
 import json
+import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import sparkflow as tf
 from sparkflow.export import InferenceModel, Output, Signature
 from sparkflow.export.freeze import freeze_graph, prune_graph
-from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
+from sparkflow_runtime.errors import (
+    DataLossError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+)
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.testing.damage import damages, disk_of
 
 WEIGHTS = np.array([[1.0], [2.0]], np.float32)
 BIAS = np.array([0.5], np.float32)
@@ -67,16 +77,17 @@ def test_files_are_open_and_read_back(graph_def: GraphDef, tmp_path: Path) -> No
     np.testing.assert_allclose(loaded.predictor()(x)["prediction"], [[3.5]])
     description = json.loads((tmp_path / "model" / "model.json").read_text())
     assert description["signature"]["inputs"][0]["tensors"] == ["x:0"]
-    assert loaded.to_files() == model.to_files()
+    again = InferenceModel.from_files(loaded.to_files())
+    assert (again.graph_def, again.signature) == (model.graph_def, model.signature)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "error", "text"),
     [
-        ("model.json", b"{", DataLossError, "files are damaged"),
-        ("model.json", b"[]", DataLossError, "files are damaged"),
+        ("model.json", b"{", DataLossError, r"model\.json cannot be read"),
+        ("model.json", b"[]", DataLossError, r"model\.json cannot be read"),
         ("graph.pb", b"\xff\xff", DataLossError, "files are damaged"),
-        ("variables.safetensors", b"12345678", DataLossError, "files are damaged"),
+        ("variables.safetensors", b"12345678", DataLossError, r"safetensors cannot be read"),
     ],
 )
 def test_damaged_files_are_refused(
@@ -92,14 +103,95 @@ def test_missing_and_later_files_are_refused(graph_def: GraphDef, tmp_path: Path
         InferenceModel.from_files({name: files[name] for name in files if name != "graph.pb"})
     with pytest.raises(NotFoundError, match="holds no model"):
         InferenceModel.load(tmp_path)
-    later = files["model.json"].replace(b'"format_version": 2', b'"format_version": 9')
+    later = seal_json({**described(files), "format_version": 9})
     with pytest.raises(InvalidArgumentError, match="version 9, this version of sparkflow reads"):
         InferenceModel.from_files({**files, "model.json": later})
 
 
+def described(files: Mapping[str, bytes]) -> dict[str, Any]:
+    return open_json(files["model.json"], "model.json")[0]
+
+
+def of_before(model: InferenceModel, folder: Path) -> None:
+    """The files as sparkflow wrote them before 2026-11-23."""
+    folder.mkdir()
+    description = {**described(model.to_files()), "format_version": 2}
+    del description["files"]
+    (folder / "graph.pb").write_bytes(model.graph_def.SerializeToString(deterministic=True))
+    save_file(dict(model.variables), folder / "variables.safetensors")
+    (folder / "model.json").write_text(json.dumps(description, indent=1, sort_keys=True) + "\n")
+
+
+def test_files_of_before_are_read_and_it_is_said_that_they_have_no_checksums(
+    graph_def: GraphDef, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    of_before(_model(graph_def), tmp_path / "model")
+    with caplog.at_level(logging.WARNING):
+        model = InferenceModel.load(tmp_path / "model")
+    assert "model.json is of sparkflow before 2026-11-23, which wrote no checksums" in caplog.text
+    assert model.predict([[1, 1]])["prediction"].tolist() == [[3.5]]
+    assert model.extra == {"note": "kept"}
+    _model(graph_def, b=BIAS + 1).save(tmp_path / "model")
+    assert InferenceModel.load(tmp_path / "model").variables["b"] == BIAS + 1
+    assert len(list((tmp_path / "model").iterdir())) == 3
+
+
+def test_whatever_byte_is_damaged_no_other_model_is_read(
+    graph_def: GraphDef, tmp_path: Path
+) -> None:
+    model = _model(graph_def)
+    model.save(tmp_path)
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for name, good in files.items():
+        said = []
+        for damaged in damages(good):
+            (tmp_path / name).write_bytes(damaged)
+            reads = (
+                lambda: InferenceModel.load(tmp_path),
+                lambda name=name, damaged=damaged: InferenceModel.from_files(
+                    {**files, name: damaged}
+                ),
+            )
+            for read in reads:
+                try:
+                    found = read()
+                except DataLossError as error:
+                    said.append(str(error))
+                    continue
+                assert (found.graph_def, found.signature) == (model.graph_def, model.signature)
+                assert found.extra == model.extra
+                for key, value in model.variables.items():
+                    np.testing.assert_array_equal(found.variables[key], value)
+        (tmp_path / name).write_bytes(good)
+        assert len(said) > 4 * len(good)
+        assert all(name in each for each in said)
+
+
+def test_a_model_replaces_another_one_and_a_full_disk_leaves_that(
+    graph_def: GraphDef, tmp_path: Path
+) -> None:
+    for number in range(3):
+        _model(graph_def, b=BIAS + number).save(tmp_path)
+        assert InferenceModel.load(tmp_path).variables["b"] == BIAS + number
+        assert len(list(tmp_path.iterdir())) == 3
+    before = sorted(tmp_path.iterdir())
+    most = max(path.stat().st_size for path in before)
+    for size_bytes in (0, most // 2, most - 1):
+        with disk_of(size_bytes), pytest.raises(ResourceExhaustedError, match=r"\(\d+ bytes\); Fi"):
+            _model(graph_def).save(tmp_path)
+        assert sorted(tmp_path.iterdir()) == before
+        assert InferenceModel.load(tmp_path).variables["b"] == BIAS + 2
+
+
+def test_a_mixture_of_two_models_is_refused(graph_def: GraphDef) -> None:
+    one, other = _model(graph_def).to_files(), _model(graph_def, b=BIAS + 1).to_files()
+    with pytest.raises(DataLossError, match=r"variables\.safetensors is .* of another model"):
+        InferenceModel.from_files({**one, "variables.safetensors": other["variables.safetensors"]})
+
+
 def test_files_of_the_first_version_are_read(graph_def: GraphDef) -> None:
     files = _model(graph_def).to_files()
-    description = json.loads(files["model.json"])
+    description = described(files)
     outputs = description["signature"]["outputs"]
     old = {"features": "x:0", "dim": 2, "outputs": outputs}
     description |= {"format_version": 1, "signature": old}
@@ -118,10 +210,10 @@ def test_files_of_the_first_version_are_read(graph_def: GraphDef) -> None:
 )
 def test_signatures_that_cannot_be(graph_def: GraphDef, change: dict[str, Any]) -> None:
     files = _model(graph_def).to_files()
-    description = json.loads(files["model.json"])
+    description = described(files)
     description["signature"] |= change
     with pytest.raises(DataLossError, match=r"files are damaged: model\.json"):
-        InferenceModel.from_files({**files, "model.json": json.dumps(description).encode()})
+        InferenceModel.from_files({**files, "model.json": seal_json(description)})
 
 
 def test_nodes_and_values_must_be_there(graph_def: GraphDef) -> None:

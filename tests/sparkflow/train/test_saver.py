@@ -367,11 +367,11 @@ def test_a_program_of_tensorflow_goes_on_where_it_stopped():
 def test_state_files_are_never_half_written(tmp_path, monkeypatch):
     state_file.update_checkpoint_state(tmp_path, f"{tmp_path}/a")
 
-    def full(self, target):
+    def full(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match="No space left"):
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="No space left"):
         state_file.update_checkpoint_state(tmp_path, f"{tmp_path}/b")
     assert files(tmp_path) == ["checkpoint"]
     assert f'model_checkpoint_path: "{tmp_path}/a"' in (tmp_path / "checkpoint").read_text()

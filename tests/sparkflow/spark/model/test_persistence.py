@@ -1,6 +1,5 @@
 """Models in files: alone, in pipelines and after tuning, in a fresh process."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +14,10 @@ from pyspark.sql import SparkSession
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark import SparkTrainer, SparkTrainerModel
-from sparkflow.spark.model.files import download, local_folder, upload
+from sparkflow.spark.model.files import download, local_folder, read_model_file, upload
 from sparkflow.spark.model.persistence import ModelReader
 from sparkflow.spark.report.history import TrainingHistory
+from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
 from sparkflow_runtime.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -96,7 +96,7 @@ def test_files_go_through_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     source, found = tmp_path / "source", tmp_path / "found"
     source.mkdir()
     found.mkdir()
-    content = {"a": b"\x00\xff" * 1000, "b": b""}
+    content = {"graph.pb": b"\x00\xff" * 1000, "variables.safetensors": b"", "model.json": b"{}"}
     for name, value in content.items():
         (source / name).write_bytes(value)
     target = f"file:{tmp_path}/new/target"
@@ -104,7 +104,14 @@ def test_files_go_through_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     download(spark, target, content, found)
     assert {each.name: each.read_bytes() for each in found.iterdir()} == content
     with pytest.raises(NotFoundError, match="holds no model: it lacks c"):
-        download(spark, target, ["a", "c"], found)
+        download(spark, target, ["graph.pb", "c"], found)
+    assert read_model_file(spark, target) == b"{}"
+    assert read_model_file(spark, f"{target}/nowhere") is None
+    # Another model's files have other names; those of the first one go when it is complete.
+    (source / "graph.pb").rename(source / "graph-0123abcd.pb")
+    upload(spark, source, target)
+    names = {each.name for each in (tmp_path / "new/target").iterdir() if each.name[0] != "."}
+    assert names == {"graph-0123abcd.pb", "variables.safetensors", "model.json"}
     assert local_folder(spark, target) == tmp_path / "new" / "target"
     spark.sparkContext._jsc.hadoopConfiguration().set(
         "fs.elsewhere.impl", "org.apache.hadoop.fs.ftp.FTPFileSystem"
@@ -120,10 +127,11 @@ def test_what_is_no_model_is_refused(
     with pytest.raises(InvalidArgumentError, match=r"holds a .*SparkTrainerModel, not a Special"):
         ModelReader(type("Special", (SparkTrainerModel,), {})).load(str(path))
     (path / ".model.json.crc").unlink(missing_ok=True)
-    description = json.loads((path / "model.json").read_text())
-    (path / "model.json").write_text(json.dumps(description | {"format_version": 99}))
+    description, _ = open_json((path / "model.json").read_bytes(), "")
+    (path / "model.json").write_bytes(seal_json(description | {"format_version": 99}))
     with pytest.raises(InvalidArgumentError, match="version 99, this version of sparkflow reads"):
         SparkTrainerModel.load(str(path))
+    (path / "model.json").write_bytes(seal_json(description))
     (path / "graph.pb").unlink()
     with pytest.raises(NotFoundError, match=r"holds no model: it lacks graph\.pb"):
         SparkTrainerModel.load(str(path))
