@@ -1,4 +1,5 @@
 import json
+import os
 import threading
 from pathlib import Path
 
