@@ -24,6 +24,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType, as_dtype, int64
 from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.files import system
+from sparkflow_runtime.resources.dataset_files import require_no_tables
 
 if TYPE_CHECKING:
     from sparkflow.data.dataset import Dataset
@@ -308,11 +309,13 @@ def from_parquet(paths: Any, columns: Sequence[str] | None = None) -> Dataset:
 
     Raises:
         NotFoundError: A file or column does not exist.
+        InvalidArgumentError: A file is of a table in another format, such as Delta's.
         TypeError: A column of a type that tensors cannot hold.
     """
     from pyarrow import parquet
 
     names = _paths(paths)
+    require_no_tables(names)
     with system.open_file(names[0]) as stream:
         schema = parquet.read_schema(stream)
     return _of_columns("SparkflowParquetDataset", names, schema, columns)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -12,7 +13,8 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.events.records import frame_record, read_records
 from sparkflow_runtime.files.compression import check_kind, compressing, expanding
-from sparkflow_runtime.files.system import as_text, open_file
+from sparkflow_runtime.files.system import as_text, is_directory, open_file
+from sparkflow_runtime.files.table_formats import table_of
 from sparkflow_runtime.resources.dataset import Array, Dataset, Element
 from sparkflow_runtime.resources.dataset_sources import of_blocks, of_iterator
 
@@ -110,11 +112,15 @@ def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[D
         names: Paths or URIs.
         columns: The columns, one per component.
         types: The dtype of each.
+
+    Raises, at the first element:
+        InvalidArgumentError: A file is of a table in another format, such as Delta's.
     """
 
     def blocks() -> Iterator[Element]:
         from pyarrow import parquet
 
+        require_no_tables(names)
         for name in names:
             with open_file(name) as stream, parquet.ParquetFile(stream) as file:
                 _require_columns(file.schema_arrow.names, columns, as_text(name))
@@ -122,6 +128,24 @@ def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[D
                     yield _arrays(batch, columns, types)
 
     return of_blocks(blocks)
+
+
+def require_no_tables(paths: Iterable[str | bytes]) -> None:
+    """Passes where Parquet files are what they seem.
+
+    Args:
+        paths: Paths or URIs.
+
+    Raises:
+        InvalidArgumentError: One is of a table whose rows a log decides, see `table_formats`.
+    """
+    folders: dict[str, str] = {}
+    for path in map(as_text, paths):
+        folders.setdefault(path if is_directory(path) else os.path.dirname(path) or ".", path)
+    for folder, path in folders.items():
+        table = table_of(folder)
+        if table is not None:
+            raise InvalidArgumentError(message=table.refusal(path))
 
 
 def of_arrow(names: Sequence[bytes], columns: Sequence[str], types: Sequence[DType]) -> Dataset:

@@ -13,6 +13,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from sparkflow_runtime.files.system import arrow_uri
+from sparkflow_runtime.files.table_formats import table_below, table_of
 
 _FOOTERS_AT_ONCE: Final = 16
 
@@ -129,21 +130,25 @@ def open_location(uri: str) -> tuple[Any, str]:
 def read_footers(uri: str) -> ParquetFiles:
     """Looks at a Parquet file, or at all below a directory.
 
-    Files and directories whose names begin with `_` or `.` are left out, as Spark does.
+    Files that Spark passes over are left out: empty ones, and those that are hidden or lie in
+    hidden directories, see `_is_hidden`.
 
     Args:
         uri: A path or URI.
 
     Raises:
         FileNotFoundError: There is nothing.
-        ValueError: No Parquet files.
+        ValueError: No Parquet files, or those of a table in another format, such as Delta's.
     """
     system, root = open_location(uri)
     paths = _files(system, root, uri)
 
     def read(path: str) -> Any:
         with system.open_input_file(path) as file:
-            return pq.read_metadata(file)
+            try:
+                return pq.read_metadata(file)
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"{path} is no Parquet file: {error}") from error
 
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         footers = list(pool.map(read, paths))
@@ -163,16 +168,33 @@ def _files(system: Any, root: str, uri: str) -> list[str]:
     info = system.get_file_info(root)
     if info.type == pa.fs.FileType.NotFound:
         raise FileNotFoundError(f"There is no {uri!r}")
+    table = table_of(uri)
     if info.type == pa.fs.FileType.File:
-        return [root]
-    found = system.get_file_info(pa.fs.FileSelector(root, recursive=True))
+        found = {root: info}
+    else:
+        listed = system.get_file_info(pa.fs.FileSelector(root, recursive=True))
+        found = {each.path: each for each in listed if each.type == pa.fs.FileType.File}
+        names = [path[len(root) :] for path in found]
+        table = table or table_below(uri.rstrip("/"), names)
+    if table is not None:
+        raise ValueError(table.refusal(uri))
     paths = sorted(
-        each.path
-        for each in found
-        if each.type == pa.fs.FileType.File
-        and each.size
-        and not any(part[:1] in "_." for part in each.path[len(root) :].split("/") if part)
+        path
+        for path, each in found.items()
+        if each.size and not any(map(_is_hidden, path[len(root) :].split("/")))
     )
     if not paths:
         raise ValueError(f"There are no Parquet files in {uri!r}")
     return paths
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether Spark passes over files and directories of this name.
+
+    A directory of a partition column (`_day=3`) is not hidden.
+    """
+    return (
+        name.startswith(".")
+        or (name.startswith("_") and "=" not in name)
+        or name.endswith("._COPYING_")
+    )

@@ -227,6 +227,24 @@ def test_columns_of_tables(tmp_path):
         Dataset.from_arrow(pa.table({"t": pa.array([0], pa.timestamp("s"))}))
 
 
+def test_files_of_tables_with_a_log_are_refused(tmp_path):
+    """By the function, and by the op where the paths are known only when it runs."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    (tmp_path / "day=1").mkdir()
+    path = str(tmp_path / "day=1" / "part-0.parquet")
+    parquet.write_table(pa.table({"n": [1, 2]}), path)
+    early = Dataset.from_parquet(path)
+    assert [each["n"] for each in values(early)] == [1, 2]
+    (tmp_path / "_delta_log").mkdir()
+    for paths in (path, [path], str(tmp_path)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="of a table of Delta Lake"):
+            Dataset.from_parquet(paths)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="of a table of Delta Lake"):
+        values(early)
+
+
 def test_weights_of_samples():
     tf.set_random_seed(1)
     mixed = tf.data.experimental.sample_from_datasets(

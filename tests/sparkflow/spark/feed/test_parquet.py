@@ -295,6 +295,48 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         files.require_columns(["x"])
 
 
+@pytest.mark.parametrize("below", [True, False])
+@pytest.mark.parametrize(
+    ("log", "name"),
+    [
+        ("_delta_log/00000000000000000000.json", "Delta Lake"),
+        (".hoodie/hoodie.properties", "Apache Hudi"),
+        ("metadata/v1.metadata.json", "Apache Iceberg"),
+        ("_spark_metadata/0", "Spark Structured Streaming"),
+        ("delta_0000001_0000001/000000_0", "Hive ACID"),
+    ],
+)
+def test_tables_of_other_formats_are_refused_by_name(
+    tmp_path: Path, log: str, name: str, below: bool
+) -> None:
+    """At the table's own path, and at that of a folder which has the table in it."""
+    table = tmp_path / "lake" / "table"
+    (table / log).parent.mkdir(parents=True)
+    (table / log).write_text("{}")
+    (table / "data").mkdir()
+    pq.write_table(pa.table({"x": [1]}), table / "data" / "1.parquet")
+    asked = tmp_path / "lake" if below else table
+    with pytest.raises(ValueError, match=rf"is of a table of {name} \(.*lake/table\)") as caught:
+        read_footers(str(asked))
+    assert "and use fit(df)" in str(caught.value)
+
+
+def test_files_that_spark_passes_over_are_passed_over(tmp_path: Path) -> None:
+    rows = pa.table({"x": [1, 2]})
+    for name in ("a.parquet", "_day=3/b", "_metadata", "_x/c.parquet", ".d", "e._COPYING_"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        pq.write_table(rows, tmp_path / name)
+    for name in ("_SUCCESS", ".a.parquet.crc", "empty.parquet"):
+        (tmp_path / name).write_bytes(b"")
+    files = read_footers(str(tmp_path))
+    assert [Path(path).name for path, _ in files.footers] == ["b", "a.parquet"]
+    with pytest.raises(ValueError, match="There are no Parquet files"):
+        read_footers(str(tmp_path / "empty.parquet"))
+    (tmp_path / "notes.txt").write_text("no Parquet")
+    with pytest.raises(ValueError, match=r"notes\.txt is no Parquet file"):
+        read_footers(str(tmp_path))
+
+
 def test_what_is_wrong_with_the_rows_reaches_those_who_wait_for_them(tmp_path: Path) -> None:
     share = _table(tmp_path, Input("features", DENSE, "float32", ()), "scalar", a=[1.0, None])
     one = RowFormat((share.columns[0].input,), None, None, named=False)
