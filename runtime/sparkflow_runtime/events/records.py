@@ -53,32 +53,36 @@ def read_records(
         it have been yielded.
     """
     offset = 0
+    origin = getattr(stream, "name", "")
     while header := stream.read(_HEADER_SIZE_BYTES):
+        place = offset, origin
         if len(header) < _HEADER_SIZE_BYTES:
-            raise _damaged(offset, f"the file ends {len(header)} bytes into its header")
+            raise _damaged(place, f"the file ends {len(header)} bytes into its header")
         length_bytes, crc_bytes = header[: _LENGTH.size], header[_LENGTH.size :]
-        _check_crc(offset, "length", length_bytes, crc_bytes)
+        _check_crc(place, "length", length_bytes, crc_bytes)
         (length,) = _LENGTH.unpack(length_bytes)
         if length > max_size_bytes:
-            raise _damaged(offset, f"its length {length} is above the limit of {max_size_bytes}")
+            raise _damaged(place, f"its length {length} is above the limit of {max_size_bytes}")
         data = stream.read(length)
         crc_bytes = stream.read(_CRC.size)
         missing = length + _CRC.size - len(data) - len(crc_bytes)
         if missing:
-            raise _damaged(offset, f"the file ends {missing} bytes before the end of it")
-        _check_crc(offset, "data", data, crc_bytes)
+            raise _damaged(place, f"the file ends {missing} bytes before the end of it")
+        _check_crc(place, "data", data, crc_bytes)
         yield data
         offset += _HEADER_SIZE_BYTES + length + _CRC.size
 
 
-def _check_crc(offset: int, part: str, data: bytes, crc_bytes: bytes) -> None:
+def _check_crc(place: tuple[int, str], part: str, data: bytes, crc_bytes: bytes) -> None:
     (stored,) = _CRC.unpack(crc_bytes)
     computed = masked_crc32c(data)
     if stored != computed:
         raise _damaged(
-            offset, f"the checksum of its {part} is {stored:#010x}, computed {computed:#010x}"
+            place, f"the checksum of its {part} is {stored:#010x}, computed {computed:#010x}"
         )
 
 
-def _damaged(offset: int, reason: str) -> DataLossError:
-    return DataLossError(message=f"record at byte {offset} is damaged: {reason}")
+def _damaged(place: tuple[int, str], reason: str) -> DataLossError:
+    offset, origin = place
+    of = f" of {origin}" if origin else ""
+    return DataLossError(message=f"record at byte {offset}{of} is damaged: {reason}")

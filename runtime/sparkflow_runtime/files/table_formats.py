@@ -63,9 +63,9 @@ class FoundTable:
     def refusal(self, path: str) -> str:
         """What to tell who wants to read the files of `path`."""
         return (
-            f"{path} is of a table of {self.format.name} ({self.folder}): its Parquet files alone are "
-            "not its rows, for they hold deleted, replaced or uncommitted ones too, which only the "
-            f"table's log tells. Read it with {self.format.remedy.format(self.folder)} and use "
+            f"{path} is of a table of {self.format.name} ({self.folder}): its Parquet files alone "
+            "are not its rows, for they hold deleted, replaced or uncommitted ones too, which only "
+            f"the table's log tells. Read it with {self.format.remedy.format(self.folder)} and use "
             "fit(df)"
         )
 

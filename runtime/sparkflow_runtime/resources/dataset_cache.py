@@ -12,10 +12,14 @@ from google.protobuf.message import DecodeError
 from sparkflow_runtime.errors import AlreadyExistsError, DataLossError
 from sparkflow_runtime.events.records import frame_record, read_records
 from sparkflow_runtime.files import system
+from sparkflow_runtime.files.whole import is_local, sync_file
 from sparkflow_runtime.protos import tensor_pb2
 from sparkflow_runtime.resources.dataset import Dataset, Element, ElementIterator
 from sparkflow_runtime.resources.dataset_sources import of_iterator
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
+
+_BEGIN = b"sparkflow cache"
+_END = b"end of "
 
 
 class Memory:
@@ -66,6 +70,7 @@ class _Writing(ElementIterator):
         self._source, self._path = source, path
         self._lock = f"{path}.lockfile"
         self._stream: BinaryIO | None = None
+        self._count = 0
         self._ended = False
 
     def next(self, step: Any) -> Element | None:
@@ -80,13 +85,18 @@ class _Writing(ElementIterator):
                     "re-initialize the iterator."
                 )
             self._stream = system.open_file(self._lock, "wb")
+            self._stream.write(frame_record(_BEGIN))
         element = self._source.next(step)
         if element is None:
             self._ended = True
+            self._stream.write(frame_record(_END + self._count.to_bytes(8, "little")))
             self._stream.close()
             self._stream = None
+            if is_local(self._lock):
+                sync_file(self._lock)
             system.rename(self._lock, self._path, overwrite=True)
             return None
+        self._count += 1
         self._stream.write(frame_record(len(element).to_bytes(4, "little")))
         for component in element:
             self._stream.write(frame_record(export_tensor(component).SerializeToString()))
@@ -114,9 +124,19 @@ def cached_in_file(source: Dataset, prefix: str) -> Dataset:
 
 
 def _read(path: str) -> Iterator[Element]:
+    """The elements, all that were written; files of before 2026-11-23 do not say how many."""
+    count, is_old, ended = 0, False, False
     with system.open_file(path) as stream:
         records = read_records(stream)
-        for header in records:
+        for number, header in enumerate(records):
+            if number == 0:
+                is_old = header != _BEGIN
+                if not is_old:
+                    continue
+            if header == _END + count.to_bytes(8, "little"):
+                ended = True
+                continue
+            count += 1
             parts = []
             for _ in range(int.from_bytes(header, "little")):
                 message = tensor_pb2.TensorProto()
@@ -126,3 +146,5 @@ def _read(path: str) -> Iterator[Element]:
                     raise DataLossError(message=f"The cache {path} is damaged") from error
                 parts.append(import_tensor(message))
             yield tuple(parts)
+    if not ended and not is_old:
+        raise DataLossError(message=f"The cache {path} is damaged: it ends after {count} elements")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,7 @@ from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.importing import import_graph_def
 from sparkflow.version import SPARKFLOW_VERSION
+from sparkflow_runtime.files.whole import sync_file
 
 if TYPE_CHECKING:
     from sparkflow.export.inference_model import InferenceModel
@@ -37,12 +39,18 @@ def write_onnx(model: InferenceModel, path: str | Path) -> None:
     onnx = _onnx()
     made = to_onnx(model)
     size = sum(value.nbytes for value in model.variables.values())
-    onnx.save_model(
-        made,
-        str(path),
-        save_as_external_data=size > _LARGEST_MESSAGE_BYTES,
-        location=f"{Path(path).name}.data",
-    )
+    target = Path(path)
+    # Both files are complete before the first of them takes the place of an older one.
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        onnx.save_model(
+            made,
+            f"{folder}/{target.name}",
+            save_as_external_data=size > _LARGEST_MESSAGE_BYTES,
+            location=f"{target.name}.data",
+        )
+        for each in sorted(Path(folder).iterdir(), reverse=True):  # the model itself last
+            sync_file(each)
+            each.replace(target.parent / each.name)
 
 
 def to_onnx(model: InferenceModel) -> Any:

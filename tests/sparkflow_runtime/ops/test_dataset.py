@@ -32,6 +32,7 @@ from sparkflow_runtime.resources import (
 )
 from sparkflow_runtime.resources.dataset import INFINITE, UNKNOWN
 from sparkflow_runtime.resources.dataset_iterator import DatasetIterator, IteratorHandles
+from sparkflow_runtime.testing.damage import damages
 from sparkflow_runtime.testing.step import FakeStep
 
 
@@ -301,6 +302,21 @@ def test_a_file_cache_serves_other_datasets(tmp_path):
     assert elements(dataset_cache.cached_in_file(texts, prefix)) == elements(texts)
     nothing = dataset_sources.of_iterator(lambda: iter(()))
     assert elements(dataset_cache.cached_in_file(nothing, prefix)) == elements(texts)
+
+
+def test_no_damage_of_a_cache_gives_other_elements(tmp_path):
+    prefix = str(tmp_path / "cache")
+    expected = elements(dataset_cache.cached_in_file(numbers(3), prefix))
+    path = tmp_path / "cache.data-00000-of-00001"
+    said = []
+    for damaged in damages(path.read_bytes()):
+        path.write_bytes(damaged)
+        try:
+            assert elements(dataset_cache.cached_in_file(numbers(0), prefix)) == expected
+        except DataLossError as error:
+            said.append(str(error))
+    assert len(said) > 100
+    assert all(str(path) in each for each in said)
 
 
 def test_two_writers_of_one_cache(tmp_path):

@@ -1,0 +1,175 @@
+"""What is left on disk when a process dies at each of the calls that change files.
+
+`deaths` runs a program, a module of its own, in processes that end without a word at their first,
+second, ... such call, and tells what was found in the folder afterwards. The program has
+
+    before(folder)   what the folder holds at first
+    change(folder)   what a process dies at
+    state(folder)    a text for what is there then
+
+Files are cut in half where the process dies before the disk has them. Calls are seen where Python
+makes them: opening to write, renaming, linking, deleting, making directories, syncing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+_TIMEOUT_S: Final = 240
+_DIED: Final = 77
+_WATCHED: Final = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate")
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """One of the processes.
+
+    Attributes:
+        call: What it died at; empty for the one that came to its end.
+        state: What `state` said then.
+        again: What it said after another `change`.
+        files: The files there after that.
+    """
+
+    call: str
+    state: str
+    again: str
+    files: tuple[str, ...]
+
+
+def deaths(program: Path, name: str, folder: Path) -> list[Death]:
+    """Lets processes die, the last one not.
+
+    Args:
+        program: The file of a module with a dictionary `CASES` of objects with the three methods.
+        name: The key of the case.
+        folder: An empty directory to work in.
+
+    Raises:
+        AssertionError: The program fails otherwise than by dying.
+    """
+    command = [sys.executable, "-m", "sparkflow_runtime.testing.deaths"]
+    done = subprocess.run(
+        [*command, str(program), name, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    return [Death(each[0], each[1], each[2], tuple(each[3])) for each in found]
+
+
+def _main(program: str, name: str, folder: str) -> None:
+    spec = importlib.util.spec_from_file_location("program", program)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    case = module.CASES[name]
+    base = Path(folder, "base")
+    base.mkdir()
+    _in_child(partial(case.before, base))
+    found: list[tuple[str, str, str, list[str]]] = []
+    number = 0
+    while not found or found[-1][0]:
+        number += 1
+        here = Path(folder, str(number))
+        shutil.copytree(base, here)
+        call = _in_child(partial(_dying, case.change, here, number))
+        state = _in_child(partial(case.state, here))
+        _in_child(partial(case.change, here))
+        again = _in_child(partial(case.state, here))
+        files = sorted(str(path.relative_to(here)) for path in here.rglob("*") if path.is_file())
+        found.append((call, state, again, files))
+        shutil.rmtree(here)
+    print(json.dumps(found))
+
+
+def _in_child(work: Callable[[], Any]) -> str:
+    """What a function returns as text, or a process said that died in it."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.write(writing, str(work() or "").encode())
+            code = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read().decode()
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    assert code in (0, _DIED), f"the program ended with {code}"
+    if code == _DIED:
+        return Path(_note_of(child)).read_text()
+    return said
+
+
+def _note_of(process: int) -> str:
+    return f"/tmp/sparkflow-death-{process}"  # noqa: S108  removed by nobody, of some bytes
+
+
+def _dying(change: Callable[[Path], Any], folder: Path, at: int) -> None:
+    """Calls a function whose process dies at its `at`th call that changes files in a folder."""
+    inside = f"{folder}{os.sep}"
+    count = 0
+    sync = os.fsync
+
+    def is_the_one() -> bool:
+        nonlocal count
+        count += 1
+        return count == at
+
+    def dies(call: str) -> None:
+        Path(_note_of(os.getpid())).write_text(call.replace(inside, ""))
+        os._exit(_DIED)
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            if not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                return
+        elif event in _WATCHED:
+            path = arguments[0]
+        else:
+            return
+        if isinstance(path, int) or not os.path.abspath(os.fsdecode(path)).startswith(inside):
+            return
+        call = f"{event} {os.fsdecode(path)}"
+        if is_the_one():
+            dies(call)
+
+    def syncs(descriptor: int) -> None:
+        nonlocal count
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if (path.startswith(inside) or path == str(folder)) and is_the_one():
+            count += 1  # so that to truncate is no call
+            if os.path.isfile(path):
+                os.truncate(path, os.fstat(descriptor).st_size // 2)
+            dies(f"fsync {path}")
+        sync(descriptor)
+
+    os.fsync = syncs  # type: ignore[assignment]  # called with descriptors only
+    sys.addaudithook(watch)
+    change(folder)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
