@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from sparkflow_runtime.files.errors import kind_of
 from sparkflow_runtime.files.whole import sync_directory
 from sparkflow_runtime.protos.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
+_SHARDS: Final = re.compile(r"_temp_[0-9a-f]{32}")
 _OTHER: Final = re.compile(r"\.data-\d{5}-of-\d{5}(\.tempstate\d+)?|\.index\.tempstate\d+")
 
 
@@ -122,6 +124,16 @@ def merge_bundles(prefixes: Sequence[str], destination: str, delete_old_dirs: bo
                 if directory != os.path.dirname(destination):
                     with suppress(OSError):  # not empty: others write there
                         os.rmdir(directory)
+        _remove_shards_of_dead(destination)
+
+
+def _remove_shards_of_dead(destination: str) -> None:
+    """Deletes what sharded saves of a checkpoint have left that ended before they were merged."""
+    directory, base = os.path.split(destination)
+    with suppress(OSError):
+        for name in os.listdir(directory or "."):
+            if name.startswith(base) and _SHARDS.fullmatch(name[len(base) :]):
+                shutil.rmtree(os.path.join(directory, name))
 
 
 def _append(

@@ -78,14 +78,14 @@ def _main(program: str, name: str, folder: str) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     case = module.CASES[name]
-    base = Path(folder, "base")
-    base.mkdir()
-    _in_child(partial(case.before, base))
+    base, here = Path(folder, "base"), Path(folder, "here")  # files may hold their own paths
+    here.mkdir()
+    _in_child(partial(case.before, here))
+    here.rename(base)
     found: list[tuple[str, str, str, list[str]]] = []
     number = 0
     while not found or found[-1][0]:
         number += 1
-        here = Path(folder, str(number))
         shutil.copytree(base, here)
         call = _in_child(partial(_dying, case.change, here, number))
         state = _in_child(partial(case.state, here))
