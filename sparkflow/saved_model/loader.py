@@ -43,16 +43,19 @@ def parse_saved_model(export_dir: str | os.PathLike[str]) -> SavedModel:
     text = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PBTXT
     model = SavedModel()
     try:
-        if binary.exists():
+        found = next((path for path in (binary, text) if path.exists()), None)
+        if found == binary:
             model.ParseFromString(_checked(binary))
-            return model
-        if text.exists():
+        elif found == text:
             text_format.Merge(_checked(text).decode("utf-8"), model)
-            return model
     except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
         raise OSError(f"Cannot parse file in {os.fsdecode(export_dir)}: {error}.") from error
-    folder = os.fsdecode(export_dir)
-    raise OSError(f"SavedModel file does not exist at: {folder}/{{{text.name}|{binary.name}}}")
+    if found is None:
+        folder = os.fsdecode(export_dir)
+        raise OSError(f"SavedModel file does not exist at: {folder}/{{{text.name}|{binary.name}}}")
+    if not model.ByteSize():
+        raise DataLossError(message=f"{found} is damaged: it holds nothing")
+    return model
 
 
 def _checked(path: Path) -> bytes:

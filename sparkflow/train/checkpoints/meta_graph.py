@@ -92,8 +92,6 @@ def read_meta_graph_file(filename: str | os.PathLike[str]) -> MetaGraphDef:
     if not path.is_file():
         raise OSError(f"File {os.fspath(filename)} does not exist.")
     content = open_message(path.read_bytes(), os.fspath(filename)).content
-    if not content:
-        raise DataLossError(message=f"{os.fspath(filename)} is damaged: it is empty")
     message = MetaGraphDef()
     try:
         message.ParseFromString(content)
@@ -102,6 +100,8 @@ def read_meta_graph_file(filename: str | os.PathLike[str]) -> MetaGraphDef:
             text_format.Merge(content.decode("utf-8"), message)
         except (text_format.ParseError, UnicodeDecodeError) as error:
             raise OSError(f"Cannot parse file {os.fspath(filename)}: {error}.") from error
+    if not message.ByteSize():
+        raise DataLossError(message=f"{os.fspath(filename)} is damaged: it holds nothing")
     return message
 
 
