@@ -15,5 +15,16 @@ class LostTaskError(SparkTrainingError):
     """A process, an executor or a machine was lost; trying again may go better."""
 
 
+class OtherTrainingError(SparkTrainingError):
+    """The last checkpoint in `checkpointDir` is of another training; the text says what differs."""
+
+
+class NonFiniteError(SparkTrainingError):
+    """The loss or a variable became NaN or infinite; the text says where, when and what may help.
+
+    Not raised with `allowNonFinite=True`.
+    """
+
+
 class StalledError(SparkTrainingError):
     """No step was made for `stallTimeout` seconds; the text says who waits for whom."""

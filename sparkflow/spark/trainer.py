@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkflow.export import InferenceModel
 from sparkflow.spark.estimators.multiple import fit_multiple
 from sparkflow.spark.feed.plan import ARRIVAL, PERMUTED, FeedPlan
+from sparkflow.spark.graphs.digest import GraphDigest
 from sparkflow.spark.graphs.evaluation import EvaluationGraph, build_evaluation_graph
 from sparkflow.spark.graphs.inference import (
     InferenceGraph,
@@ -32,6 +33,7 @@ from sparkflow.spark.job.worker_callbacks import WorkerCallback, require_callbac
 from sparkflow.spark.model.outputs import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.model.unsaved import TrainerReader
+from sparkflow.spark.params.identity import deciding, placement
 from sparkflow.spark.params.trainer import TrainerParams
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.report.reporters import Reporters
@@ -41,6 +43,7 @@ from sparkflow.spark.rows.placement import PlacedRows
 from sparkflow.spark.rows.prepare import PreparedRows
 from sparkflow.spark.run.callbacks import Callback, Callbacks
 from sparkflow.spark.run.control import Control, check_metric, check_params
+from sparkflow.spark.run.fingerprint import Fingerprint
 from sparkflow.spark.run.plan import TrainingPlan
 from sparkflow.spark.run.snapshot import Snapshot
 from sparkflow.version import SPARKFLOW_VERSION
@@ -234,6 +237,14 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         # A place within the first epoch can be found again only in an order that can be repeated.
         repeats = training.mode.in_step or control.saves_within_epochs
         order = PERMUTED if repeats else ARRIVAL
+        fingerprint = None
+        if control.checkpoint_dir:
+            fingerprint = Fingerprint(
+                deciding(params),
+                placement(params),
+                GraphDigest.of(training.graph_def),
+                prepared.print,
+            )
         plan = TrainingPlan(
             layout=layout,
             graph=training,
@@ -249,6 +260,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             feed={"seed": self.getSeed(), "shuffle": self.getShuffle(), "order": order},
             waits_for_rows=order == PERMUTED or not self.getShuffle(),
             params=params,
+            fingerprint=fingerprint,
         )
         feed = FeedPlan(
             row_format=prepared.format,

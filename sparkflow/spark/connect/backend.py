@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ from sparkflow.spark.job.task import JobConfig
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.run.callbacks import Callbacks, Update
 from sparkflow.spark.run.plan import TrainingPlan
+
+_log = logging.getLogger(__name__)
 
 
 class ConnectBackend:
@@ -61,7 +64,12 @@ class ConnectBackend:
         job = ConnectJob(training.rows, config, work, training.max_restarts, callbacks.on_restart)
         outcome = job.run()
         history = TrainingHistory.from_dict(outcome.history)
-        tell(callbacks, FinishedRun(plan, history, outcome.values))
+        resumed = history.resumed
+        if resumed is not None:
+            _log.warning("%s", resumed["text"])
+            callbacks.on_resume(resumed["path"], resumed["step"], resumed["finished"])
+        if resumed is None or not resumed["finished"]:
+            tell(callbacks, FinishedRun(plan, history, outcome.values))
         return outcome.values, history
 
     def _setting(self, key: str, default: str) -> str:

@@ -65,7 +65,7 @@ def fit_multiple(
         if directory := each.getCheckpointDir():
             # Neither other parameters nor, in a cross-validation, other rows are gone on from.
             own = f"{directory.rstrip('/')}/{estimator.uid}-{run}-{index}"
-            each.setParams(checkpointDir=own, resume=False)
+            each.setParams(checkpointDir=own, resume="never")
     return _Trainings(estimators, dataset, validation)
 
 

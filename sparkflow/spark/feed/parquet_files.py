@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -72,6 +72,26 @@ class ParquetFiles:
                         return None
                     found += [each.statistics.min, each.statistics.max]
         return (min(found), max(found)) if found else None
+
+    def describe(self, columns: Collection[str]) -> Iterator[str]:
+        """What the footers say of the content of these columns: a line per row group of each.
+
+        Names of files are left out, their order is not: so a copy is described alike.
+        """
+        for _, footer in self.footers:
+            for number in range(footer.num_row_groups):
+                group = footer.row_group(number)
+                for index in range(group.num_columns):
+                    stored = group.column(index)
+                    if stored.path_in_schema.partition(".")[0] not in columns:
+                        continue
+                    found = stored.statistics
+                    yield (
+                        f"{number} {stored.path_in_schema} {stored.physical_type} "
+                        f"{stored.num_values} {stored.total_uncompressed_size} "
+                        f"{stored.total_compressed_size} "
+                        f"{found.to_dict() if found is not None else ''}\n"
+                    )
 
     def require_columns(self, names: Sequence[str]) -> None:
         """Passes where these columns have the same type in all files.

@@ -38,6 +38,8 @@ class PartitionFile:
         bytes: Of the file.
         workers: By worker its rows; with numbers that count from the partition's first row.
         labels: The least and the greatest label; None where labels are no integers.
+        content: In one file of each partition the sum of the hashes of all its rows, where there
+            are such; 0 in the others.
     """
 
     partition: int
@@ -47,6 +49,7 @@ class PartitionFile:
     bytes: int
     workers: tuple[int, ...]
     labels: tuple[int, int] | None
+    content: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,13 @@ class PartitionWriting:
         workers: How many workers share the rows.
         by_content: Whether `row_number` is a hash of the content; else it is the place of the row
             in its partition.
+        hashes: The column of the rows' hashes, which is not written; "" where there is none.
     """
 
     row_format: RowFormat
     workers: int
     by_content: bool
+    hashes: str = ""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Writes the rows; gives the facts of each file, or what was wrong, as JSON."""
@@ -77,10 +82,13 @@ class PartitionWriting:
         """The same, wherever it runs."""
         spool = _PartitionSpool(self, partition, directories)
         facts: list[dict[str, Any]]
-        rest = iter(batches)
+        total = _HashTotal(self.hashes)
+        rest = iter(total.over(batches))
         try:
             spool.take(rest)
             facts = spool.facts
+            if facts:
+                facts[0]["content"] = total.value
         except (DataLossError, ResourceExhaustedError) as error:
             spool.delete()
             is_full = isinstance(error, ResourceExhaustedError)
@@ -92,6 +100,26 @@ class PartitionWriting:
             raise
         texts = pa.array([json.dumps(each) for each in facts], pa.string())
         yield pa.RecordBatch.from_arrays([texts], ["facts"])
+
+
+class _HashTotal:
+    """Adds up the hashes of rows that pass by.
+
+    Args:
+        column: Where they are; "" for nothing to add up.
+    """
+
+    def __init__(self, column: str) -> None:
+        self.value = 0
+        self._column = column
+
+    def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches; `value` is of those that were drawn."""
+        for batch in batches:
+            if self._column and batch.num_rows:
+                hashes = batch.column(self._column).to_numpy().view(np.uint64)
+                self.value = (self.value + int(hashes.sum(dtype=np.uint64))) % (1 << 64)
+            yield batch
 
 
 class _PartitionSpool(RowSpool):

@@ -40,10 +40,12 @@ class TrainingGraph:
         session_initializers: Operations that every session runs before its first step: they fill
             lookup tables, which each worker has for itself.
         loss: Tensor, [] float: the mean loss of the worker's batch.
+        loss_name: The tensor that `model_fn` returned as loss, for error texts.
         weight: Tensor, [] float32: the rows of the worker's batch.
         waited_s: Tensor, [] float32: how long the step waited for its batch.
         train_op: The operation of a step.
         variables: Names of the variables.
+        trainable: Names of those that an optimizer may change.
         strategy: How the replicas' gradients reach the variables.
         mode: The same in the words of the parameters.
         join_ops: What every session runs before its first step, all at once.
@@ -56,10 +58,12 @@ class TrainingGraph:
     local_initializers: tuple[str, ...]
     session_initializers: tuple[str, ...]
     loss: str
+    loss_name: str
     weight: str
     waited_s: str
     train_op: str
     variables: tuple[str, ...]
+    trainable: tuple[str, ...]
     strategy: Replication
     mode: TrainingMode
     join_ops: tuple[str, ...]
@@ -106,16 +110,19 @@ def build_training_graph(
         state = add_state_nodes(tf.global_variables(), tf.local_variables())
         tables = session_initializers()
         names = tuple(variable.op.name for variable in tf.global_variables())
+        trainable = tuple(variable.op.name for variable in tf.trainable_variables())
     return TrainingGraph(
         graph_def=graph.to_message(),
         initializers=tuple(op.name for op in initializers),
         local_initializers=(initializers[1].name,),
         session_initializers=tables,
         loss=loss.name,
+        loss_name=spec.loss.name,
         weight=drawn.num_rows.name,
         waited_s=drawn.waited_s.name,
         train_op=train_op.name,
         variables=names,
+        trainable=tuple(name for name in trainable if name in names),
         strategy=strategy,
         mode=mode,
         join_ops=tuple(op.name for op in strategy.join_ops),

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from sparkflow.spark.params.aliases import ParamAliases, Self
-from sparkflow.spark.params.converters import boolean, integer, number, param, seconds_or_zero, text
+from sparkflow.spark.params.converters import (
+    boolean,
+    choice,
+    integer,
+    number,
+    param,
+    resumption,
+    seconds_or_zero,
+    text,
+)
 
 
 class ControlParams(ParamAliases):
@@ -15,13 +24,15 @@ class ControlParams(ParamAliases):
     DEFAULTS: ClassVar[Mapping[str, Any]] = {
         "earlyStoppingPatience": 0,
         "earlyStoppingMetric": "loss",
+        "earlyStoppingMode": "auto",
         "earlyStoppingMinDelta": 0.0,
         "validationSteps": 0,
         "checkpointDir": "",
         "checkpointSteps": 0,
         "checkpointSeconds": 0.0,
         "keepCheckpointMax": 3,
-        "resume": True,
+        "resume": "auto",
+        "allowNonFinite": False,
     }
 
     earlyStoppingPatience = param(
@@ -32,9 +43,14 @@ class ControlParams(ParamAliases):
     )
     earlyStoppingMetric = param(
         "earlyStoppingMetric",
-        "the metric that decides: 'loss' or a key of eval_metric_ops; a leading '-' says that "
-        "more is better",
+        "the metric that decides: 'loss' or a key of eval_metric_ops",
         text,
+    )
+    earlyStoppingMode = param(
+        "earlyStoppingMode",
+        "whether a lower ('min') or a higher ('max') value of that metric is better; 'auto' knows "
+        "it of usual names ('auc', 'rmse', ...) and asks otherwise",
+        choice("auto", "min", "max"),
     )
     earlyStoppingMinDelta = param(
         "earlyStoppingMinDelta", "how much better a value must be to count", number(0.0)
@@ -62,7 +78,17 @@ class ControlParams(ParamAliases):
         "keepCheckpointMax", "how many checkpoints are kept; 0 for all", integer(0)
     )
     resume = param(
-        "resume", "whether training goes on from the last checkpoint in checkpointDir", boolean
+        "resume",
+        "whether training goes on from the last checkpoint in checkpointDir: 'auto' (if it is of "
+        "the same training: parameters, graph and rows; an error otherwise), 'always' (if its "
+        "variables fit), 'never'",
+        resumption,
+    )
+    allowNonFinite = param(
+        "allowNonFinite",
+        "whether training goes on when the loss or a variable is NaN or infinite, instead of "
+        "stopping with an error",
+        boolean,
     )
 
     def getEarlyStoppingPatience(self) -> int:
@@ -80,6 +106,14 @@ class ControlParams(ParamAliases):
     def setEarlyStoppingMetric(self: Self, value: str) -> Self:
         """Sets `earlyStoppingMetric`."""
         return self._set(earlyStoppingMetric=value)
+
+    def getEarlyStoppingMode(self) -> str:
+        """`auto`, `min` or `max`."""
+        return str(self.getOrDefault(self.earlyStoppingMode))
+
+    def setEarlyStoppingMode(self: Self, value: str) -> Self:
+        """Sets `earlyStoppingMode`."""
+        return self._set(earlyStoppingMode=value)
 
     def getEarlyStoppingMinDelta(self) -> float:
         """How much better counts."""
@@ -129,10 +163,18 @@ class ControlParams(ParamAliases):
         """Sets `keepCheckpointMax`."""
         return self._set(keepCheckpointMax=value)
 
-    def getResume(self) -> bool:
-        """Whether training resumes."""
-        return bool(self.getOrDefault(self.resume))
+    def getResume(self) -> str:
+        """`auto`, `always` or `never`."""
+        return str(self.getOrDefault(self.resume))
 
-    def setResume(self: Self, value: bool) -> Self:
+    def setResume(self: Self, value: str) -> Self:
         """Sets `resume`."""
         return self._set(resume=value)
+
+    def getAllowNonFinite(self) -> bool:
+        """Whether NaNs and infinities are let pass."""
+        return bool(self.getOrDefault(self.allowNonFinite))
+
+    def setAllowNonFinite(self: Self, value: bool) -> Self:
+        """Sets `allowNonFinite`."""
+        return self._set(allowNonFinite=value)

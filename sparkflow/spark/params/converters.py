@@ -90,6 +90,13 @@ def choice(*allowed: str) -> Callable[[Any], str]:
     return convert
 
 
+def resumption(value: Any) -> str:
+    """`auto`, `always` or `never`; True and False stand for the first and the last."""
+    if isinstance(value, bool):
+        return "auto" if value else "never"
+    return choice("auto", "always", "never")(value)
+
+
 def seconds(value: Any) -> float:
     """A positive number of seconds."""
     if isinstance(value, bool) or not isinstance(value, int | float):

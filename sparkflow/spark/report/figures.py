@@ -41,7 +41,7 @@ class Figures:
         elapsed_s: Seconds since the beginning.
         validation: The last evaluation: `loss` and the metrics.
         restarts: How often training was interrupted.
-        ended: "" while it runs, else "done" or "failed".
+        ended: "" while it runs, else "done", "failed", or "returned" where nothing was left to do.
         reason: Why it was done before its last epoch; "" if it was not.
         epoch_rows: Per epoch that is over a mapping of `loss`, `val_<metric>`, ...
     """
@@ -128,6 +128,14 @@ class FiguresTracker(Callback):
     def on_waiting(self, text: str) -> None:
         """Takes what is waited for."""
         self._phase = text
+
+    def on_resume(self, path: str, step: int, finished: bool) -> None:
+        """Takes what is gone on from."""
+        if finished:
+            self._ended = "returned"
+            self._phase = f"{path} is of a finished training, and is returned as it is"
+        else:
+            self._phase = f"going on from step {step:,} of {path}"
 
     def on_train_begin(self, run: RunControl) -> None:
         """Takes the run."""

@@ -32,6 +32,10 @@ class Guarded(Callback):
         """Passes it on."""
         self._guard(lambda: self._inner.on_waiting(text))
 
+    def on_resume(self, path: str, step: int, finished: bool) -> None:
+        """Passes it on."""
+        self._guard(lambda: self._inner.on_resume(path, step, finished))
+
     def on_train_begin(self, run: RunControl) -> None:
         """Passes it on."""
         self._guard(lambda: self._inner.on_train_begin(run))

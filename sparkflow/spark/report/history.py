@@ -40,6 +40,9 @@ class TrainingHistory:
         checkpoints: A dictionary with `step`, `time` and `path` for each of the last checkpoints.
         stopped: Why training ended before its epochs did; "" if it did not.
         best_step: The step whose values the model has, where early stopping chose them; -1 if not.
+        resumed: What `fit` found in `checkpointDir` and went on from: a dictionary with `path`,
+            `step`, `finished` (whether there was nothing left to do) and `text`, which says it in
+            words; None where it began anew.
         seconds: From the first step to the last.
         waited_seconds: Of these, what workers spent waiting for data, summed over the workers.
         num_workers: The workers that trained.
@@ -61,6 +64,7 @@ class TrainingHistory:
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     stopped: str = ""
     best_step: int = -1
+    resumed: dict[str, Any] | None = None
     seconds: float = 0.0
     waited_seconds: float = 0.0
     num_workers: int = 1
@@ -72,6 +76,22 @@ class TrainingHistory:
             total / max(rows, 1)
             for total, rows in zip(self.epoch_loss_sum, self.epoch_rows, strict=True)
         ]
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """What the model is that early stopping has chosen; None where it has not.
+
+        Returns:
+            `step`; `epoch`, how many epochs were done by then; and `metrics`, what the validation
+            rows gave after that step, `loss` among them.
+        """
+        if self.best_step < 0:
+            return None
+        entries = -(-self.best_step // self.steps_per_entry)
+        epoch = sum(self.rows[:entries]) / max(self.rows_per_epoch, 1)
+        found = [each for each in self.validation if each["step"] == self.best_step] or [{}]
+        metrics = {name: v for name, v in found[-1].items() if name not in ("step", "time")}
+        return {"step": self.best_step, "epoch": round(epoch, 3), "metrics": metrics}
 
     @property
     def epochs(self) -> float:

@@ -51,6 +51,11 @@ class LiveReporter(Callback):
         self._refresh(at_once=text != self._phase)
         self._phase = text
 
+    def on_resume(self, path: str, step: int, finished: bool) -> None:
+        """Shows what is gone on from."""
+        self._tracker.on_resume(path, step, finished)
+        self._refresh(at_once=True)
+
     def on_train_begin(self, run: RunControl) -> None:
         """Shows that steps begin."""
         self._tracker.on_train_begin(run)

@@ -47,7 +47,9 @@ class LineDisplay:
         self._print(figures)
 
     def _print(self, figures: Figures) -> None:
-        took = f" after {duration(figures.elapsed_s)}" if figures.ended else ""
+        took = ""
+        if figures.ended and figures.ended != "returned":
+            took = f" after {duration(figures.elapsed_s)}"
         print(f"{self._name}: {describe(figures)}{took}", file=sys.stderr, flush=True)
         self._shown = figures
         self._next = self._clock() + max(_LINE_S, _LINE_SHARE * figures.elapsed_s)

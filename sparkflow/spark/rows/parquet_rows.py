@@ -7,8 +7,9 @@ for DataFrames.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -108,6 +109,7 @@ def parquet_rows(
         else {},
         num_classes=_num_classes(files, row_format, label.columns[0] if label else ""),
         class_factors=factors,
+        content=_content(files, template.names) if params.getCheckpointDir() else "",
     )
     messages = [json.dumps({"parquet": share.to_json()}) for share in shares]
     placed = _messages(session, [*([None] * layout.num_ps), *messages])
@@ -164,6 +166,16 @@ def _template(
         seed=params.getSeed(),
         weight=row_format.weight.name if row_format.weight is not None else "",
     )
+
+
+def _content(files: ParquetFiles, names: Collection[str]) -> str:
+    """A hash of what footers and the first rows say of these columns; reads nothing more."""
+    hashed = hashlib.sha256()
+    for line in files.describe(names):
+        hashed.update(line.encode())
+    head = files.head(_SAMPLE_ROWS).select(sorted(names))
+    hashed.update(json.dumps(head.to_pylist(), default=str).encode())
+    return f"parquet:{hashed.hexdigest()[:16]}"
 
 
 def _class_rows(files: ParquetFiles, column: str) -> dict[Any, int]:

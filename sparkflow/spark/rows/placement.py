@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from sparkflow.spark.feed.conversion import VALIDATES
 from sparkflow.spark.feed.inputs import ROW_NUMBER
 from sparkflow.spark.job.layout import Layout
+from sparkflow.spark.rows.content import content_hash
 from sparkflow.spark.rows.prepare import PreparedRows
 
 _log = logging.getLogger(__name__)
@@ -109,12 +110,6 @@ def _count(
     for row in found:
         (validation if row[VALIDATES] else train)[row[_WORKER]] = row["count"]
     return train, validation
-
-
-def content_hash(rows: DataFrame, seed: int) -> Column:
-    """A bigint that depends on what is in the row, and on the seed."""
-    content = [F.col("`" + name.replace("`", "``") + "`") for name in sorted(rows.columns)]
-    return F.xxhash64(F.lit(seed), *content)
 
 
 def place_in_partition() -> Column:

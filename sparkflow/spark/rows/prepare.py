@@ -47,6 +47,7 @@ from sparkflow.spark.rows.validation import (
     require_some,
 )
 from sparkflow.spark.rows.weights import BALANCED, class_factors, require_classes, weight
+from sparkflow.spark.run.fingerprint import RowsPrint
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class PreparedRows:
         filled: Rows in which nulls and the like were replaced, by column.
         num_classes: One more than the greatest label, where labels are integers from 0.
         class_factors: By label, what weights of rows were multiplied with.
+        content: A hash of what is in the rows, see `fingerprint.RowsPrint`; "" where nobody asked.
     """
 
     rows: DataFrame
@@ -79,6 +81,15 @@ class PreparedRows:
     filled: Mapping[str, int] = field(default_factory=dict)
     num_classes: int | None = None
     class_factors: Mapping[float, float] = field(default_factory=dict)
+    content: str = ""
+
+    @property
+    def print(self) -> RowsPrint:
+        """What tells them from others."""
+        columns = {
+            each.name: f"{each.kind} {each.dtype} {list(each.shape)}" for each in self.format.inputs
+        }
+        return RowsPrint(columns, self.num_rows, self.num_validation_rows, self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +190,13 @@ def prepare_rows(
 def _prepared(rows: DataFrame, plan: Plan, params: TrainerParams) -> PreparedRows:
     policy, classes = params.getHandleInvalid(), params.getClassWeights()
     skip = policy == SKIP
-    profile = profile_rows(rows, plan.sources, skip=skip, count_classes=classes == BALANCED)
+    profile = profile_rows(
+        rows,
+        plan.sources,
+        skip=skip,
+        count_classes=classes == BALANCED,
+        hashes=bool(params.getCheckpointDir()),
+    )
     if not profile.total:
         raise ValueError("The DataFrame has no rows: there is nothing to train on")
     invalid = [each for each in plan.sources if profile.sources[each.name].invalid]
@@ -212,6 +229,7 @@ def _prepared(rows: DataFrame, plan: Plan, params: TrainerParams) -> PreparedRow
         filled=by_column if policy == FILL else {},
         num_classes=_num_classes(profile),
         class_factors=factors,
+        content=profile.content,
     )
 
 

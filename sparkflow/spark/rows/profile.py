@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Row, functions as F
 
 from sparkflow.spark.feed.inputs import DENSE, RAGGED, SPARSE, Input
 from sparkflow.spark.rows.checks import is_invalid
+from sparkflow.spark.rows.content import CONTENT_SUMS, content_hash, content_sums, content_text
 from sparkflow.spark.rows.schema import quoted
 from sparkflow.spark.rows.selection import STORED, THIN, is_struct, is_thin, measure
 from sparkflow.spark.rows.sources import (
@@ -65,6 +66,7 @@ class RowProfile:
         sources: By the input's name.
         labels: The least and the greatest of integer labels; None for others.
         class_rows: Rows that train by label, where asked for.
+        content: A hash of all rows, where asked for; "" otherwise.
     """
 
     partition_rows: Mapping[int, int]
@@ -74,10 +76,16 @@ class RowProfile:
     sources: Mapping[str, SourceProfile]
     labels: tuple[int, int] | None
     class_rows: Mapping[Any, int]
+    content: str = ""
 
 
 def profile_rows(
-    rows: DataFrame, sources: Sequence[Source], *, skip: bool = False, count_classes: bool = False
+    rows: DataFrame,
+    sources: Sequence[Source],
+    *,
+    skip: bool = False,
+    count_classes: bool = False,
+    hashes: bool = False,
 ) -> RowProfile:
     """Looks at the rows. Blocks for one Spark job.
 
@@ -86,6 +94,7 @@ def profile_rows(
         sources: What the inputs are made of.
         skip: Whether rows that cannot be trained on are left out.
         count_classes: Whether the rows of each label are counted.
+        hashes: Whether what is in the rows is hashed.
     """
     validates = quoted(VALIDATES) if VALIDATES in rows.columns else F.lit(False)
     keys = [F.spark_partition_id().alias(_PARTITION), validates.alias(VALIDATES)]
@@ -104,6 +113,8 @@ def profile_rows(
     if label is not None and _is_class(label):
         checks |= {"least_label": F.min(quoted(label.name))}
         checks |= {"greatest_label": F.max(quoted(label.name))}
+    if hashes:
+        checks |= content_sums(content_hash(rows, 0))
     found = rows.groupBy(*keys).agg(*(each.alias(name) for name, each in checks.items())).collect()
     return _profile(found, sources, checks)
 
@@ -225,6 +236,7 @@ def _profile(found: list[Row], sources: Sequence[Source], names: Mapping[str, An
         sources=by_name,
         labels=None if least is None else (least, greatest),
         class_rows=classes,
+        content=content_text("held", *(_sum(found, name, names) for name in CONTENT_SUMS)),
     )
 
 

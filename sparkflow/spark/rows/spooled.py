@@ -35,12 +35,8 @@ from sparkflow.spark.feed.spool import MESSAGE_COLUMN
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.params.trainer import TrainerParams
 from sparkflow.spark.rows import prepare
-from sparkflow.spark.rows.placement import (
-    PlacedRows,
-    content_hash,
-    is_even,
-    place_in_partition,
-)
+from sparkflow.spark.rows.content import content_hash, content_text
+from sparkflow.spark.rows.placement import PlacedRows, is_even, place_in_partition
 from sparkflow.spark.rows.prepare import Plan, PreparedRows, plan_rows
 from sparkflow.spark.rows.profile import RowProfile, SourceProfile, is_uneven
 from sparkflow.spark.rows.selection import INDICES, SHAPE, SIZE, STORED, VALUES, is_struct
@@ -50,6 +46,7 @@ from sparkflow_runtime.errors import DataLossError
 _log = logging.getLogger(__name__)
 
 _SAMPLE_ROWS: Final = 64
+_HASH: Final = "row_hash"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +148,13 @@ def _spool(plan: Plan, params: TrainerParams, by_content: bool) -> SpooledRows |
     rows, row_format = typed
     workers = params.getNumWorkers()
     number = content_hash(rows, params.getSeed()) if by_content else place_in_partition()
-    writing = PartitionWriting(row_format, workers, by_content)
-    written = rows.withColumn(ROW_NUMBER, number).mapInArrow(writing, RESULT_SCHEMA).collect()
+    numbered = rows.withColumn(ROW_NUMBER, number)
+    hashes = ""
+    if params.getCheckpointDir():
+        hashes = ROW_NUMBER if by_content else _HASH
+        numbered = numbered.withColumn(hashes, content_hash(rows, params.getSeed()))
+    writing = PartitionWriting(row_format, workers, by_content, hashes)
+    written = numbered.mapInArrow(writing, RESULT_SCHEMA).collect()
     try:
         files = read_facts(row["facts"] for row in written)
     except DataLossError as error:
@@ -168,6 +170,7 @@ def _spool(plan: Plan, params: TrainerParams, by_content: bool) -> SpooledRows |
         num_rows=counts["train"],
         num_validation_rows=counts["validation"],
         num_classes=_num_classes(files),
+        content=content_text("final", 0, sum(file.content for file in files)),
     )
     spooled = SpooledRows(prepared, tuple(files), by_content)
     shares = [

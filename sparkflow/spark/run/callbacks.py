@@ -87,8 +87,8 @@ class Update:
 class Callback:
     """Base of all callbacks: every method may be overridden, none needs to be.
 
-    A run calls `on_train_begin` first and `on_train_end` last, if training ends well; `on_close`
-    after everything else, whatever happened.
+    A run calls `on_train_begin` first (but for `on_resume` and `on_waiting`) and `on_train_end`
+    last, if training ends well; `on_close` after everything else, whatever happened.
 
     Example:
         >>> class PrintLoss(Callback):
@@ -102,6 +102,16 @@ class Callback:
 
     def on_waiting(self, text: str) -> None:
         """Before the first step: what is waited for, again and again."""
+
+    def on_resume(self, path: str, step: int, finished: bool) -> None:
+        """`checkpointDir` holds a checkpoint of this training; called before everything else.
+
+        Args:
+            path: The checkpoint.
+            step: How many steps it has done.
+            finished: Whether that is all that is asked for. Then nothing is trained, `fit` returns
+                the model as it is, and nothing but `on_close` is called any more.
+        """
 
     def on_train_begin(self, run: RunControl) -> None:
         """Variables have their first values and all rows are known; steps begin next."""
@@ -164,6 +174,11 @@ class Callbacks(Callback):
         """Tells all."""
         for each in self._all:
             each.on_waiting(text)
+
+    def on_resume(self, path: str, step: int, finished: bool) -> None:
+        """Tells all."""
+        for each in self._all:
+            each.on_resume(path, step, finished)
 
     def on_train_begin(self, run: RunControl) -> None:
         """Tells all."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +34,9 @@ FORMAT: Final = "sparkflow training checkpoint"
 VERSION: Final = 2
 """Version 1 had no checksums of the manifest and of whole files; both are read."""
 MANIFEST: Final = "manifest.json"
+_FIRST, _LAST_FINITE = "first", "last_finite"
+"""What a store notes: the number of its training's first checkpoint, and the name of the last one
+whose variables are finite, which is another one only where NaNs are allowed."""
 _NAME = re.compile(r"checkpoint-(\d+)-step-(\d+)")
 _FILE_BYTES: Final = 256 << 20
 """Tensors share a file up to this size: it is in memory once more while it is written."""
@@ -65,7 +68,9 @@ class CheckpointStore:
         self.directory = directory.rstrip("/") or "/"
         self._keep_max = keep_max
         self._files = files
-        self._ignored = 0
+        # Those with lower numbers are of trainings before: neither gone on from nor deleted.
+        self._first = 0
+        self._last_finite = ""
 
     def prepare(self) -> None:
         """Makes the directory and tries to write, so that it fails before training and not after.
@@ -91,26 +96,35 @@ class CheckpointStore:
     def ignore_existing(self) -> int:
         """Has `latest` pass over what is there now, and returns how many checkpoints that are.
 
-        They stay until newer ones have replaced them, see `keep_max`.
+        They stay: `keep_max` does not count them, also not of those who go on from newer ones.
         """
         names = self.names()
-        self._ignored = _number(names[-1]) if names else 0
+        self._first = _number(names[-1]) + 1 if names else 0
         return len(names)
 
-    def latest(self) -> Checkpoint | None:
+    def latest(self, refuse: Callable[[Snapshot], str] | None = None) -> Checkpoint | None:
         """The last checkpoint that can be read; None where there is none.
 
         Those that are incomplete or damaged are passed over with a warning.
+
+        Args:
+            refuse: Why a checkpoint is to be passed over, too; "" where it is not.
 
         Raises:
             SparkTrainingError: It is of a format that this version does not know.
         """
         for name in reversed(self.names()):
             path = self._path(name)
-            if _number(name) <= self._ignored:
+            if _number(name) < self._first:
                 break
             try:
-                return Checkpoint(path, self._read(path))
+                snapshot = self._read(path)
+                if refuse is not None and (reason := refuse(snapshot)):
+                    raise DataLossError(message=reason)
+                notes = dict(snapshot.notes)
+                self._first = max(self._first, int(notes.pop(_FIRST, 0)))
+                self._last_finite = str(notes.pop(_LAST_FINITE, name))
+                return Checkpoint(path, replace(snapshot, notes=notes))
             except (DataLossError, OSError, OpError) as error:
                 _log.warning("The checkpoint %s is ignored: %s", path, error)
         return None
@@ -124,14 +138,18 @@ class CheckpointStore:
         """
         names = self.names()
         number = _number(names[-1]) + 1 if names else 1
-        path = self._path(f"checkpoint-{number:06d}-step-{snapshot.step}")
+        name = f"checkpoint-{number:06d}-step-{snapshot.step}"
+        path = self._path(name)
+        last_finite = name if snapshot.is_finite else self._last_finite
+        notes = {**snapshot.notes, _FIRST: self._first, _LAST_FINITE: last_finite}
         try:
-            self._write(path, snapshot)
+            self._write(path, replace(snapshot, notes=notes))
         except (OSError, OpError) as error:
             raise self._not_written(path, snapshot, error) from error
         except BaseException:
             self._remove(path)
             raise
+        self._last_finite = last_finite
         self._prune(number)
         return path
 
@@ -199,10 +217,12 @@ class CheckpointStore:
     def _prune(self, newest: int) -> None:
         complete = self._complete()
         for name in self.names() if complete else ():
-            if name not in complete and _number(name) < newest:
+            if name not in complete and self._first <= _number(name) < newest:
                 self._remove(self._path(name))  # left behind by a run that was cut off
-        for name in complete[: -self._keep_max] if self._keep_max else ():
-            self._remove(self._path(name))
+        ours = [name for name in complete if _number(name) >= self._first]
+        for name in ours[: -self._keep_max] if self._keep_max else ():
+            if name != self._last_finite:
+                self._remove(self._path(name))
 
     def _remove(self, path: str) -> bool:
         """Deletes a checkpoint; whether that went well."""
@@ -305,7 +325,7 @@ def _parsed(data: bytes, path: str) -> dict[str, Any]:
             f"The checkpoint {path} is a {found!r} of version {version} (written by sparkflow "
             f"{manifest.get('sparkflow', '?')}); this is sparkflow {SPARKFLOW_VERSION}, which "
             f"reads {FORMAT!r} up to version {VERSION}. Use the version that wrote it, another "
-            "checkpointDir, or resume=False"
+            "checkpointDir, or resume='never'"
         )
     if not sealed:
         if version >= 2:
@@ -343,6 +363,18 @@ def require_same_variables(checkpoint: Checkpoint, variables: Mapping[str, Any])
     Raises:
         SparkTrainingError: It is of another graph; names what differs.
     """
+    problems = other_variables(checkpoint, variables)
+    if problems:
+        more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise SparkTrainingError(
+            f"The checkpoint {checkpoint.path} is of another model: "
+            f"{'; '.join(problems[:5])}{more}. Use another checkpointDir, or resume='never' to "
+            "train anew"
+        )
+
+
+def other_variables(checkpoint: Checkpoint, variables: Mapping[str, Any]) -> list[str]:
+    """How these variables differ from those of a checkpoint; see `require_same_variables`."""
     saved = checkpoint.snapshot.shared
     problems = [f"{name} is not in the checkpoint" for name in variables if name not in saved]
     problems += [f"the model has no {name}" for name in saved if name not in variables]
@@ -360,10 +392,4 @@ def require_same_variables(checkpoint: Checkpoint, variables: Mapping[str, Any])
                 f"{name} is {dtype} {list(value.shape)} in the checkpoint and "
                 f"{variable.dtype.name} {None if shape is None else list(shape)} in the model"
             )
-    if problems:
-        more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
-        raise SparkTrainingError(
-            f"The checkpoint {checkpoint.path} is of another model: "
-            f"{'; '.join(problems[:5])}{more}. Use another checkpointDir, or resume=False to start "
-            "anew"
-        )
+    return problems

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparkflow.spark.run.direction import resolve
 from sparkflow.spark.run.early_stopping import EarlyStopping
 from sparkflow.spark.run.schedule import Stops
 
@@ -23,12 +24,14 @@ class Control:
     validation_steps: int = 0
     early_stopping_patience: int = 0
     early_stopping_metric: str = "loss"
+    early_stopping_mode: str = "auto"
     early_stopping_min_delta: float = 0.0
     checkpoint_dir: str = ""
     checkpoint_steps: int = 0
     checkpoint_seconds: float = 0.0
     keep_checkpoint_max: int = 3
-    resume: bool = True
+    resume: str = "auto"
+    allow_non_finite: bool = False
 
     @classmethod
     def of(cls, params: Mapping[str, Any], validates: bool) -> Control:
@@ -44,12 +47,14 @@ class Control:
             validation_steps=params["validationSteps"],
             early_stopping_patience=params["earlyStoppingPatience"],
             early_stopping_metric=params["earlyStoppingMetric"],
+            early_stopping_mode=params["earlyStoppingMode"],
             early_stopping_min_delta=params["earlyStoppingMinDelta"],
             checkpoint_dir=params["checkpointDir"],
             checkpoint_steps=params["checkpointSteps"],
             checkpoint_seconds=params["checkpointSeconds"],
             keep_checkpoint_max=params["keepCheckpointMax"],
             resume=params["resume"],
+            allow_non_finite=params["allowNonFinite"],
         )
 
     @property
@@ -77,6 +82,7 @@ class Control:
             self.early_stopping_metric,
             self.early_stopping_patience,
             self.early_stopping_min_delta,
+            self.early_stopping_mode,
         )
 
     def stops(self, needs_epochs: bool) -> Stops:
@@ -133,12 +139,14 @@ def check_params(params: Mapping[str, Any], given: Collection[str], validates: b
                     "validationFraction, or give fit a second DataFrame"
                 )
     if not params["earlyStoppingPatience"]:
-        for name in ("earlyStoppingMetric", "earlyStoppingMinDelta"):
+        for name in ("earlyStoppingMetric", "earlyStoppingMode", "earlyStoppingMinDelta"):
             if name in given:
                 raise ValueError(
                     f"{name}={params[name]!r} has no effect without earlyStoppingPatience; set "
                     "that to the number of evaluations to wait for a better value"
                 )
+    else:
+        resolve(params["earlyStoppingMetric"], params["earlyStoppingMode"])
     if not params["checkpointDir"]:
         for name in ("checkpointSteps", "checkpointSeconds", "keepCheckpointMax", "resume"):
             if name in given:

@@ -13,7 +13,10 @@ from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.report.recorder import HistoryRecorder
 from sparkflow.spark.run.callbacks import Callbacks
 from sparkflow.spark.run.checkpoints import Checkpoint, CheckpointStore, require_same_variables
+from sparkflow.spark.run.early_stopping import EarlyStopping
+from sparkflow.spark.run.finite import non_finite
 from sparkflow.spark.run.plan import TrainingPlan
+from sparkflow.spark.run.resuming import ALWAYS, NEVER, describe_resumed, require_same_training
 from sparkflow.spark.run.schedule import Schedule
 from sparkflow.spark.run.snapshot import Snapshot
 from sparkflow.spark.run.training_run import TrainingRun
@@ -35,6 +38,7 @@ class Course:
             variables and random streams, not its place in the data.
 
     Raises:
+        OtherTrainingError: The last checkpoint is of another training, see `resume`.
         SparkTrainingError: The checkpoints cannot be written, or the last one is of another model
             or format.
     """
@@ -59,17 +63,15 @@ class Course:
         self._reasons: list[str] = []
         if store is not None:
             store.prepare()
-            if not plan.control.resume:
-                count = store.ignore_existing()
-                if count:
-                    _log.warning(
-                        "resume=False: training starts anew; the %d checkpoints in %s stay until "
-                        "newer ones have replaced them (keepCheckpointMax=%d)",
-                        count,
-                        store.directory,
-                        plan.control.keep_checkpoint_max,
-                    )
-        self._begin()
+            if plan.control.resume == NEVER:
+                _leave_existing(store)
+        found = self._latest()
+        if found is not None:
+            self._require_same(found)
+        self._begin(found)
+        self.history.resumed = None
+        if found is not None:
+            self._say_resumed(found)
         self._restarts_before = len(self.history.restarts)
 
     @property
@@ -88,22 +90,21 @@ class Course:
 
         With these no job is needed.
         """
-        snapshot = self._snapshot
-        if snapshot is None or snapshot is self._start:
+        if self.history.resumed is None or not self.history.resumed["finished"]:
             return None
-        early = self._plan.control.early_stopping()
-        if early is not None and snapshot.early_stopping is not None:
-            early.restore(snapshot.early_stopping)
-        if not (self._schedule.finished or (early is not None and early.exhausted)):
-            return None
-        values = {**snapshot.shared, **(snapshot.best if early is not None else {})}
+        assert self._snapshot is not None
+        early = self._early(self._snapshot)
+        if early is not None and early.has_best:
+            self.history.best_step = early.best_step
+        best = self._snapshot.best if early is not None else {}
+        values = {**self._snapshot.shared, **best}
         return {name: values[name] for name in self._plan.fetch}
 
     def on_restart(self, reason: str) -> None:
         """An attempt has failed and there will be another one."""
         self._reasons.append(reason)
         self._callbacks.on_restart(reason)
-        self._begin()
+        self._begin(self._latest())
         # A checkpoint's history knows of the restarts before it.
         known = max(0, len(self.history.restarts) - self._restarts_before)
         for each in self._reasons[known:]:
@@ -121,39 +122,97 @@ class Course:
             store=self._store,
         )
 
-    def _begin(self) -> None:
-        """Finds where the next attempt begins."""
+    def _latest(self) -> Checkpoint | None:
+        return self._store.latest(self._refuse) if self._store is not None else None
+
+    def _refuse(self, snapshot: Snapshot) -> str:
+        """Why nothing is to be gone on from a checkpoint that can be read; "" if it can be."""
+        if self._plan.control.allow_non_finite:
+            return ""
+        bad = non_finite(snapshot.shared, self._plan.graph.trainable)
+        return f"{bad[0]} is not finite, and allowNonFinite is False" if bad else ""
+
+    def _require_same(self, found: Checkpoint) -> None:
         plan = self._plan
-        found = self._store.latest() if self._store is not None else None
+        if plan.control.resume != ALWAYS:
+            schedule = self._schedule_of(found)
+            require_same_training(
+                found,
+                plan.fingerprint,
+                plan.graph.state.shared,
+                schedule,
+                is_finished=self._is_finished(found, schedule),
+            )
+        require_same_variables(found, plan.graph.state.shared)
+
+    def _say_resumed(self, found: Checkpoint) -> None:
+        plan = self._plan
+        is_finished = self._is_finished(found, self._schedule)
+        step = found.snapshot.step
+        text = describe_resumed(found, plan.fingerprint, is_finished)
+        self.history.resumed = {
+            "path": found.path,
+            "step": step,
+            "finished": is_finished,
+            "text": text,
+        }
+        _log.warning("%s", text)
+        self._callbacks.on_resume(found.path, step, is_finished)
+
+    def _is_finished(self, found: Checkpoint, schedule: Schedule) -> bool:
+        early = self._early(found.snapshot)
+        return schedule.finished or (early is not None and early.exhausted)
+
+    def _early(self, snapshot: Snapshot) -> EarlyStopping | None:
+        """The watch over a metric where an earlier run has left it."""
+        early = self._plan.control.early_stopping()
+        if early is not None and snapshot.early_stopping is not None:
+            early.restore(snapshot.early_stopping)
+        return early
+
+    def _schedule_of(self, found: Checkpoint) -> Schedule:
+        """What is left to do after a checkpoint."""
+        plan, position = self._plan, found.snapshot.position
+        done = position.done
+        if dict(position.feed) != plan.position_rule:
+            # Its place in the data says nothing of these.
+            done = tuple(position.epochs_done * steps for steps in plan.epoch_steps)
+        return plan.schedule(self._callbacks.needs_epochs, done)
+
+    def _begin(self, found: Checkpoint | None) -> None:
+        """Makes the next attempt begin with a checkpoint, or at the beginning."""
+        plan = self._plan
         self._snapshot: Snapshot | None = self._start
         self._schedule: Schedule = plan.schedule(self._callbacks.needs_epochs)
         history: TrainingHistory | None = None
         if found is not None:
-            require_same_variables(found, plan.graph.state.shared)
             self._snapshot = found.snapshot
-            self._schedule = plan.schedule(self._callbacks.needs_epochs, _done(plan, found))
+            self._schedule = self._schedule_of(found)
             history = TrainingHistory.from_dict(found.snapshot.history)
             if found.path not in [each["path"] for each in history.checkpoints]:
                 listed = {"step": found.snapshot.step, "time": history.seconds, "path": found.path}
                 history.checkpoints.append(listed)
             history.rows_per_epoch = plan.rows
             history.num_workers = plan.layout.num_workers
+            if tuple(self._schedule.done) != found.snapshot.position.done:
+                _log.warning(
+                    "The checkpoint %s is of other rows, workers or batches: training goes on at "
+                    "the beginning of epoch %d with its variables, not at its place in the data",
+                    found.path,
+                    self._schedule.epochs_done + 1,
+                )
             _log.info("goes on from %s, step %d", found.path, found.snapshot.step)
         self._recorder = HistoryRecorder(
             plan.rows, range(plan.layout.num_workers), plan.in_step, history
         )
 
 
-def _done(plan: TrainingPlan, checkpoint: Checkpoint) -> tuple[int, ...]:
-    """Per worker the steps that count as done."""
-    position = checkpoint.snapshot.position
-    if dict(position.feed) == plan.position_rule:
-        return position.done
-    epochs = position.epochs_done
-    _log.warning(
-        "The checkpoint %s is of other rows, workers or batches: training goes on at the beginning "
-        "of epoch %d with its variables, not at its place in the data",
-        checkpoint.path,
-        epochs + 1,
-    )
-    return tuple(epochs * steps for steps in plan.epoch_steps)
+def _leave_existing(store: CheckpointStore) -> None:
+    count = store.ignore_existing()
+    if count:
+        _log.warning(
+            "resume='never': training begins anew. The %d checkpoints in %s stay there beside the "
+            "new ones, and keepCheckpointMax does not count them; delete them if nobody needs them",
+            count,
+            store.directory,
+        )

@@ -6,30 +6,41 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from sparkflow.spark.run.direction import AUTO, MAX, resolve
+
 
 class EarlyStopping:
     """Watches a metric.
 
     Args:
-        metric: Its name; less is better, with a leading `-` more is.
+        metric: Its name, see `direction.resolve`.
         patience: Evaluations without a better value after which training ends.
         min_delta: How much better a value must be to count.
+        mode: `min`, `max`, or `auto` where the name says it.
 
     Attributes:
         name: The metric's name.
+        mode: `min` or `max`.
         best: The best value; NaN before the first.
         best_step: The step after which it was reached.
         waited: Evaluations since then.
     """
 
-    def __init__(self, metric: str, patience: int, min_delta: float = 0.0) -> None:
-        self.name = metric.removeprefix("-")
-        self._sign = -1.0 if metric.startswith("-") else 1.0
+    def __init__(
+        self, metric: str, patience: int, min_delta: float = 0.0, mode: str = AUTO
+    ) -> None:
+        self.name, self.mode = resolve(metric, mode)
+        self._sign = -1.0 if self.mode == MAX else 1.0
         self._patience = patience
         self._min_delta = min_delta
         self.best = math.nan
         self.best_step = 0
         self.waited = 0
+
+    @property
+    def has_best(self) -> bool:
+        """Whether there was a value that is a number."""
+        return not math.isnan(self.best)
 
     @property
     def exhausted(self) -> bool:
@@ -39,7 +50,7 @@ class EarlyStopping:
     def update(self, value: float, step: int) -> bool:
         """Takes an evaluation; whether it is the best so far. NaN is never the best."""
         gain = self._sign * (self.best - value)
-        if gain > self._min_delta or (math.isnan(self.best) and not math.isnan(value)):
+        if gain > self._min_delta or (not self.has_best and not math.isnan(value)):
             self.best, self.best_step, self.waited = value, step, 0
             return True
         self.waited += 1
@@ -47,7 +58,7 @@ class EarlyStopping:
 
     def to_json(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
-        best = None if math.isnan(self.best) else self.best
+        best = self.best if self.has_best else None
         return {"best": best, "best_step": self.best_step, "waited": self.waited}
 
     def restore(self, value: Mapping[str, Any]) -> None:

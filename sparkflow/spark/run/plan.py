@@ -10,6 +10,7 @@ from sparkflow.spark.graphs.evaluation import EvaluationGraph
 from sparkflow.spark.graphs.training import TrainingGraph
 from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.run.control import Control
+from sparkflow.spark.run.fingerprint import Fingerprint
 from sparkflow.spark.run.schedule import Schedule
 from sparkflow_runtime import shapes
 
@@ -35,6 +36,7 @@ class TrainingPlan:
             the data means the same rows only where all this is equal.
         waits_for_rows: Whether no step begins before all rows are on the workers.
         params: The trainer's parameters, for callbacks.
+        fingerprint: What tells this training from others; None where nothing is kept of it.
     """
 
     layout: Layout
@@ -51,6 +53,7 @@ class TrainingPlan:
     feed: Mapping[str, Any] = field(default_factory=dict)
     waits_for_rows: bool = True
     params: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: Fingerprint | None = None
 
     @property
     def variable_bytes(self) -> int:

@@ -24,6 +24,9 @@ class CheckpointWriter:
     Args:
         store: Where to.
         post: Is told of the end of each, from the writing thread.
+
+    Attributes:
+        last_path: The last one that is complete; "" before. To be read after `wait`.
     """
 
     def __init__(self, store: CheckpointStore, post: Callable[[CheckpointEnded], None]) -> None:
@@ -31,6 +34,7 @@ class CheckpointWriter:
         self._post = post
         self._thread: threading.Thread | None = None
         self._failures = 0
+        self.last_path = ""
 
     def write(self, snapshot: Snapshot) -> None:
         """Begins to write; waits for the one before, so that no third one takes up memory."""
@@ -75,5 +79,6 @@ class CheckpointWriter:
         except Exception as error:
             self._post(CheckpointEnded(snapshot.step, "", error))
         else:
+            self.last_path = path
             _log.info("wrote %s in %.1f s", path, time.monotonic() - started)
             self._post(CheckpointEnded(snapshot.step, path))

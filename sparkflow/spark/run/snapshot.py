@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 Values = Mapping[str, npt.NDArray[Any]]
 
+FINGERPRINT, IS_FINITE = "fingerprint", "is_finite"
+"""What a run notes, see `Snapshot`."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
@@ -71,6 +74,16 @@ class Snapshot:
     history: Mapping[str, Any] = field(repr=False)
     early_stopping: Mapping[str, Any] | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any] | None:
+        """`Fingerprint.to_json()` of the training; None where nobody noted it."""
+        return self.notes.get(FINGERPRINT)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether its variables are, as `finite.non_finite` sees it."""
+        return bool(self.notes.get(IS_FINITE, True))
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """All arrays, under the names they have in a checkpoint."""

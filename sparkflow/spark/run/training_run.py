@@ -21,6 +21,7 @@ from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.report.recorder import HistoryRecorder
 from sparkflow.spark.run.callbacks import Callbacks
 from sparkflow.spark.run.checkpoints import CheckpointStore
+from sparkflow.spark.run.finite import FiniteWatch
 from sparkflow.spark.run.gathering import POLL_S, Gathering, Job
 from sparkflow.spark.run.inbox import CheckpointEnded, Inbox, Message
 from sparkflow.spark.run.lost_workers import LostWorkers, Returns
@@ -29,7 +30,7 @@ from sparkflow.spark.run.replicas import Replicas
 from sparkflow.spark.run.saving import CheckpointWriter
 from sparkflow.spark.run.schedule import Schedule
 from sparkflow.spark.run.segment import Segments
-from sparkflow.spark.run.snapshot import Position, Snapshot
+from sparkflow.spark.run.snapshot import FINGERPRINT, IS_FINITE, Position, Snapshot
 from sparkflow.spark.run.validation import Validation
 from sparkflow_runtime.master.driver import DriverMaster
 
@@ -81,6 +82,13 @@ class TrainingRun:
         self._epochs_told = self._epochs_seen = self._schedule.epochs_done
         self._rows_done = sum(recorder.history.epoch_rows)
         self._validated_at = self._saved_at = -1
+        self._watch = FiniteWatch(
+            plan.graph.loss_name,
+            plan.graph.trainable,
+            allowed=plan.control.allow_non_finite,
+            values=self.values,
+            last_checkpoint=self._last_checkpoint,
+        )
         self._save_after = self._next_save()
         self._gathering = Gathering(plan, callbacks.on_waiting)
         self._replicas: Replicas
@@ -223,7 +231,8 @@ class TrainingRun:
         self._watchdog.begin()
         with self.events.guard():
             metrics = self._validation.evaluate(self._watchdog.saw_steps, self._check_quietly)
-        self._recorder.add_validation(metrics)
+        self._recorder.add_validation({"step": float(self._schedule.total), **metrics})
+        self._watch.saw_metrics(metrics, self._schedule.total)
         self._callbacks.on_validation({"step": float(self._schedule.total), **metrics})
         early = self._early
         if early is not None:
@@ -253,10 +262,14 @@ class TrainingRun:
         self._saved_at = self._schedule.total
         self._finish_saving()  # so that the history says that there is the one before
         plan, early = self._plan, self._early
-        has_best = early is not None and early.best == early.best
+        has_best = early is not None and early.has_best
         with self.events.guard():
             shared, best, workers = self._replicas.learnt(plan.fetch if has_best else ())
+        is_finite = self._watch.saw_values(shared, self._schedule.total)
         position = Position(tuple(self._schedule.done), plan.epoch_steps, plan.position_rule)
+        notes: dict[str, Any] = {IS_FINITE: is_finite}
+        if plan.fingerprint is not None:
+            notes[FINGERPRINT] = plan.fingerprint.to_json()
         snapshot = Snapshot(
             step=self._schedule.total,
             position=position,
@@ -265,17 +278,29 @@ class TrainingRun:
             workers=workers,
             history=self.history.to_dict(),
             early_stopping=early.to_json() if early is not None else None,
+            notes=notes,
         )
         self._writer.write(snapshot)
         self._save_after = self._next_save()
 
     def _final_values(self) -> Mapping[str, npt.NDArray[Any]]:
         early = self._early
-        if early is not None and early.best == early.best:
+        if early is not None and early.has_best:
             self.history.best_step = early.best_step
             with self.events.guard():
                 self._replicas.give_back(self._plan.fetch)
-        return self.values()
+        values = self.values()
+        self._watch.saw_values(values, self._schedule.total)
+        return values
+
+    def _last_checkpoint(self) -> str:
+        """Where the last complete checkpoint is, if there is one."""
+        if self._writer is not None:
+            self._writer.wait()
+            if self._writer.last_path:
+                return self._writer.last_path
+        known = self.history.checkpoints
+        return str(known[-1]["path"]) if known else ""
 
     def _finish_saving(self) -> None:
         if self._writer is None:
@@ -301,6 +326,7 @@ class TrainingRun:
         update = self._recorder.add(event.worker, event.losses, event.weights, event.waited_s)
         if not update.num_steps:
             return
+        self._watch.saw_losses(update)
         self._callbacks.on_steps(update)
         self._rows_done += int(update.rows.sum())
         if not self._plan.control.stops(self._callbacks.needs_epochs).at_epochs:

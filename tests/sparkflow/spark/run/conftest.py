@@ -13,6 +13,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.spark.feed.inputs import EVAL_DATA, TRAIN_DATA, Input, RowFormat
+from sparkflow.spark.graphs.digest import GraphDigest
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
 from sparkflow.spark.graphs.model_fn import ModelInputs
 from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
@@ -23,6 +24,7 @@ from sparkflow.spark.run.checkpoint_files import PathFiles
 from sparkflow.spark.run.checkpoints import CheckpointStore
 from sparkflow.spark.run.control import Control
 from sparkflow.spark.run.course import Course
+from sparkflow.spark.run.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.run.plan import TrainingPlan
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -188,6 +190,7 @@ class Rig:
     shuffled: bool = True
     seed: int = 3
     restarts: bool = False
+    content: str = "test:0"
 
     def but(self, **changes: Any) -> Rig:
         """Another one that differs in these."""
@@ -212,6 +215,17 @@ class Rig:
             evaluation=evaluation,
             validation_rows=tuple(self.validation),
             feed={"seed": self.seed},
+            fingerprint=Fingerprint(
+                {"batchSize": self.batch_size, "seed": self.seed, "syncMode": self.mode.sync_mode},
+                {"numWorkers": len(self.shares), "numPs": self.num_ps},
+                GraphDigest.of(training.graph_def),
+                RowsPrint(
+                    {"features": "dense float32 [3]"},
+                    sum(self.shares),
+                    sum(self.validation),
+                    self.content,
+                ),
+            ),
         )
 
     def store(self) -> CheckpointStore | None:

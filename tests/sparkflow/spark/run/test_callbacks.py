@@ -22,6 +22,7 @@ def test_every_event_reaches_all_in_order() -> None:
 
     both = Callbacks([tells(1), tells(2)])
     events = {
+        "on_resume": ("path", 3, False),
         "on_waiting": ("rows",),
         "on_train_begin": (None,),
         "on_steps": (None,),

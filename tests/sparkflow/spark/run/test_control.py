@@ -20,12 +20,13 @@ DEFAULTS: dict[str, Any] = {
     "validationSteps": 0,
     "earlyStoppingPatience": 0,
     "earlyStoppingMetric": "loss",
+    "earlyStoppingMode": "auto",
     "earlyStoppingMinDelta": 0.0,
     "checkpointDir": "",
     "checkpointSteps": 0,
     "checkpointSeconds": 0.0,
     "keepCheckpointMax": 3,
-    "resume": True,
+    "resume": "auto",
 }
 
 
@@ -48,7 +49,7 @@ def check(validates: bool = False, **given: Any) -> None:
         ({"earlyStoppingMetric": "auc"}, "no effect without earlyStoppingPatience"),
         ({"checkpointSteps": 5}, "checkpointSteps=5 needs checkpointDir"),
         ({"checkpointSeconds": 5.0}, "checkpointSeconds=5.0 needs checkpointDir"),
-        ({"resume": False}, "resume=False needs checkpointDir"),
+        ({"resume": "never"}, "resume='never' needs checkpointDir"),
     ],
 )
 def test_nonsense_is_an_error(given: dict[str, Any], text: str) -> None:
@@ -65,7 +66,7 @@ def test_nonsense_is_an_error(given: dict[str, Any], text: str) -> None:
         {"syncMode": "allreduce"},
         {"syncMode": "allreduce", "numPs": 0, "gradientAccumulation": 4},
         {"checkpointDir": "/tmp/x", "checkpointSteps": 5, "checkpointSeconds": 2.0},
-        {"checkpointDir": "/tmp/x", "resume": False},
+        {"checkpointDir": "/tmp/x", "resume": "never"},
     ],
 )
 def test_sense_is_not(given: dict[str, Any]) -> None:

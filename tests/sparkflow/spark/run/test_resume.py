@@ -94,7 +94,7 @@ def test_another_attempt_goes_on_and_the_history_tells_of_it(
     recording = rig.Recording()
     # An older run's checkpoint is not gone on from.
     old = rig.but(epochs=1, seed=99, control=Control(checkpoint_dir=str(tmp_path))).train()
-    control = Control(checkpoint_dir=str(tmp_path), resume=False) if saves else Control()
+    control = Control(checkpoint_dir=str(tmp_path), resume="never") if saves else Control()
     result = rig.but(control=control, callbacks=(recording, crash_at(10)), restarts=True).train()
     assert_same(whole, result)
     assert result.history.loss == whole.history.loss != old.history.loss
@@ -142,19 +142,23 @@ def test_early_stopping_remembers_its_best_values(rig: Any, tmp_path: Path, cras
     assert again.values["bias"].tolist() == [10.0]
 
 
-def test_resume_false_starts_anew_and_says_what_happens_to_old_ones(
+def test_resume_never_starts_anew_and_says_what_happens_to_old_ones(
     rig: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     control = Control(checkpoint_dir=str(tmp_path), keep_checkpoint_max=2)
     first = rig.but(control=control).train()
-    fresh = Control(**{**asdict(control), "resume": False, "max_steps": 3})
+    fresh = Control(**{**asdict(control), "resume": "never", "max_steps": 3})
     with caplog.at_level(logging.WARNING):
         anew = rig.but(control=fresh).train()
     assert anew.history.steps == 3
     assert anew.history.loss == first.history.loss[:3]
-    assert "the 2 checkpoints in" in caplog.text
+    assert "The 2 checkpoints in" in caplog.text
     names = sorted(each.name for each in tmp_path.iterdir())
-    assert names == ["checkpoint-000002-step-10", "checkpoint-000003-step-3"]
+    assert names == [
+        "checkpoint-000001-step-5",
+        "checkpoint-000002-step-10",
+        "checkpoint-000003-step-3",
+    ]
     # The newest is that of the newest run, whatever its step.
     assert (
         rig.but(control=Control(**{**asdict(control), "max_steps": 3})).train().history.steps == 3
@@ -172,7 +176,7 @@ def test_another_model_is_refused_with_what_differs(rig: Any, tmp_path: Path) ->
 
     with pytest.raises(
         SparkTrainingError,
-        match=r"of another model: renamed/more is not in the checkpoint.*resume=False",
+        match=r"(?s)of another, finished training.*renamed/more is not in the checkpoint.*'never'",
     ):
         rig.but(control=control, model_fn=other).train()
 
@@ -182,10 +186,9 @@ def test_other_rows_go_on_at_the_beginning_of_an_epoch(
 ) -> None:
     control = Control(checkpoint_dir=str(tmp_path), max_steps=7)
     rig.but(control=control).train()
+    control = Control(checkpoint_dir=str(tmp_path), resume="always")
     with caplog.at_level(logging.WARNING):
-        result = rig.but(
-            control=Control(checkpoint_dir=str(tmp_path)), shares=(8, 8, 8), epochs=3
-        ).train()
+        result = rig.but(control=control, shares=(8, 8, 8), epochs=3).train()
     assert "at the beginning of epoch 2" in caplog.text
     assert sum(result.history.rows[7:]) == 2 * 24
 

@@ -1,0 +1,142 @@
+"""What tells one training from another: parameters, graph and rows, in few bytes.
+
+A checkpoint holds the fingerprint of the training that wrote it, so that a `fit` that finds it
+knows whether it is its own. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sparkflow.spark.graphs.digest import GraphDigest, changed_constants, changed_scopes
+
+GRAPH: Final = "graph: "
+"""What is said of a graph begins with this."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPrint:
+    """What is known of the rows.
+
+    Attributes:
+        columns: By input what it is in words, such as `dense float32 [784]`.
+        rows: How many train.
+        validation_rows: How many validate.
+        content: How the content was hashed, a colon, and the hash, which does not depend on the
+            order of the rows; "" where nobody looked.
+    """
+
+    columns: Mapping[str, str]
+    rows: int
+    validation_rows: int
+    content: str = ""
+
+    def changes(self, new: RowsPrint) -> Iterator[str]:
+        """What is to be said of the differences to other rows."""
+        for name, before in self.columns.items():
+            now = new.columns.get(name)
+            if now != before:
+                yield f"input {name}: {before} -> {now or 'none'}"
+        for name in new.columns:
+            if name not in self.columns:
+                yield f"input {name}: none -> {new.columns[name]}"
+        counts = {
+            "rows": (self.rows, new.rows),
+            "validation rows": (self.validation_rows, new.validation_rows),
+        }
+        for what, (one, other) in counts.items():
+            if one != other:
+                yield f"number of {what}: {one:,} -> {other:,}"
+        if self.compares(new) and self.content != new.content and self.rows == new.rows:
+            yield "rows: their content has changed"
+
+    def compares(self, new: RowsPrint) -> bool:
+        """Whether the contents were hashed in the same way."""
+        way, _, found = self.content.partition(":")
+        return bool(found) and way == new.content.partition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """See the module.
+
+    Attributes:
+        params: The parameters that decide what is learnt, by name, as JSON has them.
+        placement: Those that decide on which tasks; an unfinished training may go on elsewhere.
+        graph: The graph that is trained.
+        rows: The rows.
+    """
+
+    params: Mapping[str, Any]
+    placement: Mapping[str, Any]
+    graph: GraphDigest
+    rows: RowsPrint
+
+    def changes(self, new: Fingerprint, *, elsewhere: bool) -> list[str]:
+        """What is to be said of the differences to another training; nothing if it is the same.
+
+        Args:
+            new: The other one.
+            elsewhere: Whether it may have other tasks. Its graph has other names then, so only
+                values of constants are compared.
+        """
+        found = list(_changed(self.params, new.params))
+        moved = list(_changed(self.placement, new.placement))
+        if not elsewhere:
+            found += moved
+        graph = list(changed_constants(self.graph, new.graph))
+        if not graph and not moved:
+            graph = list(changed_scopes(self.graph, new.graph))
+        # Other parameters are why the graph differs; that is no news.
+        found += [f"{GRAPH}{each}" for each in graph] if not found else []
+        return [*found, *self.rows.changes(new.rows)]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "params": dict(self.params),
+            "placement": dict(self.placement),
+            "graph": self.graph.to_json(),
+            "rows": {
+                "columns": dict(self.rows.columns),
+                "rows": self.rows.rows,
+                "validation_rows": self.rows.validation_rows,
+                "content": self.rows.content,
+            },
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Fingerprint:
+        """Reads what `to_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: It is something else.
+        """
+        rows = value["rows"]
+        return cls(
+            params=dict(value["params"]),
+            placement=dict(value["placement"]),
+            graph=GraphDigest.from_json(value["graph"]),
+            rows=RowsPrint(
+                {str(name): str(kind) for name, kind in rows["columns"].items()},
+                int(rows["rows"]),
+                int(rows["validation_rows"]),
+                str(rows["content"]),
+            ),
+        )
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Of parameters that both know: other versions may have more."""
+    for name in old if not prefix else {**old, **new}:
+        if not prefix and name not in new:
+            continue
+        before, now = old.get(name), new.get(name)
+        if before == now:
+            continue
+        if isinstance(before, dict) and isinstance(now, dict):
+            yield from _changed(before, now, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}: {before!r} -> {now!r}"
