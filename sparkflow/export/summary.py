@@ -99,16 +99,24 @@ def _training(history: Mapping[str, Any]) -> Iterator[Row]:
     yield "rows", f"{rows:,}"
     if history.get("rows_per_epoch"):
         yield "epochs", f"{rows / history['rows_per_epoch']:,.4g}"
-    yield "last loss", f"{losses[-1]:.6g}"
+    best = history.get("best")
+    if best:
+        # What the model is; steps after it have made other values, which are gone.
+        yield "model of step", f"{best['step']:,}, the best"
+        yield "model of epoch", f"{best['epoch']:,.4g}"
+    late = f" (step {steps:,}, not the model's)" if best and best["step"] < steps else ""
+    yield f"last loss{late}", f"{losses[-1]:.6g}"
     if seconds:
         yield "seconds", f"{seconds:,.1f}"
         yield "rows per second", f"{rows / seconds:,.0f}"
     if history.get("restarts"):
         yield "restarts", str(len(history["restarts"]))
-    evaluations = history.get("validation") or [{}]
-    for name, value in sorted(evaluations[-1].items()):
+    last = (history.get("validation") or [{}])[-1]
+    for name, value in sorted((best or {}).get("metrics", {}).items()):
+        yield f"validation {name}", f"{value:.6g}"
+    for name, value in sorted(last.items()) if late or not best else ():
         if name not in ("step", "time"):
-            yield f"validation {name}", f"{value:.6g}"
+            yield f"{'last ' if late else ''}validation {name}{late}", f"{value:.6g}"
 
 
 def _text(table: Table) -> str:

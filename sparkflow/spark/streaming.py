@@ -9,7 +9,8 @@ driver loses or repeats anything:
     <checkpointDir>/stream.json           the last batch that is complete, written last
 
 Spark gives a batch that has failed again, with the same rows and the same id. What its training has
-saved by then counts, and a batch that is complete is passed over.
+saved by then counts, unless rows, parameters or graph have changed meanwhile; and a batch that is
+complete is passed over.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
 
-from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.errors import OtherTrainingError, SparkTrainingError
 from sparkflow.spark.job.backend import files_for
 from sparkflow.spark.run.checkpoint_files import CheckpointFiles
 from sparkflow.spark.run.checkpoints import CheckpointStore
+from sparkflow.spark.run.resuming import AUTO, NEVER
 from sparkflow.spark.run.snapshot import Snapshot
 from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
 from sparkflow_runtime.errors import DataLossError
@@ -199,13 +201,19 @@ class StreamingTrainer:
             {
                 trainer.checkpointDir: f"{self._batch_path(batch_id)}/training",
                 trainer.keepCheckpointMax: 1,
-                trainer.resume: True,
+                trainer.resume: AUTO,
                 # Otherwise batches of one size would all be shuffled in the same way.
                 trainer.seed: trainer.getSeed() + batch_id,
             }
         )
         batch.start_snapshot = start
-        model: SparkTrainerModel = batch.fit(df)
+        model: SparkTrainerModel
+        try:
+            model = batch.fit(df)
+        except OtherTrainingError as error:
+            # What was trained of it before does not count: the stream is where it was before it.
+            _log.warning("batch %d is trained anew: %s", batch_id, error)
+            model = batch.setResume(NEVER).fit(df)
         return model
 
     def _snapshot(self, files: CheckpointFiles, state: StreamState) -> Snapshot | None:

@@ -123,8 +123,8 @@ class TrainingHistory:
         return [entry * self.steps_per_entry for entry in range(len(self.loss))]
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes as JSON values."""
-        return asdict(self)
+        """All attributes, and `best`, as JSON values."""
+        return {**asdict(self), "best": self.best}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingHistory:

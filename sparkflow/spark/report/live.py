@@ -52,9 +52,10 @@ class LiveReporter(Callback):
         self._phase = text
 
     def on_resume(self, path: str, step: int, finished: bool) -> None:
-        """Shows what is gone on from."""
+        """Shows what is gone on from; `on_close` does where that is all."""
         self._tracker.on_resume(path, step, finished)
-        self._refresh(at_once=True)
+        if not finished:
+            self._refresh(at_once=True)
 
     def on_train_begin(self, run: RunControl) -> None:
         """Shows that steps begin."""

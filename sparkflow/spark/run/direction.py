@@ -18,7 +18,7 @@ _MORE: Final = """
     correlation corrcoef pearson spearman kendall specificity sensitivity tpr tnr true_positive
     true_positives true_negative true_negatives hit hits hit_rate hr gini ks psnr ssim
     log_likelihood likelihood elbo exact_match success reward fraction_correct correct closeness
-    similarity silhouette concordance c_index 
+    similarity silhouette concordance c_index
 """
 _LESS: Final = """
     loss losses log_loss logloss error errors err mse mae rmse rmsle msle mape smape mpe wape

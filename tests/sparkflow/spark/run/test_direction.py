@@ -15,7 +15,8 @@ MORE = (
     "bleu_4 rougeL top_5_accuracy top_k top5 sparse_top_k_accuracy precision_at_k recall_at_1 "
     "hit_rate iou mean_iou kappa mcc binary_accuracy categoricalAccuracy val_accuracy "
     "macro_f1 mean_per_class_accuracy pearson_correlation psnr log_likelihood true_positives "
-    "auc_1 precision/positive_threshold_0.5_mean specificity sensitivity_at_specificity ssim exact_match"
+    "auc_1 precision/positive_threshold_0.5_mean specificity sensitivity_at_specificity ssim "
+    "exact_match"
 )
 LESS = (
     "loss mse MSE mae rmse rmsle mape log_loss logloss error error_rate mean_squared_error "
