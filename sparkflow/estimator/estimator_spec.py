@@ -103,17 +103,31 @@ class EstimatorSpec(_Fields):
 def _checked_predictions(predictions: Any, mode: str) -> Any:
     if predictions is None:
         if mode == ModeKeys.PREDICT:
-            raise ValueError("Missing predictions.")
+            raise ValueError(
+                f"Missing predictions. In mode {mode!r} return EstimatorSpec(mode, "
+                "predictions={'prediction': tensor}), tensors with one row per row of the features"
+            )
         return {}
     if isinstance(predictions, Mapping):
         return {name: _tensor(item, f"predictions[{name!r}]") for name, item in predictions.items()}
+    if isinstance(predictions, list | tuple):
+        raise TypeError(
+            f"predictions must be Tensor, given: {predictions!r}; several have names: "
+            "predictions={'prediction': ..., 'probability': ...}"
+        )
     return _tensor(predictions, "predictions")
 
 
 def _checked_loss(loss: Any, mode: str) -> Tensor | None:
     if loss is None:
         if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
-            raise ValueError("Missing loss.")
+            raise ValueError(
+                f"Missing loss. In mode {mode!r} return EstimatorSpec(mode, loss=loss, "
+                "train_op=train_op), where loss is a scalar tensor, such as the mean over the batch"
+                if mode == ModeKeys.TRAIN
+                else f"Missing loss. In mode {mode!r} return EstimatorSpec(mode, loss=loss, "
+                "eval_metric_ops=metrics), where loss is a scalar tensor"
+            )
         return None
     tensor = _tensor(loss, "loss")
     if tensor.shape.num_elements() not in (None, 1):
@@ -126,10 +140,15 @@ def _checked_loss(loss: Any, mode: str) -> Tensor | None:
 def _checked_train_op(train_op: Any, mode: str) -> Any:
     if train_op is None:
         if mode == ModeKeys.TRAIN:
-            raise ValueError("Missing train_op.")
+            raise ValueError(
+                "Missing train_op. In mode 'train' return EstimatorSpec(mode, loss=loss, "
+                "train_op=train_op), where train_op = tf.train.AdamOptimizer(0.001).minimize(loss, "
+                "global_step=tf.train.get_or_create_global_step())"
+            )
         return None
     if not isinstance(train_op, Operation | Symbolic):
-        raise TypeError(f"train_op must be Operation or Tensor, given: {train_op!r}")
+        advice = "; call its minimize(loss)" if hasattr(train_op, "apply_gradients") else ""
+        raise TypeError(f"train_op must be Operation or Tensor, given: {train_op!r}{advice}")
     return train_op
 
 

@@ -25,7 +25,13 @@ from sparkflow.spark.graphs.inference import (
     build_inference_graph,
     require_same_variables,
 )
-from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs, takes
+from sparkflow.spark.graphs.model_fn import (
+    GIVEN,
+    ModelFn,
+    ModelInputs,
+    require_callable,
+    takes,
+)
 from sparkflow.spark.graphs.training import TrainingGraph, TrainingMode, build_training_graph
 from sparkflow.spark.job.backend import Training, backend_for
 from sparkflow.spark.job.layout import Layout
@@ -346,8 +352,7 @@ class SparkTrainer(BaseTrainer, DefaultParamsWritable, MLReadable["SparkTrainer"
         workerCallbacks: Sequence[WorkerCallback] = (),
         **params: Any,
     ) -> None:
-        if not callable(model_fn):
-            raise TypeError(f"model_fn must be a function, got {model_fn!r}")
+        require_callable(model_fn, "model_fn", GIVEN)
         super().__init__(callbacks=callbacks, workerCallbacks=workerCallbacks, **params)
         self.model_fn = model_fn
 

@@ -30,7 +30,7 @@ from sparkflow.spark.estimators.models import (
 )
 from sparkflow.spark.estimators.params import ClassifierParams, OptimizerParams
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics, row_statistics
-from sparkflow.spark.graphs.model_fn import takes
+from sparkflow.spark.graphs.model_fn import require_callable, takes
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.rows.prepare import PreparedRows
 from sparkflow.spark.trainer import BaseTrainer, TrainingData
@@ -174,7 +174,8 @@ class SparkTrainerClassifier(ClassifierTrainer):
 
     def __init__(self, *, network: Callable[..., Any], **params: Any) -> None:
         super().__init__(**params)
-        self.network = _callable(network)
+        require_callable(network, "network", ("mode", "params", "num_classes"))
+        self.network = network
 
     def logits_fn(self, data: TrainingData, num_classes: int) -> Logits:
         """The user's function."""
@@ -196,18 +197,12 @@ class SparkTrainerRegressor(RegressorTrainer):
 
     def __init__(self, *, network: Callable[..., Any], **params: Any) -> None:
         super().__init__(**params)
-        self.network = _callable(network)
+        require_callable(network, "network", ("mode", "params"))
+        self.network = network
 
     def output_fn(self, data: TrainingData) -> Logits:
         """The user's function."""
         return _by_name(self.network, self.getModelParams())
-
-
-def _callable(network: Any) -> Callable[..., Any]:
-    if not callable(network):
-        raise TypeError(f"network must be a function, got {network!r}")
-    function: Callable[..., Any] = network
-    return function
 
 
 def _by_name(network: Callable[..., Any], params: Mapping[str, Any], **given: Any) -> Logits:

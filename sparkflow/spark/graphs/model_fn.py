@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import sparkflow as tf
 from sparkflow.spark.feed.inputs import RowFormat
@@ -31,11 +31,69 @@ class ModelInputs:
     seed: int
 
 
+GIVEN: Final = ("labels", "mode", "params", "weights")
+"""What model_fn is given by name, after the features."""
+
+_BY_PLACE: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
+_WANTED: Final = {
+    tf.estimator.ModeKeys.TRAIN: "Return tf.estimator.EstimatorSpec(mode, loss=loss, "
+    "train_op=train_op)",
+    tf.estimator.ModeKeys.EVAL: "Return tf.estimator.EstimatorSpec(mode, loss=loss)",
+    tf.estimator.ModeKeys.PREDICT: "Return tf.estimator.EstimatorSpec(mode, "
+    "predictions={'prediction': tensor})",
+}
+
+
 def takes(model_fn: ModelFn, name: str) -> bool:
     """Whether the function can be given an argument of this name."""
     parameters = inspect.signature(model_fn).parameters
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     return takes_all or name in parameters
+
+
+def require_callable(model_fn: Any, name: str, given: Sequence[str]) -> None:
+    """Passes for a function that can be called with features and arguments of these names.
+
+    Args:
+        model_fn: What the user gave.
+        name: The parameter it was given as.
+        given: What is passed by name to those that take it, after the features.
+
+    Raises:
+        TypeError: It is no function, has no argument, or one without a default that nobody gives.
+    """
+    if not callable(model_fn):
+        raise TypeError(f"{name} must be a function, got {model_fn!r}")
+    try:
+        parameters = list(inspect.signature(model_fn).parameters.values())
+    except ValueError:  # written in C
+        return
+    call = f"{name}(features, {', '.join(f'{each}=...' for each in given)})"
+    shown = f"{name}({', '.join(map(str, parameters))})"
+    by_place = [each for each in parameters if each.kind in _BY_PLACE]
+    any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if not by_place and any_number[0] not in [each.kind for each in parameters]:
+        raise TypeError(
+            f"{shown} takes no argument for the features; it is called as {call} and may leave "
+            "out all but the first"
+        )
+    strange = [
+        each.name
+        for each in parameters
+        if each not in by_place[:1]
+        and each.default is inspect.Parameter.empty
+        and each.kind not in any_number
+        and (each.name not in given or each.kind is inspect.Parameter.POSITIONAL_ONLY)
+    ]
+    if strange:
+        raise TypeError(
+            f"{shown} takes {', '.join(strange)}, which nobody gives: it is called as {call}. Call "
+            "the labels `labels`, and so on; leave out what it does not need; give what is left a "
+            "default, or have modelParams hold it"
+        )
 
 
 def call_model_fn(
@@ -60,19 +118,56 @@ def call_model_fn(
         "params": dict(params),
         "weights": batch.weights,
     }
-    spec = model_fn(
-        batch.features, **{key: value for key, value in given.items() if takes(model_fn, key)}
-    )
+    taken = {key: value for key, value in given.items() if takes(model_fn, key)}
+    try:
+        spec = model_fn(batch.features, **taken)
+    except (TypeError, ValueError, AttributeError) as error:
+        missing = [key for key in ("labels", "weights") if key in taken and taken[key] is None]
+        if not missing or "None" not in str(error):
+            raise
+        raise type(error)(f"{error}{_about_none(missing, mode)}") from error
     if not isinstance(spec, tf.estimator.EstimatorSpec):
         raise TypeError(
             f"model_fn must return a tf.estimator.EstimatorSpec, in mode {mode!r} it returned "
-            f"{type(spec).__name__}"
+            f"{type(spec).__name__}{' (is there a return?)' if spec is None else ''}. "
+            f"{_WANTED[mode]}"
         )
     if spec.mode != mode:
         raise ValueError(
-            f"model_fn was called in mode {mode!r} and returned a spec of mode {spec.mode!r}"
+            f"model_fn was called in mode {mode!r} and returned a spec of mode {spec.mode!r}: give "
+            "EstimatorSpec the mode that model_fn was called with"
         )
+    _require_scalar(spec.loss)
     return spec
+
+
+def _about_none(missing: Sequence[str], mode: str) -> str:
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return (
+            f"\nmodel_fn was called in mode {mode!r} (PREDICT), in which {' and '.join(missing)} "
+            "are None. Return the predictions before they are used:\n"
+            "    if mode == tf.estimator.ModeKeys.PREDICT:\n"
+            "        return tf.estimator.EstimatorSpec(mode, predictions={'prediction': ...})"
+        )
+    return f"\nmodel_fn was called in mode {mode!r}, and {' and '.join(missing)} are None" + (
+        "; weights need weightCol or classWeights" if "weights" in missing else ""
+    )
+
+
+def _require_scalar(loss: Any) -> None:
+    """Passes for a loss that is one number, whatever the batch.
+
+    Raises:
+        ValueError: It has one per row.
+    """
+    if loss is None or loss.op.type != "Reshape":
+        return  # EstimatorSpec makes scalars of what may have one element only
+    given = loss.op.inputs[0]
+    if given.shape.ndims and given.shape.num_elements() is None:
+        raise ValueError(
+            f"Loss must be scalar, given: {given}, which has one number per row: return "
+            "tf.reduce_mean(loss)"
+        )
 
 
 def session_initializers() -> tuple[str, ...]:
