@@ -148,9 +148,9 @@ class Tensor(Operators):
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise NotImplementedError(
-            f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array. Run it in a session."
-        )
+        from sparkflow.graph.numpy_calls import describe
+
+        raise NotImplementedError(describe("symbolic Tensor", self.name))
 
     def __str__(self) -> str:
         shape = "" if self._shape is None else f", shape={shapes.text(self._shape)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -47,6 +48,7 @@ from sparkflow.spark.rows.arrange import arranged_rows
 from sparkflow.spark.rows.parquet_rows import parquet_rows
 from sparkflow.spark.rows.placement import PlacedRows
 from sparkflow.spark.rows.prepare import PreparedRows
+from sparkflow.spark.rows.schema import require_frame
 from sparkflow.spark.run.callbacks import Callback, Callbacks
 from sparkflow.spark.run.control import Control, check_metric, check_params
 from sparkflow.spark.run.fingerprint import Fingerprint
@@ -130,6 +132,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         Returns:
             A thread-safe iterator of (index, model), see `estimators.multiple`.
         """
+        require_frame(dataset, "fitMultiple")
         return fit_multiple(self, dataset, paramMaps)
 
     def fit(
@@ -143,8 +146,10 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 dictionaries, which gives a list of models.
             validation: Rows of the same columns that validate.
         """
+        require_frame(dataset, "fit")
         if validation is None:
             return super().fit(dataset, params)
+        require_frame(validation, "fit (validation)")
         if isinstance(params, list | tuple):
             found = dict(fit_multiple(self, dataset, params, validation))
             return [found[index] for index in range(len(params))]
@@ -180,12 +185,14 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             FileNotFoundError: There is nothing.
             ValueError, TypeError: As `fit` does for columns and parameters.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"fitOnParquet takes a path or a URI, got {type(path).__name__}")
         self._check_params(False)
         session = SparkSession.active()
         wanted = Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
         backend_for(session).require_slots(wanted)
         looks = type(self).look_at is not BaseTrainer.look_at
-        prepared, layout, placed = parquet_rows(session, path, self, wants_rows=looks)
+        prepared, layout, placed = parquet_rows(session, str(path), self, wants_rows=looks)
         return self.fit_data(TrainingData.of(prepared, layout, placed, self.look_at(prepared)))
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:

@@ -540,9 +540,9 @@ class Variable(Operators, metaclass=_Creating):
         raise TypeError("'Variable' object is not iterable.")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
-        raise NotImplementedError(
-            f"Cannot convert a variable ({self.name}) to a numpy array. Run it in a session."
-        )
+        from sparkflow.graph.numpy_calls import describe
+
+        raise NotImplementedError(describe("variable", self.name))
 
     def __repr__(self) -> str:
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"

@@ -21,7 +21,7 @@ from sparkflow.spark.model.shipping import Shipper
 from sparkflow.spark.model.udf import prediction_udf
 from sparkflow.spark.params.inference import InferenceParams
 from sparkflow.spark.report.history import TrainingHistory
-from sparkflow.spark.rows.schema import quoted
+from sparkflow.spark.rows.schema import quoted, require_frame
 from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
@@ -89,6 +89,16 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
                 here; the text names op and node.
         """
         self.inference_model.to_onnx(path)
+
+    def transform(self, dataset: DataFrame, params: Any = None) -> DataFrame:
+        """The DataFrame with the predictions appended.
+
+        Args:
+            dataset: The rows, of a stream too.
+            params: Parameters by Param to use instead of this model's.
+        """
+        require_frame(dataset, "transform")
+        return super().transform(dataset, params)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         model = self.inference_model

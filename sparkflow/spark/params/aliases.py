@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from pyspark.ml.param import Param, Params
+
+from sparkflow.unknown_names import closest
 
 Self = TypeVar("Self", bound="ParamAliases")
 
@@ -36,7 +38,37 @@ class ParamAliases(Params):
             and isinstance(getattr(type(self), other, None), Param)
         ):
             return getattr(self, other)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}."
+            f"{_meant(name, [each for each in dir(type(self)) if not each.startswith('_')])}"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # It would hide the Param, and the value would never be used.
+        known = getattr(type(self), camel_case(name), None)
+        if isinstance(known, Param) and not isinstance(value, Param):
+            raise AttributeError(
+                f"{type(self).__name__}.{name} is a parameter, which is set by "
+                f"setParams({known.name}={value!r}) or set{known.name[0].upper()}{known.name[1:]}"
+                f"({value!r})"
+            )
+        super().__setattr__(name, value)
+
+    def copy(self: Self, extra: Any = None) -> Self:
+        """A copy with other values of some parameters.
+
+        Args:
+            extra: Values by Param, or by its name in either spelling.
+
+        Raises:
+            TypeError: There is no parameter of such a name.
+        """
+        if isinstance(extra, Mapping):
+            extra = {
+                self.getParam(self._known(key)) if isinstance(key, str) else key: value
+                for key, value in extra.items()
+            }
+        return super().copy(extra)
 
     def setParams(self: Self, **params: Any) -> Self:
         """Sets the parameters that are given, in either spelling.
@@ -48,15 +80,26 @@ class ParamAliases(Params):
         """
         found: dict[str, Any] = {}
         for given, value in params.items():
-            name = camel_case(given)
-            if not self.hasParam(name):
-                known = ", ".join(sorted(param.name for param in self.params))
-                raise TypeError(f"{type(self).__name__} has no parameter {given!r}; it has {known}")
+            name = self._known(given)
             if name in found:
                 raise TypeError(f"the parameter {name!r} is given twice")
             found[name] = value
         self._set(**found)
         return self
+
+    def _known(self, given: str) -> str:
+        """The name of a parameter in its first spelling."""
+        name = camel_case(given)
+        if not self.hasParam(name):
+            known = sorted(param.name for param in self.params)
+            advice = _meant(given, known)
+            if not advice and self.hasParam("modelParams") and not self.hasParam("optimizer"):
+                advice = f" What model_fn has to know goes into modelParams={{{given!r}: ...}}."
+            raise TypeError(
+                f"{type(self).__name__} has no parameter {given!r}.{advice} It has "
+                f"{', '.join(known)}"
+            )
+        return name
 
     def _set(self: Self, **params: Any) -> Self:
         # pyspark's own leaves out None and hides the parameter's name in a ValueError.
@@ -64,3 +107,8 @@ class ParamAliases(Params):
             param = self.getParam(name)
             self._paramMap[param] = param.typeConverter(value)
         return self
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = closest(name, known)
+    return f" Did you mean {' or '.join(close)}?" if close else ""

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from pyspark.ml.param import Param, Params
 
+from sparkflow.unknown_names import closest
+
 
 def column(value: Any) -> str:
     """The name of a column."""
@@ -80,12 +82,16 @@ def number(minimum: float, maximum: float = math.inf) -> Callable[[Any], float]:
 
 
 def choice(*allowed: str) -> Callable[[Any], str]:
-    """One of some texts."""
+    """One of some texts, whatever its case."""
+    by_lower = {each.lower(): each for each in allowed}
 
     def convert(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}, got {value!r}")
-        return str(value)
+        found = by_lower.get(value.lower()) if isinstance(value, str) else None
+        if found is None:
+            close = closest(value, allowed) if isinstance(value, str) else []
+            meant = f". Did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise ValueError(f"must be one of {', '.join(allowed)}, got {value!r}{meant}")
+        return found
 
     return convert
 

@@ -90,6 +90,42 @@ class Schema:
         return text
 
 
+def require_frame(given: Any, caller: str) -> None:
+    """Passes for a DataFrame of Spark.
+
+    Args:
+        given: What the user gave.
+        caller: What it was given to, for the error text.
+
+    Raises:
+        TypeError: It is something else; the text says how to make a DataFrame of it.
+    """
+    if hasattr(given, "sparkSession") and hasattr(given, "select"):
+        return
+    kind = type(given)
+    package = kind.__module__.partition(".")[0]
+    if kind.__module__.startswith("pyspark.pandas"):
+        advice = "give it what .to_spark() of this one returns"
+    elif kind.__name__.endswith("RDD"):
+        advice = "rdd.toDF(['features', 'label']) makes one of an RDD"
+    elif package in ("pandas", "pyarrow"):
+        advice = f"spark.createDataFrame(...) makes one of this {kind.__name__}"
+    elif package == "polars":
+        advice = "spark.createDataFrame(frame.to_pandas()) makes one of it"
+    elif isinstance(given, str):
+        advice = f"spark.read.parquet({given!r}) reads one, and fitOnParquet takes a path"
+    else:
+        advice = (
+            "spark.createDataFrame([(features, label), ...], 'features array<float>, label float') "
+            "makes one of rows in Python"
+        )
+    raise TypeError(
+        f"{caller} takes a DataFrame of Spark, got {package}.{kind.__name__}: {advice}"
+        if package != "builtins"
+        else f"{caller} takes a DataFrame of Spark, got a {kind.__name__}: {advice}"
+    )
+
+
 def quoted(name: str) -> Column:
     """The column of this name; a dot would otherwise ask for a field of a struct."""
     return F.col("`" + name.replace("`", "``") + "`")
