@@ -11,6 +11,7 @@ from typing import Any
 
 from absl import logging
 
+from sparkflow.estimator.broadcasts import warn_of_broadcasts
 from sparkflow.estimator.estimator_spec import EstimatorSpec
 from sparkflow.estimator.evaluation import StopAfterSteps, write_results
 from sparkflow.estimator.exporting import export_model
@@ -357,6 +358,7 @@ class Estimator:
         config = self._config
         with _new_graph(self._config):
             inputs, spec = self._built(input_fn, ModeKeys.TRAIN)
+            warn_of_broadcasts(spec.loss, inputs.labels)
             if self._warm_start_settings is not None and not latest_checkpoint(self._model_dir):
                 self._warm_start_settings.apply()
             if not any(each.op.name == LOSS for each in get_collection(GraphKeys.SUMMARIES)):

@@ -21,11 +21,13 @@ from pyspark.ml.linalg import DenseVector, SparseVector, Vectors
 from pyspark.ml.param.shared import HasWeightCol
 from pyspark.ml.regression import RegressionModel
 from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql.types import BooleanType
 
 from sparkflow.spark.estimators.params import ThresholdParams
 from sparkflow.spark.feed.inputs import RAGGED
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.rows.prepare import release
+from sparkflow.spark.rows.schema import quoted
 
 _CLASS_METRICS = ("accuracy", "f1", "weightedPrecision", "weightedRecall", "logLoss")
 _BINARY_METRICS = ("areaUnderROC", "areaUnderPR")
@@ -59,6 +61,10 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
     @contextlib.contextmanager
     def _predicted(self, dataset: DataFrame) -> Iterator[DataFrame]:
         """The predictions, cached, so that the model runs once for all metrics."""
+        label: str = self.getOrDefault(self.labelCol)
+        if label in dataset.columns and isinstance(dataset.schema[label].dataType, BooleanType):
+            # Training takes these as 0 and 1, but evaluators take numbers only.
+            dataset = dataset.withColumn(label, quoted(label).cast("double"))
         predicted = self.transform(dataset).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             yield predicted

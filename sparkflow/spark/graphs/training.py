@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sparkflow as tf
+from sparkflow.estimator.broadcasts import warn_of_broadcasts
 from sparkflow.spark.feed.inputs import TRAIN_DATA
 from sparkflow.spark.graphs.inputs import draw_batch
 from sparkflow.spark.graphs.model_fn import (
@@ -99,6 +100,7 @@ def build_training_graph(
             spec: Any = call_model_fn(
                 model_fn, drawn.batch, tf.estimator.ModeKeys.TRAIN, inputs.params
             )
+        warn_of_broadcasts(spec.loss, drawn.batch.labels)
         if mode.sync_mode != "async" and not strategy.join_ops:
             raise ValueError(
                 f"With syncMode={mode.sync_mode!r} the train_op must come from an optimizer's "

@@ -36,6 +36,7 @@ from sparkflow.spark.job.layout import Layout
 from sparkflow.spark.params.trainer import TrainerParams
 from sparkflow.spark.rows import prepare
 from sparkflow.spark.rows.content import content_hash, content_text
+from sparkflow.spark.rows.first_rows import first_rows
 from sparkflow.spark.rows.placement import PlacedRows, is_even, place_in_partition
 from sparkflow.spark.rows.prepare import Plan, PreparedRows, plan_rows
 from sparkflow.spark.rows.profile import RowProfile, SourceProfile, is_uneven
@@ -189,7 +190,7 @@ def _spool(plan: Plan, params: TrainerParams, by_content: bool) -> SpooledRows |
 def _typed_rows(plan: Plan) -> tuple[DataFrame, RowFormat] | None:
     """The final columns and their format, if schema and first rows say enough of them."""
     open_ended = any(each.form in (VECTOR, ARRAY) and each.kind != RAGGED for each in plan.sources)
-    sample = plan.selected.take(_SAMPLE_ROWS) if open_ended else []
+    sample = first_rows(plan.selected, _SAMPLE_ROWS) if open_ended else []
     if open_ended and not sample:
         return None
     found = {each.name: _profile(each, [row[each.name] for row in sample]) for each in plan.sources}

@@ -19,6 +19,8 @@ from sparkflow_runtime import dtypes
 _log = logging.getLogger(__name__)
 
 _SHOWN: Final = 5
+_GROWTH: Final = 10.0
+"""A loss that is so many times that of a few steps ago does not go down any more."""
 
 REMEDIES: Final = (
     "Remedies: a lower learning rate; clip the gradients (tf.clip_by_global_norm); standardize the "
@@ -100,11 +102,14 @@ class FiniteWatch:
         whose = f" of worker {update.worker}" if update.worker >= 0 else ""
         step = update.first_step + place + 1
         text = f"The loss ({self._loss}) is {update.losses[place]:g} in step {step}{whose}; "
+        before = before[-_SHOWN:]
         text += (
-            f"in the steps before it was {', '.join(f'{each:.4g}' for each in before[-_SHOWN:])}. "
+            f"in the steps before it was {', '.join(f'{each:.4g}' for each in before)}. "
             if before
             else "it is the first that is known. "
         )
+        if len(before) > 1 and before[-1] > _GROWTH * abs(before[0]):
+            text += "It grew until it was no number: the steps are too large. "
         self._stop("loss", text)
 
     def saw_metrics(self, metrics: Mapping[str, float], step: int) -> None:
@@ -156,7 +161,7 @@ class FiniteWatch:
             text += (
                 f"Variables that are not finite by now: {_listed(variables)}. "
                 if variables
-                else "All variables are finite: it is the loss of this batch that is not. "
+                else "All variables are finite still. "
             )
         else:
             text += f"{_listed(variables)}. "
