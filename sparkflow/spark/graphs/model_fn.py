@@ -142,15 +142,17 @@ def call_model_fn(
 
 
 def _about_none(missing: Sequence[str], mode: str) -> str:
+    none = " and ".join(f"{each} is None" for each in missing)
     if mode == tf.estimator.ModeKeys.PREDICT:
         return (
-            f"\nmodel_fn was called in mode {mode!r} (PREDICT), in which {' and '.join(missing)} "
-            "are None. Return the predictions before they are used:\n"
+            f"\nmodel_fn was called in mode {mode!r} (PREDICT), in which {none}. Return the "
+            "predictions before they are used:\n"
             "    if mode == tf.estimator.ModeKeys.PREDICT:\n"
             "        return tf.estimator.EstimatorSpec(mode, predictions={'prediction': ...})"
         )
-    return f"\nmodel_fn was called in mode {mode!r}, and {' and '.join(missing)} are None" + (
-        "; weights need weightCol or classWeights" if "weights" in missing else ""
+    return (
+        f"\nmodel_fn was called in mode {mode!r}, and {none}: there are weights with weightCol or "
+        "classWeights only"
     )
 
 

@@ -71,7 +71,7 @@ def test_defaults_are_stable_and_documented() -> None:
         (
             {"numWorker": 2},
             TypeError,
-            "has no parameter 'numWorker'; it has backupWorkers, batchSize",
+            r"has no parameter 'numWorker'\. Did you mean numWorkers\? It has allowNonFinite",
         ),
         ({"numPs": 1, "num_ps": 1}, TypeError, "the parameter 'numPs' is given twice"),
     ],
