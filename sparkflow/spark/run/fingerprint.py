@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sparkflow.spark.graphs.digest import GraphDigest, changed_constants, changed_scopes
+from sparkflow.version import SPARKFLOW_VERSION
 
 GRAPH: Final = "graph: "
 """What is said of a graph begins with this."""
@@ -67,12 +68,15 @@ class Fingerprint:
         placement: Those that decide on which tasks; an unfinished training may go on elsewhere.
         graph: The graph that is trained.
         rows: The rows.
+        version: The sparkflow that built the graph: another one may call its operations otherwise,
+            so only values of constants are compared then.
     """
 
     params: Mapping[str, Any]
     placement: Mapping[str, Any]
     graph: GraphDigest
     rows: RowsPrint
+    version: str = SPARKFLOW_VERSION
 
     def changes(self, new: Fingerprint, *, elsewhere: bool) -> list[str]:
         """What is to be said of the differences to another training; nothing if it is the same.
@@ -87,7 +91,7 @@ class Fingerprint:
         if not elsewhere:
             found += moved
         graph = list(changed_constants(self.graph, new.graph))
-        if not graph and not moved:
+        if not graph and not moved and self.version == new.version:
             graph = list(changed_scopes(self.graph, new.graph))
         # Other parameters are why the graph differs; that is no news.
         found += [f"{GRAPH}{each}" for each in graph] if not found else []
@@ -99,6 +103,7 @@ class Fingerprint:
             "params": dict(self.params),
             "placement": dict(self.placement),
             "graph": self.graph.to_json(),
+            "version": self.version,
             "rows": {
                 "columns": dict(self.rows.columns),
                 "rows": self.rows.rows,
@@ -125,6 +130,7 @@ class Fingerprint:
                 int(rows["validation_rows"]),
                 str(rows["content"]),
             ),
+            version=str(value["version"]),
         )
 
 

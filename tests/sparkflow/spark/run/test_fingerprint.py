@@ -235,6 +235,18 @@ def test_constants_of_a_spark_job_may_differ_in_the_last_bits() -> None:
         assert of(values).changes(of(other), elsewhere=False) == ["graph: constant mean"]
 
 
+def test_another_version_may_call_its_operations_otherwise() -> None:
+    rows = RowsPrint({}, 1, 0)
+    first = Fingerprint({}, {}, GraphDigest({"dense": "1"}, {"rate": [0.1]}), rows, "0.1")
+    second = Fingerprint({}, {}, GraphDigest({"dense": "2"}, {"rate": [0.1]}), rows, "0.2")
+    assert first.changes(second, elsewhere=False) == []
+    assert first.changes(replace(second, version="0.1"), elsewhere=False) == [
+        "graph: operations in 'dense' differ"
+    ]
+    faster = replace(second, graph=GraphDigest({}, {"rate": [0.2]}))
+    assert first.changes(faster, elsewhere=False) == ["graph: constant rate: 0.1 -> 0.2"]
+
+
 def test_parameters_are_compared_by_name() -> None:
     digest = GraphDigest({}, {})
     rows = RowsPrint({"x": "dense float32 [3]"}, 10, 2, "final:1")
