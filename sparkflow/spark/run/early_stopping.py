@@ -48,9 +48,9 @@ class EarlyStopping:
         return self.waited >= self._patience
 
     def update(self, value: float, step: int) -> bool:
-        """Takes an evaluation; whether it is the best so far. NaN is never the best."""
+        """Takes an evaluation; whether it is the best so far. NaN and infinity are never."""
         gain = self._sign * (self.best - value)
-        if gain > self._min_delta or (not self.has_best and not math.isnan(value)):
+        if math.isfinite(value) and (gain > self._min_delta or not self.has_best):
             self.best, self.best_step, self.waited = value, step, 0
             return True
         self.waited += 1

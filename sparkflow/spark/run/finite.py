@@ -167,7 +167,8 @@ class FiniteWatch:
             text += f"{_listed(variables)}. "
         checkpoint = self._last_checkpoint()
         kept = (
-            f"The last checkpoint, {checkpoint}, has finite values"
+            f"The last checkpoint, {checkpoint}, has finite values (resume='always' goes on from "
+            "it with other parameters)"
             if checkpoint
             else "There is no checkpoint (checkpointDir)"
         )
