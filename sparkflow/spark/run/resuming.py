@@ -86,12 +86,12 @@ def _changes(
     schedule: Schedule,
     is_finished: bool,
 ) -> Iterator[str]:
-    yield from others
     saved = saved_fingerprint(found)
     if saved is not None and wanted is not None:
         changes = saved.changes(wanted, elsewhere=not is_finished)
         # Other variables are why there are other operations.
         yield from (each for each in changes if not (others and each.startswith(GRAPH)))
+    yield from others
     if schedule.total > schedule.end:
         done, asked = schedule.total, schedule.end
         yield f"epochs, maxSteps: {done} steps are done -> {asked} are asked for"
