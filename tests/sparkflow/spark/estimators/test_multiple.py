@@ -149,4 +149,4 @@ def test_checkpoints_of_several_trainings_are_kept_apart(log: list[str]) -> None
     directories = {model.getCheckpointDir() for model in models}
     assert len(directories) == 4
     assert all(each.startswith(f"/tmp/checkpoints/{trainer.uid}-") for each in directories)
-    assert not any(model.getResume() for model in models)
+    assert {model.getResume() for model in models} == {"never"}

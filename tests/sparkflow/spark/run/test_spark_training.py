@@ -63,6 +63,7 @@ def test_fit_validates_saves_and_goes_on(
         "validationIndicatorCol": "held",
         "earlyStoppingPatience": 50,
         "earlyStoppingMetric": "absolute",
+        "earlyStoppingMode": "min",
         "checkpointDir": f"file://{tmp_path}",
     }
     first = trainer(rig, epochs=1, **params)
