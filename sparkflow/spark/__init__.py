@@ -10,7 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparkflow.spark.errors import SparkTrainingError as SparkTrainingError
+    from sparkflow.spark.errors import (
+        NonFiniteError as NonFiniteError,
+        OtherTrainingError as OtherTrainingError,
+        SparkTrainingError as SparkTrainingError,
+    )
     from sparkflow.spark.estimators.flavours import (
         SparkTrainerClassifier as SparkTrainerClassifier,
         SparkTrainerRegressor as SparkTrainerRegressor,
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Callback": "sparkflow.spark.run.callbacks",
+    "NonFiniteError": "sparkflow.spark.errors",
+    "OtherTrainingError": "sparkflow.spark.errors",
     "SparkDNNClassifier": "sparkflow.spark.estimators.ready",
     "SparkDNNRegressor": "sparkflow.spark.estimators.ready",
     "SparkLinearClassifier": "sparkflow.spark.estimators.ready",
@@ -58,6 +64,8 @@ _HOMES = {
 
 __all__ = [
     "Callback",
+    "NonFiniteError",
+    "OtherTrainingError",
     "SparkDNNClassifier",
     "SparkDNNRegressor",
     "SparkLinearClassifier",

@@ -51,7 +51,7 @@ from sparkflow.spark.rows.prepare import PreparedRows
 from sparkflow.spark.rows.schema import require_frame
 from sparkflow.spark.run.callbacks import Callback, Callbacks
 from sparkflow.spark.run.control import Control, check_metric, check_params
-from sparkflow.spark.run.fingerprint import Fingerprint
+from sparkflow.spark.run.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.run.plan import TrainingPlan
 from sparkflow.spark.run.snapshot import Snapshot
 from sparkflow.version import SPARKFLOW_VERSION
@@ -256,7 +256,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 deciding(params),
                 placement(params),
                 GraphDigest.of(training.graph_def),
-                prepared.print,
+                _print_of(prepared),
             )
         plan = TrainingPlan(
             layout=layout,
@@ -379,6 +379,13 @@ class SparkTrainer(BaseTrainer, DefaultParamsWritable, MLReadable["SparkTrainer"
     def takes_weights(self) -> bool:
         """Whether model_fn has an argument for them."""
         return takes(self.model_fn, "weights")
+
+
+def _print_of(rows: PreparedRows) -> RowsPrint:
+    columns = {
+        each.name: f"{each.kind} {each.dtype} {list(each.shape)}" for each in rows.format.inputs
+    }
+    return RowsPrint(columns, rows.num_rows, rows.num_validation_rows, rows.content)
 
 
 def _versions() -> dict[str, str]:

@@ -47,7 +47,6 @@ from sparkflow.spark.rows.validation import (
     require_some,
 )
 from sparkflow.spark.rows.weights import BALANCED, class_factors, require_classes, weight
-from sparkflow.spark.run.fingerprint import RowsPrint
 
 _log = logging.getLogger(__name__)
 
@@ -82,14 +81,6 @@ class PreparedRows:
     num_classes: int | None = None
     class_factors: Mapping[float, float] = field(default_factory=dict)
     content: str = ""
-
-    @property
-    def print(self) -> RowsPrint:
-        """What tells them from others."""
-        columns = {
-            each.name: f"{each.kind} {each.dtype} {list(each.shape)}" for each in self.format.inputs
-        }
-        return RowsPrint(columns, self.num_rows, self.num_validation_rows, self.content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,13 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import sparkflow as tf
 from sparkflow.spark import (
+    NonFiniteError,
+    OtherTrainingError,
     SparkDNNClassifier,
     SparkTrainer,
     SparkTrainingError,
     StreamingTrainer,
 )
-from sparkflow.spark.errors import NonFiniteError, OtherTrainingError
 from sparkflow.spark.rows.first_rows import first_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
