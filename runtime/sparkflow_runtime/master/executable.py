@@ -26,6 +26,7 @@ from sparkflow_runtime.passes.clean import Observe, clean, unobserved
 from sparkflow_runtime.passes.collectives import split_collectives
 from sparkflow_runtime.passes.distinct_rows import distinct_rows
 from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
+from sparkflow_runtime.passes.late_fetches import late_fetches
 from sparkflow_runtime.passes.late_reads import late_reads
 from sparkflow_runtime.passes.layout import channels_last
 from sparkflow_runtime.passes.lend import lend
@@ -56,9 +57,10 @@ def optimise(
 ) -> list[Partition]:
     """Runs the master's passes on a graph; the result is what the workers run.
 
-    They are: prune, raise control flow, check, read variables late, clean (drop what is unread,
-    simplify, fold, merge, reduce control edges), place, put channels last, hand raw gradients
-    to sparse updates, tell ids apart before they travel, narrow what travels, partition, lend.
+    They are: prune, raise control flow, check, read variables late, serve fetched variables after
+    their updates, clean (drop what is unread, simplify, fold, merge, reduce control edges), place,
+    put channels last, hand raw gradients to sparse updates, tell ids apart before they travel,
+    narrow what travels, partition, lend.
 
     Args:
         graph: The session's graph.
@@ -81,7 +83,10 @@ def optimise(
     late = late_reads(raised)
     if late is not raised:
         observe("late_reads", late)
-    needed = clean(late, request.targets, types, observe)
+    served = late_fetches(late, request.targets)
+    if served is not late:
+        observe("late_fetches", served)
+    needed = clean(served, request.targets, types, observe)
     functions = ready_functions(needed, lambda name: made[name] if name in made else load(name))
     placed = place(needed, placement, graph, bodies(needed, functions))
     observe("place", placed)

@@ -79,9 +79,9 @@ class PartialRun:
                         message=f"Fetch {endpoint} can't be computed from the feeds that have "
                         "been fed so far."
                     )
-            self._advance(ready)
+            read = self._advance(ready, self._variables_read(wanted))
             self._fetched.update(wanted)
-            return [self._values[endpoint] for endpoint in wanted]
+            return [read[each] if each in read else self._values[each] for each in wanted]
 
     def _checked(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> list[Endpoint]:
         """Takes the feeds; gives the fetches."""
@@ -122,13 +122,14 @@ class PartialRun:
                 ready.add(node.name)
         return ready
 
-    def _advance(self, ready: set[str]) -> None:
-        """Runs the nodes that are ready and have not run."""
+    def _advance(
+        self, ready: set[str], variables: Mapping[Endpoint, Endpoint]
+    ) -> dict[Endpoint, Any]:
+        """Runs the nodes that are ready and have not run; gives the values of variables."""
         new = [node for node in self._graph if node.name in ready and node.name not in self._done]
         new = [node for node in new if not _is_state(node)]
-        state = self._state_fetches(ready)
-        if not new and not state:
-            return
+        if not new and not variables:
+            return {}
         names = {node.name for node in new}
         feeds = tuple(
             dict.fromkeys(each for node in new for each in node.inputs if each in self._values)
@@ -139,27 +140,33 @@ class PartialRun:
             for slot, dtype in enumerate(_dtypes(node))
             if self._is_kept(Endpoint(node.name, slot), dtype, ready)
         )
-        fetches += state
         fed_nodes = {endpoint.node for endpoint in self._values}
         nodes = [
             _waiting_for(node, names) if node.name in names else node
             for node in self._graph
             if node.name in names or _is_state(node) or node.name in fed_nodes
         ]
-        request = Request(feeds, fetches, tuple(node.name for node in new))
+        everything = (*fetches, *variables.values())
+        request = Request(feeds, everything, tuple(node.name for node in new))
         key = (self._request, frozenset(names), request)
         executable = self._prepare(Graph(nodes), request, key)
         values = executable.run([self._values[feed] for feed in feeds])
         self._done |= names
-        self._values.update(zip(fetches, values, strict=True))
+        self._values.update(zip(fetches, values, strict=False))
+        return dict(zip(variables, values[len(fetches) :], strict=True))
 
-    def _state_fetches(self, ready: set[str]) -> tuple[Endpoint, ...]:
-        """Variables that are fetched themselves."""
-        return tuple(
-            each
-            for each in self._request.fetches
-            if each.node in ready and each not in self._values and _is_state(self._graph[each.node])
-        )
+    def _variables_read(self, wanted: Sequence[Endpoint]) -> dict[Endpoint, Endpoint]:
+        """Per fetch of a variable's value the variable, which is read when it is asked for."""
+        found: dict[Endpoint, Endpoint] = {}
+        fed = self._request.feeds
+        for endpoint in wanted:
+            source, node = endpoint, self._graph[endpoint.node]
+            while node.op == "Identity" and not node.control_inputs and source not in fed:
+                source = node.inputs[0]
+                node = self._graph[source.node]
+            if _is_state(node) and source not in fed:
+                found[endpoint] = source
+        return found
 
     def _is_kept(self, endpoint: Endpoint, dtype: DType, ready: set[str]) -> bool:
         if dtype in (dtypes.resource, dtypes.variant):

@@ -78,6 +78,7 @@ class VarHandleOp(_HandleOp):
 class ReadVariableOp(_HandleOp):
     """The value of a variable: a copy, which later updates do not reach."""
 
+    only_reads = True
     inputs = "resource: resource"
     outputs = "value: dtype"
     attrs = {"dtype": type_attr(dtypes.ALL)}
@@ -99,6 +100,7 @@ class ReadVariableOp(_HandleOp):
 class VarIsInitializedOp(_HandleOp):
     """Whether a value was assigned to the variable yet."""
 
+    only_reads = True
     inputs = "resource: resource"
     outputs = "is_initialized: bool"
 
@@ -115,6 +117,7 @@ class VarIsInitializedOp(_HandleOp):
 class VariableShape(_HandleOp):
     """The shape of the variable's value."""
 
+    only_reads = True
     inputs = "input: resource"
     outputs = "output: out_type"
     attrs = {"out_type": type_attr(dtypes.INDEX, dtypes.int32)}
@@ -160,6 +163,7 @@ class AssignVariableOp(_HandleOp):
 class ResourceGather(_HandleOp):
     """Rows of a variable, see `GatherV2`."""
 
+    only_reads = True
     inputs = "resource: resource, indices: Tindices"
     outputs = "output: dtype"
     attrs = {
@@ -215,6 +219,7 @@ class ResourceGather(_HandleOp):
 class ResourceGatherNd(_HandleOp):
     """Slices of a variable, see `GatherNd`."""
 
+    only_reads = True
     inputs = "resource: resource, indices: Tindices"
     outputs = "output: dtype"
     attrs = {"dtype": type_attr(dtypes.ALL), "Tindices": type_attr(dtypes.INDEX)}

@@ -78,11 +78,13 @@ def run(session: SessionClient, *fetches: str, **feeds: Any) -> list[Any]:
     return session.run([f"{name}:0" for name in fetches], fed, [])[0]
 
 
-def test_a_step_reads_before_it_writes(session: SessionClient, on_ps: str) -> None:
+def test_a_step_computes_before_it_writes_and_fetches_after(
+    session: SessionClient, on_ps: str
+) -> None:
     session.extend(graph_def(*counter(on_ps)))
     session.run([], {}, ["init"])
     added, read, total = run(session, "add", "read", "sum", x=[1, 1, 1])
-    assert (added.tolist(), read.tolist(), total) == ([2, 3, 4], [1, 2, 3], 12)
+    assert (added.tolist(), read.tolist(), total) == ([2, 3, 4], [2, 3, 4], 12)
     assert run(session, "read")[0].tolist() == [2, 3, 4]
 
 

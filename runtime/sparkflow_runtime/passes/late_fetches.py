@@ -1,0 +1,137 @@
+"""Fetches of variables that the same step updates are served after the updates.
+
+The most used line of TensorFlow 1's distributed programs is
+
+    _, step = session.run([train_op, global_step])
+
+There the fetched tensor shares the variable's memory and is looked at when the step is over, so
+that it shows the value after the update: so do reads of the variable that nothing but their name
+sets apart from it (`v.value()`, `tf.identity(v)`, `tf.reshape(v, [1])`), and the references that
+updates give on. Here their values are read from the variable again, after all of its updates.
+
+What is computed from a read is not touched: it is computed with the value from before the updates
+(`late_reads`). Nor is a read that an update waits for by a control edge: who writes
+
+    with tf.control_dependencies([old]):
+        update = tf.assign_add(v, 1)
+
+asks for the value from before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sparkflow_runtime.dtypes import resource
+from sparkflow_runtime.ir.function import RETVAL
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import CLASS_ATTR, Endpoint, Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.late_reads import find_updates, references
+
+_SAME: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "ReadVariableOp"})
+"""Give the value of their first input as it is."""
+_RESHAPED: Final = frozenset({"ExpandDims", "Reshape", "Squeeze"})
+"""Give its elements in another shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRead:
+    """A tensor that is a variable's value and nothing else.
+
+    Attributes:
+        reference: The reference or handle that is read.
+        chain: The nodes from there to the tensor.
+    """
+
+    reference: Endpoint
+    chain: Sequence[Node]
+
+
+def plain_read(nodes: Mapping[str, Node], endpoint: Endpoint) -> PlainRead | None:
+    """How a tensor is read from a variable; None where it is not a variable's value.
+
+    Args:
+        nodes: Of the graph, by name.
+        endpoint: The tensor.
+    """
+    chain: list[Node] = []
+    while True:
+        node = nodes[endpoint.node]
+        dtype = registry.lookup(node.op).signature.output_dtypes(node.attrs)[endpoint.slot]
+        if dtype.is_ref or (dtype is resource and chain and chain[-1].op == "ReadVariableOp"):
+            return PlainRead(endpoint, chain[::-1])
+        if node.op == "IdentityN":
+            endpoint = node.inputs[endpoint.slot]
+        elif node.op in _SAME or node.op in _RESHAPED:
+            endpoint = node.inputs[0]
+        else:
+            return None
+        chain.append(node)
+
+
+def late_fetches(graph: Graph, keep: Collection[str] = ()) -> Graph:
+    """The graph with fetches of updated variables after the updates; else the same object.
+
+    Args:
+        graph: Of a step, fetches as `_Retval` nodes; not the body of a function.
+        keep: Names of nodes that must stay: those the step is asked to run.
+    """
+    reads: dict[str, PlainRead] = {}
+    for node in graph:
+        if node.op == RETVAL:
+            read = plain_read(graph.nodes, node.inputs[0])
+            if read is not None:
+                reads[node.name] = read
+    if not reads:
+        return graph
+    owner = references(graph)
+    updates = find_updates(graph, owner)
+    awaited: dict[Endpoint, set[str]] = {}
+    changed = dict(graph.nodes)
+    late: list[PlainRead] = []
+    for name, read in reads.items():
+        variable = owner[read.reference]
+        if variable not in updates:
+            continue
+        if variable not in awaited:
+            before = graph.ancestors(updates[variable])
+            awaited[variable] = {each for n in before for each in graph[n].control_inputs}
+        if awaited[variable].isdisjoint(node.name for node in read.chain):
+            late.append(read)
+            for node in _served_late(graph[name], variable, read.chain, updates[variable]):
+                changed[node.name] = node
+    return _without_unread(Graph(changed.values()), late, keep) if late else graph
+
+
+def _served_late(
+    fetch: Node, variable: Endpoint, chain: Sequence[Node], updates: Sequence[str]
+) -> list[Node]:
+    """The fetch, and what it is now read through, beside the variable."""
+    waits = tuple(dict.fromkeys([*updates, *(c for node in chain for c in node.control_inputs)]))
+    beside = {CLASS_ATTR: [f"loc:@{variable.node}"]}
+    made: list[Node] = []
+    source = variable
+    for node in chain:
+        if node.op not in _RESHAPED and node.op != "ReadVariableOp":
+            continue
+        source, inputs = (
+            Endpoint(f"{fetch.name}/{node.name}", 0),
+            (source, *node.inputs[1:]),
+        )
+        made.append(Node(source.node, node.op, inputs, waits, "", {**node.attrs, **beside}))
+    attrs = {**fetch.attrs, **beside}
+    return [*made, replace(fetch, inputs=(source,), control_inputs=waits, attrs=attrs)]
+
+
+def _without_unread(graph: Graph, reads: Collection[PlainRead], keep: Collection[str]) -> Graph:
+    """The graph without reads that only those fetches read."""
+    chains = {node.name for read in reads for node in read.chain}.difference(keep)
+    unread: set[str] = set()
+    consumers = graph.consumers()
+    for node in reversed(graph.sorted()):
+        if node.name in chains and all(each.name in unread for each in consumers[node.name]):
+            unread.add(node.name)
+    return Graph(node for node in graph if node.name not in unread) if unread else graph
