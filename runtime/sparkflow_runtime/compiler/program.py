@@ -16,6 +16,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from sparkflow_runtime.compiler.concurrent import (
+    CompiledStrand,
+    cut,
+    followers,
+    numbers_of,
+    runner,
+)
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.location import located_in, locating
 from sparkflow_runtime.compiler.loop_kernels import Shapes, bind_loop
@@ -25,14 +32,16 @@ from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.compiler.specialise import Specialisations, Statistics, make_plan
 from sparkflow_runtime.compiler.stages import Stages, split
 from sparkflow_runtime.compiler.storage import Kernels
+from sparkflow_runtime.compiler.strands import are_ordered, find_classes, may_block
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
-from sparkflow_runtime.ir.function import ARG, Function, called, find
+from sparkflow_runtime.ir.function import ARG, RETVAL, Function, called, find
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry, update_group
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Op
+from sparkflow_runtime.ops.transfer import fetched
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
@@ -161,12 +170,51 @@ def compile_partition(
     """
     if functions:
         context = with_functions(context, functions)
+    strands = _in_strands(nodes, context, functions)
+    return _straight(nodes, context) if strands is None else strands
+
+
+def _straight(nodes: Sequence[Node], context: KernelContext) -> Program:
+    """The program of nodes that run one after the other, in the order given."""
     if context.observe is None and context.xp is np:
         count = 1 + max((node.attrs["index"] for node in nodes if node.op == ARG), default=-1)
         stages = split(nodes, count)
         if stages is not None:
             return _in_stages(stages, context, count)
     return _Compiler(nodes, context).compile()
+
+
+def _in_strands(
+    nodes: Sequence[Node],
+    context: KernelContext,
+    functions: Mapping[str, Function],
+    is_function: bool = False,
+) -> Program | None:
+    """The program of nodes some of which wait while others go on; None where none does."""
+    if context.gpu is not None:
+        return None
+    classes = find_classes(nodes, may_block(functions))
+    if classes is None or are_ordered(classes[node.name] for node in nodes):
+        return None
+    made = cut(nodes, classes)
+    strands: list[CompiledStrand] = []
+    largest = max(made.strands, key=len)
+    after = followers(made.before)
+    for number, strand in enumerate(made.strands):
+        gives = any(index >= made.num_results for index in numbers_of(strand, RETVAL))
+        if gives or is_function:
+            program = _Compiler(strand, context, is_function=True).compile()
+        else:
+            program = _straight(strand, context)
+        own = fetched if gives and not is_function else None
+        before = len(made.before[number])
+        strands.append(
+            CompiledStrand(program.call, program.args, program.results, before, after[number], own)
+        )
+        if strand is largest:
+            statistics = program.statistics
+    args, results = tuple(numbers_of(nodes, ARG)), tuple(numbers_of(nodes, RETVAL))
+    return Program(runner(strands, made), args, results, (), True, statistics=statistics)
 
 
 def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program:
@@ -249,7 +297,10 @@ class _Functions:
             return bound
         function = find(self._library, name)
         self._bound[name] = None
-        program = _Compiler(list(function.body), self._context, is_function=True).compile()
+        body = list(function.body)
+        program = _in_strands(body, self._context, self._library, is_function=True)
+        if program is None:
+            program = _Compiler(body, self._context, is_function=True).compile()
         self._bound[name] = bound = _BoundFunction(program, function.taped)
         return bound
 

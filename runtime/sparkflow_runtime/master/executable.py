@@ -105,7 +105,7 @@ def optimise(
     split = split_collectives(final, types, graph)
     if split is not final:
         observe("split_collectives", split)
-    partitions = partition(split, Splitting(types, is_split))
+    partitions = partition(split, Splitting(types, is_split), functions)
     if functions:
         for part in partitions:
             part.functions = reachable(part.nodes, functions.__getitem__)

@@ -76,6 +76,7 @@ class BarrierTakeMany(_BarrierOp):
     inputs = f"{_HANDLE}, num_elements: int32"
     outputs = "indices: int64, keys: string, values: component_types"
     takes_step = True
+    may_block = True
     attrs = {
         "component_types": list_attr("type", minimum=1),
         "allow_small_batch": bool_attr(False),

@@ -185,6 +185,7 @@ class _Takes(_AccumulatorOp):
     inputs = "handle: Ref(string), num_required: int32"
     attrs = _DTYPE
     takes_step = True
+    may_block = True
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel, see `take` in `resources.conditional_accumulator`."""

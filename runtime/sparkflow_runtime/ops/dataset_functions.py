@@ -357,6 +357,7 @@ class ReduceDataset(DatasetOp):
         **_METADATA,
     }
     takes_step = True
+    may_block = True
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shapes in the attribute."""
@@ -382,6 +383,7 @@ class DatasetToSingleElement(DatasetOp):
     outputs = "components: output_types"
     attrs = {**OUTPUTS, **_METADATA}
     takes_step = True
+    may_block = True
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shapes in the attribute."""

@@ -91,6 +91,7 @@ class IteratorGetNext(IteratorOp):
     outputs = "components: output_types"
     attrs = COMPONENTS
     takes_step = True
+    may_block = True
 
     def infer(self, node: Inference) -> list[Shape]:
         """The shapes in the attribute."""

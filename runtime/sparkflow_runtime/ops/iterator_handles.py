@@ -175,6 +175,7 @@ class IteratorGetNextAsOptional(_Handle):
     outputs = "optional: variant"
     attrs = COMPONENTS
     takes_step = True
+    may_block = True
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel."""

@@ -36,6 +36,9 @@ class StepContext(Protocol):
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls `callback` once if the step is cancelled; the returned function takes it back."""
 
+    def stop(self) -> None:
+        """Ends whatever the partition waits for, because a part of it has failed."""
+
     def send(
         self, key: str, destination: str, values: tuple[Any, ...], lent: Sequence[int] = ()
     ) -> None:

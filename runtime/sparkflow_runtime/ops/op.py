@@ -94,6 +94,8 @@ class Op:
         stateful: Runs whenever fetched: never folded, merged or moved across steps.
         only_reads: Takes references or handles and changes nothing behind them.
         takes_step: The bound kernel's first argument is the running `StepContext`.
+        may_block: Whether the kernel may wait for what another step, or another node of its own,
+            does: then what does not depend on it goes on meanwhile.
         widens_bfloat16: Whether `bind_kernel` computes in float32 what is bfloat16; where not,
             the kernel itself must take arrays of it.
         kernels: Device types with a kernel, each with the dtypes it takes (None: all allowed).
@@ -120,6 +122,7 @@ class Op:
     stateful: ClassVar[bool] = False
     only_reads: ClassVar[bool] = False
     takes_step: ClassVar[bool] = False
+    may_block: ClassVar[bool] = False
     widens_bfloat16: ClassVar[bool] = True
     kernels: ClassVar[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": None}
     keeps_inputs: ClassVar[bool] = True

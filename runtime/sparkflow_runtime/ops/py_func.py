@@ -22,6 +22,7 @@ from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import add
 from sparkflow_runtime.ops.signature import list_attr, string_attr
 from sparkflow_runtime.resources import py_functions
+from sparkflow_runtime.resources.turns import call_unseen
 from sparkflow_runtime.shapes import Shape
 
 
@@ -34,6 +35,7 @@ class PyFunc(Op):
     attrs = {"token": string_attr(), "Tin": list_attr("type"), "Tout": list_attr("type")}
     kernels = {"CPU": None}
     stateful = True
+    may_block = True
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -47,7 +49,7 @@ class PyFunc(Op):
         def run(*inputs: Any) -> tuple[Any, ...]:
             function = py_functions.find(token)
             try:
-                result = function(*inputs)
+                result = call_unseen(token, function, inputs)
             except OpError:
                 raise
             except Exception as error:

@@ -217,6 +217,7 @@ class _Waits(_QueueOp):
     """An op that may block until another step changes the queue."""
 
     takes_step = True
+    may_block = True
 
     def infer(self, node: Inference) -> list[Shape]:
         """Outputs of unknown shape, which only the queue knows.
@@ -343,6 +344,7 @@ class QueueCloseV2(_QueueOp):
     inputs = "handle: resource"
     attrs = {"cancel_pending_enqueues": bool_attr(False)}
     takes_step = True
+    may_block = True
 
     def infer(self, node: Inference) -> list[Shape]:
         """No outputs."""

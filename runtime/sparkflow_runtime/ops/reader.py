@@ -193,6 +193,7 @@ def _pieces(
 
 class _Reads(_ReaderOp):
     takes_step = True
+    may_block = True
 
 
 @register

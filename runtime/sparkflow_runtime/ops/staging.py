@@ -64,6 +64,7 @@ def _checked(found: tuple[Any, ...], node: NodeView) -> tuple[Any, ...]:
 class Stage(_StagingOp):
     """Puts down an element; waits while there is no room."""
 
+    may_block = True
     inputs = "values: dtypes"
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
@@ -80,6 +81,7 @@ class Stage(_StagingOp):
 class Unstage(_StagingOp):
     """Picks up the oldest element; waits until there is one."""
 
+    may_block = True
     outputs = "values: dtypes"
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
@@ -92,6 +94,7 @@ class Unstage(_StagingOp):
 class StagePeek(_StagingOp):
     """An element that stays; waits until there are so many."""
 
+    may_block = True
     inputs = "index: int32"
     outputs = "values: dtypes"
 

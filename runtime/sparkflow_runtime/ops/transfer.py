@@ -113,7 +113,10 @@ class SendBundle(Op):
 
 @register
 class RecvBundle(Op):
-    """Waits for the tensors a `_SendBundle` on the device `source` put under `key`."""
+    """Waits for the tensors a `_SendBundle` on the device `source` put under `key`.
+
+    Attribute `behind`: the names of the ops there that may wait before, see `compiler.strands`.
+    """
 
     type = "_RecvBundle"
     outputs = "tensors: T"
@@ -122,6 +125,7 @@ class RecvBundle(Op):
         "key": string_attr(),
         "source": string_attr(),
         "lent": list_attr("int", []),
+        "behind": list_attr("string", []),
     }
     stateful = True
     takes_step = True

@@ -1,9 +1,10 @@
 """What travels together from one device to another.
 
-Everything that crosses from device A to device B out of one level is one bundle, with two
+Everything that crosses from device A to device B out of one level is one bundle, with three
 exceptions. Values that were read before a change of state get a bundle of their own, sent before
-it. And where `Splitting` says so, large gradients leave before the level is through: tensors that
-the receiver only applies to its state are put, in the order in which they are made, into parts of
+it. What is behind different ops that may wait travels apart, too (`compiler.strands`). And where
+`Splitting` says so, large gradients leave before the level is through: tensors that the receiver
+only applies to its state are put, in the order in which they are made, into parts of
 `LEAST_PART_BYTES` or more, each sent after its own last producer. Small ones go with the next large
 one, the rest with the last part; there are `MAX_PARTS` parts and one for the rest at most, however
 many tensors there are.
@@ -22,6 +23,7 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.compiler.strands import Classes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph
@@ -92,6 +94,7 @@ class Bundle:
         controls: Nodes whose end it tells.
         last_producer: The place in the global order after which it is sent.
         first_consumer: The place before which it is received.
+        behind: The ops that may wait before it is sent.
     """
 
     key: str
@@ -101,6 +104,12 @@ class Bundle:
     controls: list[str]
     last_producer: int
     first_consumer: int
+    behind: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the nodes that send and receive it."""
+        return self.send_name, self.recv_name
 
     @property
     def send_name(self) -> str:
@@ -147,12 +156,17 @@ class _Item:
         return next(iter(self.consumers))
 
 
-_Group = tuple[str, str, int, int]
-"""Source, destination, level of the source, and whether after a change of state there."""
+_Group = tuple[str, str, int, int, frozenset[str]]
+"""Source, destination, level of the source, whether after a change of state there, and what it is
+behind."""
 
 
 def find_bundles(
-    graph: Graph, order: Sequence[Node], levels: Mapping[str, int], splitting: Splitting | None
+    graph: Graph,
+    order: Sequence[Node],
+    levels: Mapping[str, int],
+    splitting: Splitting | None,
+    classes: Classes | None = None,
 ) -> Bundles:
     """The bundles of a graph.
 
@@ -161,16 +175,20 @@ def find_bundles(
         order: The same in the global order.
         levels: By node, the number of device boundaries before it.
         splitting: Which bundles are split; None for none.
+        classes: What every node is behind; None where nothing may wait.
 
     Raises:
         InvalidArgumentError: A resource handle would have to cross devices.
     """
-    groups = _groups(graph, order, levels)
+    groups = _groups(graph, order, levels, classes)
+    kinds = {behind: number for number, behind in enumerate({each[-1]: None for each in groups})}
     numbers = {device: i for i, device in enumerate(dict.fromkeys(n.device for n in order))}
     found = Bundles()
     for group, items in groups.items():
-        source, destination, level, phase = group
+        source, destination, level, phase, behind = group
         key = f"{numbers[source]}-{numbers[destination]}-{level}-{phase}"
+        if len(kinds) > 1:
+            key += f"-behind{kinds[behind]}"
         parts = [items]
         if splitting is not None and splitting.is_split(source, destination):
             parts = _split(graph, items, splitting)
@@ -183,6 +201,7 @@ def find_bundles(
                 [item.producer for item in part if item.is_control],
                 max(item.position for item in part),
                 min(item.first_consumer for item in part),
+                behind,
             )
             found.all.append(bundle)
             for item in part:
@@ -195,7 +214,10 @@ def find_bundles(
 
 
 def _groups(
-    graph: Graph, order: Sequence[Node], levels: Mapping[str, int]
+    graph: Graph,
+    order: Sequence[Node],
+    levels: Mapping[str, int],
+    classes: Classes | None,
 ) -> dict[_Group, list[_Item]]:
     changed: set[tuple[str, int]] = set()
     after_change: dict[str, bool] = {}
@@ -224,7 +246,8 @@ def _groups(
                 items[producer.name, node.device] = item
                 # A value read before a change of state is sent before it.
                 phase = int(after_change[producer.name])
-                group = (producer.device, node.device, levels[producer.name], phase)
+                behind = frozenset[str]() if classes is None else classes[producer.name]
+                group = (producer.device, node.device, levels[producer.name], phase, behind)
                 groups.setdefault(group, []).append(item)
             if endpoint.slot < 0:
                 item.is_control = True

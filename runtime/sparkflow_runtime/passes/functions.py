@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from sparkflow_runtime.compiler.strands import find_classes, in_order_of_classes, may_block
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.function import RETVAL, Function, called
 from sparkflow_runtime.ir.graph import Graph
@@ -51,9 +52,21 @@ def ready_functions(graph: Graph, load: Callable[[str], Function]) -> dict[str, 
     if not functions:
         return {}
     taped = _taped(graph, functions)
-    return {
+    ready = {
         name: _ready(_recording(function, taped.get(name))) for name, function in functions.items()
     }
+    blocks = may_block(ready)
+    return {name: _in_order(function, blocks) for name, function in ready.items()}
+
+
+def _in_order(function: Function, blocks: Callable[[Node], bool]) -> Function:
+    """The function with nothing behind an op that may wait and that it does not depend on."""
+    nodes = list(function.body)
+    classes = find_classes(nodes, blocks)
+    if classes is None:
+        return function
+    body = Graph(in_order_of_classes(nodes, classes))
+    return Function(function.name, body, function.targets, function.taped)
 
 
 def _taped(graph: Graph, functions: Mapping[str, Function]) -> dict[str, dict[str, None]]:

@@ -27,6 +27,8 @@ takes gradients out of an accumulator once this step has pushed its own, waits f
 to that task, so by 1 for all uses. Others race with the reads, as they do in TensorFlow with
 `use_locking=False`, and as they do with the copy that a snapshot is made with.
 
+Nothing is lent from or to a partition whose nodes do not run one after the other.
+
 A compiler may move what C does; it must not move a use of a lent tensor past a bundle to the task
 that lent it (`compiler.fusion.grow.find_variables` takes such a bundle for an update of it).
 """
@@ -70,7 +72,7 @@ def lend(partitions: Sequence[Partition]) -> list[Partition]:
                 for slot, name in _candidates(side, place, receiver)
                 if owner.get(name, side) is side
             ]
-            if slots:
+            if slots and not (side.part.waits or receiver.part.waits):
                 lent[key] = slots
     return [_marked(part, lent) for part in partitions] if lent else list(partitions)
 
@@ -101,7 +103,7 @@ def _marked(part: Partition, lent: Mapping[str, list[int]]) -> Partition:
         else node
         for node in part.nodes
     ]
-    return Partition(part.device, nodes, part.functions)
+    return replace(part, nodes=nodes)
 
 
 @dataclass(slots=True)

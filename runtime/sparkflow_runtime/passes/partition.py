@@ -4,14 +4,24 @@ Every node gets a level: the number of device boundaries on the longest path tha
 run by level, and everything that crosses from device A to device B out of one level travels in one
 bundle, but for what leaves earlier (see `bundles`). Because all partitions follow one global order,
 in which each send comes before its receive, partitions that run their nodes strictly one after
-another cannot wait for each other in a circle.
+another cannot wait for each other in a circle. What is behind different ops that may wait travels
+in different bundles, and nodes run by what they are behind first (see `compiler.strands`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
+from sparkflow_runtime.compiler.strands import (
+    Classes,
+    are_ordered,
+    find_classes,
+    in_order_of_classes,
+    may_block,
+)
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
@@ -28,6 +38,8 @@ from sparkflow_runtime.passes.bundles import (
 from sparkflow_runtime.passes.collectives import waiting_for_all
 from sparkflow_runtime.passes.purity import mutates
 
+_NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
+
 
 @dataclass(slots=True)
 class Partition:
@@ -37,11 +49,14 @@ class Partition:
         device: The complete device name.
         nodes: In execution order.
         functions: What the nodes call, bodies in execution order.
+        waits: Whether some of them wait while others go on: then not even two that follow each
+            other here do so when they run.
     """
 
     device: str
     nodes: list[Node] = field(default_factory=list)
     functions: Mapping[str, Function] = field(default_factory=dict)
+    waits: bool = False
 
 
 def schedule(
@@ -66,12 +81,17 @@ def schedule(
     return graph.sorted(lambda node: priority(node) * count + arrivals.get(node.name, 0))
 
 
-def partition(graph: Graph, splitting: Splitting | None = None) -> list[Partition]:
+def partition(
+    graph: Graph,
+    splitting: Splitting | None = None,
+    functions: Mapping[str, Function] = _NO_FUNCTIONS,
+) -> list[Partition]:
     """One partition per device of a placed graph, bundles inserted.
 
     Args:
         graph: The graph.
         splitting: Which bundles are split, so that large tensors leave early; None for none.
+        functions: What its nodes call.
 
     Raises:
         InvalidArgumentError: A reference or resource handle would have to cross devices.
@@ -81,20 +101,36 @@ def partition(graph: Graph, splitting: Splitting | None = None) -> list[Partitio
         joint = waiting_for_all(graph)
         levels = dict.fromkeys(graph.nodes, 0) if joint is graph else _levels(joint)
         order = schedule(graph, levels)
-        return [Partition(device, order) for device in devices]
+        classes = find_classes([joint[node.name] for node in order], may_block(functions))
+        return [_ordered(Partition(device, order), classes) for device in devices]
     graph = _read_at_home(graph)
-    levels = _levels(waiting_for_all(graph))
+    joint = waiting_for_all(graph)
+    levels = _levels(joint)
     order = _constants_near_readers(schedule(graph, levels))
     graph = Graph(order)
     devices = dict.fromkeys(node.device for node in order)
+    together = [replace(joint[node.name], device=node.device) for node in order]
+    classes = find_classes(together, may_block(functions))
     if len(devices) == 1:
-        return [Partition(device, order) for device in devices]
-    bundles = find_bundles(graph, order, levels, splitting)
+        return [_ordered(Partition(device, order), classes) for device in devices]
+    bundles = find_bundles(graph, order, levels, splitting, classes)
     if bundles.early:
         # What is applied is applied in the order in which it comes.
         order = schedule(graph, levels, bundles.early)
-        bundles = find_bundles(graph, order, levels, splitting)
-    return _cut(order, list(devices), bundles)
+        bundles = find_bundles(graph, order, levels, splitting, classes)
+    parts = _cut(order, list(devices), bundles)
+    if classes is None:
+        return parts
+    crossing = {name: each.behind for each in bundles.all for name in each.names}
+    return [_ordered(part, {**classes, **crossing}) for part in parts]
+
+
+def _ordered(part: Partition, classes: Classes | None) -> Partition:
+    """The partition with nothing behind an op that may wait and that it does not depend on."""
+    if classes is None:
+        return part
+    waits = not are_ordered(classes[node.name] for node in part.nodes)
+    return replace(part, nodes=in_order_of_classes(part.nodes, classes), waits=waits)
 
 
 def _levels(graph: Graph) -> dict[str, int]:
@@ -234,5 +270,6 @@ def _recv(bundle: Bundle, nodes: dict[str, Node]) -> Node:
         "key": bundle.key,
         "source": bundle.source,
         "lent": [],
+        "behind": sorted(bundle.behind),
     }
     return Node(bundle.recv_name, "_RecvBundle", (), (), bundle.destination, attrs)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from sparkflow_runtime.errors import CancelledError
+from sparkflow_runtime.resources.turns import others_go_on
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ def wait_for(
     take_back = step.on_cancel(wake)
     try:
         step.check_cancelled()  # in case it was cancelled before the callback was in place
-        with condition:
+        with others_go_on(), condition:
             while not cancelled:
                 result = attempt()
                 if result is not None:

@@ -46,6 +46,10 @@ class FakeStep:
         for callback in callbacks:
             callback()
 
+    def stop(self) -> None:
+        """Cancels it."""
+        self.cancel()
+
     def check_cancelled(self) -> None:
         """Raises the error the step was cancelled with, if it was."""
         with self._lock:

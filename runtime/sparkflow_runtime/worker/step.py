@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkflow_runtime.device.names import task_of
-from sparkflow_runtime.errors import InternalError
+from sparkflow_runtime.errors import CancelledError, InternalError
 from sparkflow_runtime.rendezvous.table import EndOfLoop, StepRendezvous
+from sparkflow_runtime.resources.turns import others_go_on
 from sparkflow_runtime.transport.peers import StepReceiver
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Step:
         "_local_task",
         "_receiver",
         "_rendezvous",
+        "_stopped",
+        "_wakers",
         "first_step",
         "iteration",
         "last_iteration",
@@ -61,6 +64,8 @@ class Step:
         self._receiver = receiver
         self._local_task = local_task
         self._groups = groups
+        self._stopped = False
+        self._wakers: dict[object, Callable[[], None]] = {}
 
     @property
     def number(self) -> int:
@@ -74,6 +79,8 @@ class Step:
             EndOfLoop: The loop ended before this iteration.
             OpError: What ended the step.
         """
+        if self._stopped:
+            raise CancelledError(message="Another part of the step failed")
         self._rendezvous.check(self.iteration)
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -81,7 +88,25 @@ class Step:
 
         The returned function takes it back.
         """
-        return self._rendezvous.on_abort(callback, self.iteration)
+        undo = self._rendezvous.on_abort(callback, self.iteration)
+        place = object()
+        self._wakers[place] = callback
+        if self._stopped:
+            callback()
+
+        def take_back() -> None:
+            self._wakers.pop(place, None)
+            undo()
+
+        return take_back
+
+    def stop(self) -> None:
+        """Ends whatever this partition waits for: a part of it has failed."""
+        self._stopped = True
+        for callback in list(self._wakers.values()):
+            callback()
+        self._rendezvous.wake()
+        self._receiver.cancel()
 
     def send(
         self, key: str, destination: str, values: tuple[Any, ...], lent: Sequence[int] = ()
@@ -107,10 +132,13 @@ class Step:
         start = time.perf_counter()
         self.waits_for = (key, task, start)
         try:
-            if task == self._local_task:
-                return self._rendezvous.take(key, self.iteration)  # type: ignore[no-any-return]  # put by `send`
-            more = self.iteration < self.last_iteration
-            values = self._receiver.receive(task, key, self.iteration, more)
+            with others_go_on():
+                if task == self._local_task:
+                    return self._rendezvous.take(  # type: ignore[no-any-return]  # put by `send`
+                        key, self.iteration, wanted=self._goes_on
+                    )
+                more = self.iteration < self.last_iteration
+                values = self._receiver.receive(task, key, self.iteration, more)
         except Exception:
             # What ended the step says more than the cancelled wait does.
             self.check_cancelled()
@@ -121,6 +149,9 @@ class Step:
         if values is None:
             raise EndOfLoop
         return values
+
+    def _goes_on(self) -> bool:
+        return not self._stopped
 
     def transport(self, key: str, source: str) -> str:
         """How the bundle `key` comes from the device `source`: "memory" within this task."""

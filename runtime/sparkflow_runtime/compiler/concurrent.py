@@ -1,0 +1,184 @@
+"""Cuts a partition into strands, each of which is compiled by itself.
+
+A strand gives tensors to others as results, and takes them as arguments after those that are fed.
+References and handles are not given: who needs one asks for the variable itself. What one strand
+gives another is a copy where it is the memory of a variable, since updates may come between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkflow_runtime.compiler.known import find_known
+from sparkflow_runtime.compiler.strands import Classes, is_repeated
+from sparkflow_runtime.dtypes import resource
+from sparkflow_runtime.ir.function import ARG, RETVAL
+from sparkflow_runtime.ir.graph import predecessors, rewired
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.kernel import StepContext
+from sparkflow_runtime.resources.turns import StrandRun
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The strands of a partition before they are compiled.
+
+    Attributes:
+        strands: The nodes of each, in execution order.
+        before: Per strand the numbers of those that it waits for.
+        num_args: How many arguments the partition is given: further ones are given by strands.
+        num_results: How many results it has: further ones are given to strands, in the order of
+            the further arguments.
+    """
+
+    strands: list[list[Node]]
+    before: list[set[int]]
+    num_args: int
+    num_results: int
+
+
+def cut(nodes: Sequence[Node], classes: Classes) -> Cut:
+    """The strands of a partition: what has the same class is in one.
+
+    Args:
+        nodes: In execution order.
+        classes: Of these nodes.
+    """
+    repeated = {node.name: node for node in nodes if is_repeated(node)}
+    numbers: dict[frozenset[str], int] = {}
+    for node in nodes:
+        if node.name not in repeated:
+            numbers.setdefault(classes[node.name], len(numbers))
+    strand_of = {n.name: numbers[classes[n.name]] for n in nodes if n.name not in repeated}
+    num_args = 1 + max((n.attrs["index"] for n in nodes if n.op == ARG), default=-1)
+    num_results = 1 + max((n.attrs["index"] for n in nodes if n.op == RETVAL), default=-1)
+    made = Cut([[] for _ in numbers], [set() for _ in numbers], num_args, num_results)
+    known = find_known(nodes, {})
+    held = _handles(nodes)
+    present: list[set[str]] = [set() for _ in numbers]
+    given: dict[Endpoint, int] = {}
+    taken: dict[tuple[int, Endpoint], Endpoint] = {}
+    for node in nodes:
+        if node.name in repeated:
+            continue
+        own = strand_of[node.name]
+        strand = made.strands[own]
+
+        def bring(name: str, own: int = own, strand: list[Node] = strand) -> None:
+            if name not in present[own]:
+                present[own].add(name)
+                strand.append(repeated[name])
+
+        replaced: dict[Endpoint, Endpoint] = {}
+        for endpoint in node.inputs:
+            source = endpoint
+            if strand_of.get(endpoint.node, own) != own:
+                source = held.get(endpoint, endpoint)
+            if source.node in repeated:
+                bring(source.node)
+            elif strand_of[source.node] != own:
+                place = (own, source)
+                if place not in taken:
+                    number = given.setdefault(source, len(given))
+                    name = f"_taken_{number}"
+                    about = known[source]
+                    attrs = {"T": about.dtype, "index": num_args + number, "shape": about.shape}
+                    strand.append(Node(name, ARG, device=node.device, attrs=attrs))
+                    taken[place] = Endpoint(name, 0)
+                source = taken[place]
+            if source != endpoint:
+                replaced[endpoint] = source
+        for name in predecessors(node):
+            if strand_of.get(name, own) != own:
+                made.before[own].add(strand_of[name])
+        control = []
+        for name in node.control_inputs:
+            if name in repeated:
+                bring(name)
+            if strand_of.get(name, own) == own:
+                control.append(name)
+        node = rewired(node, replaced)
+        strand.append(
+            Node(node.name, node.op, node.inputs, tuple(control), node.device, node.attrs)
+        )
+    for endpoint, number in given.items():
+        attrs = {"T": known[endpoint].dtype, "index": num_results + number}
+        made.strands[strand_of[endpoint.node]].append(
+            Node(f"_given_{number}", RETVAL, (endpoint,), attrs=attrs)
+        )
+    return made
+
+
+def _handles(nodes: Sequence[Node]) -> dict[Endpoint, Endpoint]:
+    """Per reference or handle that a node passes on, where it comes from."""
+    held: dict[Endpoint, Endpoint] = {}
+    for node in nodes:
+        outputs = registry.lookup(node.op).signature.output_dtypes(node.attrs)
+        given = [held.get(each) for each in node.inputs]
+        for slot, dtype in enumerate(outputs):
+            if dtype.is_ref or dtype is resource:
+                here = Endpoint(node.name, slot)
+                held[here] = next((each for each in given if each is not None), here)
+    return held
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledStrand:
+    """A strand, ready to run.
+
+    Attributes:
+        call: Runs it, see `Program.call`.
+        args: The numbers of its arguments.
+        results: The numbers of its results.
+        before: How many strands it waits for.
+        after: The numbers of those that wait for it.
+        fetched: What makes a result the caller's own.
+    """
+
+    call: Callable[..., tuple[Any, ...]]
+    args: tuple[int, ...]
+    results: tuple[int, ...]
+    before: int
+    after: tuple[int, ...]
+    fetched: Callable[[Any], Any] | None
+
+
+def followers(before: Sequence[set[int]]) -> list[tuple[int, ...]]:
+    """Per strand those that wait for it."""
+    return [
+        tuple(number for number, waits in enumerate(before) if own in waits)
+        for own in range(len(before))
+    ]
+
+
+def runner(strands: Sequence[CompiledStrand], made: Cut) -> Callable[..., tuple[Any, ...]]:
+    """The function `(step, *args) -> results` of a partition of strands."""
+    slow: set[object] = set()
+    num_args, num_results = made.num_args, made.num_results
+    results_of = sorted(r for strand in strands for r in strand.results if r < num_results)
+
+    def run(step: StepContext, *args: Any) -> tuple[Any, ...]:
+        values: dict[int, Any] = dict(enumerate(args))
+        results: dict[int, Any] = {}
+
+        def call(number: int) -> None:
+            strand = strands[number]
+            found = strand.call(step, *[values[index] for index in strand.args])
+            for index, value in zip(strand.results, found, strict=True):
+                if index >= num_results:
+                    values[num_args + index - num_results] = value
+                else:
+                    results[index] = value if strand.fetched is None else strand.fetched(value)
+
+        StrandRun(strands, call, step.stop).execute(slow)
+        return tuple([results[index] for index in results_of])
+
+    return run
+
+
+def numbers_of(nodes: Sequence[Node], op: str) -> list[int]:
+    """The indices of arguments or results, ascending."""
+    return sorted(node.attrs["index"] for node in nodes if node.op == op)

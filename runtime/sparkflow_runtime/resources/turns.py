@@ -1,0 +1,320 @@
+"""Who goes on where several parts of one step may wait.
+
+A step that has several ops that may wait, none of which follows another, is cut into strands
+(`compiler.strands`). One thread at a time has the *turn*, and only it runs kernels, so that strands
+meet no more than the nodes of a straight line do. A kernel that waits gives up the turn meanwhile
+(`others_go_on`), and a thread goes on with what is ready; without such a wait there is no thread.
+
+A Python function may wait in ways that nobody sees from outside. It keeps the turn for `GRACE_S`,
+so that functions that do not wait run one after the other, in the same order every time; one that
+took longer once gives up the turn at once from then on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from heapq import heappop, heappush
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from sparkflow_runtime.resources.spare_threads import start_thread
+
+GRACE_S: Final = 0.02
+"""How long a Python function may take before others go on without it."""
+
+
+class Strand(Protocol):
+    """A part of a step; the attributes say whom it waits for and who waits for it."""
+
+    @property
+    def before(self) -> int:
+        """How many strands must end before it begins."""
+
+    @property
+    def after(self) -> Sequence[int]:
+        """The numbers of the strands that wait for it."""
+
+
+class Turns:
+    """The turn of one partition's step. Thread-safe: `changed` guards all fields, also of runs.
+
+    Args:
+        slow: Keys of the Python functions that took long before; is added to.
+    """
+
+    def __init__(self, slow: set[object]) -> None:
+        self.changed = threading.Condition(threading.Lock())
+        self.slow = slow
+        self._context = copy_context()
+        self._taken = True
+        self._runs: list[StrandRun] = []
+        self._is_thread_coming = False
+
+    def give_up(self) -> None:
+        """Lets others go on; the caller runs no kernel until `take_back`."""
+        with self.changed:
+            self._leave()
+
+    def take_back(self) -> None:
+        """Waits for the turn; Ctrl-C is raised once it is there."""
+        interrupted: BaseException | None = None
+        with self.changed:
+            while self._taken:
+                try:
+                    self.changed.wait()
+                except BaseException as error:
+                    interrupted = error
+            self._taken = True
+        if interrupted is not None:
+            raise interrupted
+
+    def begin(self, run: StrandRun) -> None:
+        """Has threads look at a run, too."""
+        with self.changed:
+            self._runs.append(run)
+
+    def end(self, run: StrandRun) -> None:
+        """The opposite."""
+        with self.changed:
+            self._runs.remove(run)
+
+    def next_of(self, run: StrandRun) -> int | None:
+        """A strand of a run that the caller, who has the turn, has to run; None at its end."""
+        with self.changed:
+            while True:
+                if run.is_over:
+                    return None
+                number = run.pop()
+                if number is not None:
+                    return number
+                run.is_awaited = True
+                self._leave()
+                while self._taken or not run.needs_thread():
+                    try:
+                        self.changed.wait()
+                    except BaseException as error:  # Ctrl-C: nothing of the step goes on alone
+                        run.fail(error)
+                run.is_awaited = False
+                self._taken = True
+
+    def is_anything_ready(self) -> bool:
+        """Whether somebody could go on."""
+        with self.changed:
+            return any(run.has_ready for run in self._runs)
+
+    def watch(self, watched: Watched) -> None:
+        """Takes the turn from a call that has it when it takes too long."""
+        self._start(lambda: self._after_grace(watched))
+
+    def _leave(self) -> None:
+        self._taken = False
+        self.changed.notify_all()
+        ready = [run for run in self._runs if run.has_ready]
+        if ready and not self._is_thread_coming and not any(run.is_awaited for run in ready):
+            self._is_thread_coming = True
+            self._start(self._help)
+
+    def _start(self, call: Callable[[], object]) -> None:
+        context = self._context.copy()
+        start_thread(lambda: context.run(call))
+
+    def _after_grace(self, watched: Watched) -> None:
+        with self.changed:
+            self.changed.wait_for(lambda: watched.is_over, GRACE_S)
+            if watched.is_over:
+                return
+            watched.lost_turn = True
+            self.slow.add(watched.key)
+            self._leave()
+
+    def _help(self) -> None:
+        """Runs what is ready, of any run, until nothing is."""
+        with self.changed:
+            self._is_thread_coming = False
+            while self._taken:
+                self.changed.wait()
+            self._taken = True
+        _turns.set(self)
+        with np.errstate(all="ignore"):
+            while True:
+                with self.changed:
+                    found = self._any_ready()
+                    if found is None:
+                        self._leave()
+                        return
+                run, number = found
+                run.perform(number)
+
+    def _any_ready(self) -> tuple[StrandRun, int] | None:
+        for run in reversed(self._runs):
+            number = run.pop()
+            if number is not None:
+                return run, number
+        return None
+
+
+class Watched:
+    """A call that nobody sees into.
+
+    Attributes:
+        key: What it calls.
+        is_over: Whether it has ended.
+        lost_turn: Whether others went on meanwhile.
+    """
+
+    __slots__ = ("is_over", "key", "lost_turn")
+
+    def __init__(self, key: object) -> None:
+        self.key = key
+        self.is_over = False
+        self.lost_turn = False
+
+
+class StrandRun:
+    """One run of the strands of a partition, or of a function.
+
+    Args:
+        strands: Those.
+        call: Runs the strand of a number.
+        stop: Ends what the others wait for, once one has failed.
+
+    Attributes:
+        error: What the first failure was.
+        is_awaited: Whether the thread that began it waits for something to do.
+    """
+
+    def __init__(
+        self,
+        strands: Sequence[Strand],
+        call: Callable[[int], object],
+        stop: Callable[[], object],
+    ) -> None:
+        self.error: BaseException | None = None
+        self.is_awaited = False
+        self._strands = strands
+        self._call = call
+        self._stop = stop
+        self._before = [strand.before for strand in strands]
+        self._ready = [number for number, count in enumerate(self._before) if not count]
+        self._left = len(strands)
+        self._running = 0
+        self._turns: Turns
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it runs, and nothing will."""
+        return not self._running and (not self._left or self.error is not None)
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether a strand could begin."""
+        return bool(self._ready) and self.error is None
+
+    def needs_thread(self) -> bool:
+        """Whether the thread that began it has something to do."""
+        return self.is_over or self.has_ready
+
+    def pop(self) -> int | None:
+        """The first strand that is ready, which begins now."""
+        if not self.has_ready:
+            return None
+        self._running += 1
+        return heappop(self._ready)
+
+    def execute(self, slow: set[object]) -> None:
+        """Runs all strands; blocks until they have ended.
+
+        Args:
+            slow: See `Turns`.
+
+        Raises:
+            BaseException: The first failure of one.
+        """
+        outer = _turns.get()
+        turns = self._turns = Turns(slow) if outer is None else outer
+        token = None if outer is not None else _turns.set(turns)
+        turns.begin(self)
+        try:
+            while (number := turns.next_of(self)) is not None:
+                self.perform(number)
+        finally:
+            turns.end(self)
+            if token is not None:
+                _turns.reset(token)
+        if self.error is not None:
+            raise self.error
+
+    def perform(self, number: int) -> None:
+        """Runs a strand that `pop` gave, in the thread that has the turn."""
+        error: BaseException | None = None
+        try:
+            self._call(number)
+        except BaseException as raised:  # raised again by `execute`
+            error = raised
+        with self._turns.changed:
+            self._running -= 1
+            self._left -= 1
+            for follower in self._strands[number].after if error is None else ():
+                self._before[follower] -= 1
+                if not self._before[follower]:
+                    heappush(self._ready, follower)
+        if error is not None:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Begins no strand any more, and ends what those wait for that run."""
+        if self.error is None:
+            self.error = error
+            self._stop()
+
+
+_turns: ContextVar[Turns | None] = ContextVar("turns", default=None)
+"""What this thread has the turn of."""
+
+
+@contextmanager
+def others_go_on() -> Iterator[None]:
+    """Lets the rest of the step go on while this thread waits for something in the block."""
+    turns = _turns.get()
+    if turns is None:
+        yield
+        return
+    turns.give_up()
+    try:
+        yield
+    finally:
+        turns.take_back()
+
+
+def call_unseen(key: object, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Calls a function that may wait, and may run other sessions; the rest of the step may go on.
+
+    Args:
+        key: What tells the function from others.
+        function: It.
+        arguments: What it is given.
+    """
+    turns = _turns.get()
+    if turns is None:
+        return function(*arguments)
+    watched = Watched(key)
+    if key in turns.slow or not turns.is_anything_ready():
+        watched.lost_turn = True
+        turns.give_up()
+    else:
+        turns.watch(watched)
+    token = _turns.set(None)
+    try:
+        return function(*arguments)
+    finally:
+        _turns.reset(token)
+        with turns.changed:
+            watched.is_over = True
+            turns.changed.notify_all()
+            must_wait = watched.lost_turn
+        if must_wait:
+            turns.take_back()
