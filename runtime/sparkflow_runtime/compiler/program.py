@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -32,7 +33,12 @@ from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.compiler.specialise import Specialisations, Statistics, make_plan
 from sparkflow_runtime.compiler.stages import Stages, split
 from sparkflow_runtime.compiler.storage import Kernels
-from sparkflow_runtime.compiler.strands import are_ordered, find_classes, may_block
+from sparkflow_runtime.compiler.strands import (
+    are_ordered,
+    find_classes,
+    found_beside_readers,
+    may_block,
+)
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
 from sparkflow_runtime.ir.function import ARG, RETVAL, Function, called, find
 from sparkflow_runtime.ir.node import Endpoint, Node
@@ -42,6 +48,7 @@ from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.transfer import fetched
+from sparkflow_runtime.resources.turns import rehearsing
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
@@ -74,6 +81,8 @@ class Program:
         needs_step: Whether any kernel takes the running step.
         specialisations: Faster functions for the shapes of arguments seen so far.
         statistics: Of these, also where they are those of a part of the program.
+        rehearse: Computes, from all arguments, what can fail beside something that waits, see
+            `resources.turns.Rehearsal`; None where nothing waits.
     """
 
     function: Callable[..., tuple[Any, ...]]
@@ -83,6 +92,7 @@ class Program:
     needs_step: bool
     specialisations: Specialisations | None = None
     statistics: Statistics | None = None
+    rehearse: Callable[[Sequence[Any]], object] | None = None
 
     def run(self, step: StepContext | None, args: Sequence[Any]) -> tuple[Any, ...]:
         """Runs every node once, without numpy's warnings.
@@ -139,6 +149,14 @@ class Program:
     def _run(
         self, planned: Planned | None, step: StepContext | None, args: Sequence[Any]
     ) -> tuple[Any, ...]:
+        if self.rehearse is not None:
+            with rehearsing(partial(self.rehearse, args)):
+                return self._run_located(planned, step, args)
+        return self._run_located(planned, step, args)
+
+    def _run_located(
+        self, planned: Planned | None, step: StepContext | None, args: Sequence[Any]
+    ) -> tuple[Any, ...]:
         try:
             return self.function(step, *args) if planned is None else planned(step, *args)
         except Exception as error:
@@ -170,8 +188,30 @@ def compile_partition(
     """
     if functions:
         context = with_functions(context, functions)
-    strands = _in_strands(nodes, context, functions)
-    return _straight(nodes, context) if strands is None else strands
+    blocks = may_block(functions)
+    program = _in_strands(nodes, context, blocks) or _straight(nodes, context)
+    tried = found_beside_readers(nodes, blocks)
+    if not tried or context.xp is not np:
+        return program
+    return replace(program, rehearse=_rehearsal(tried, context, program.args))
+
+
+def _rehearsal(
+    nodes: Sequence[Node], context: KernelContext, args: Sequence[int]
+) -> Callable[[Sequence[Any]], object]:
+    """Computes nodes for whether they fail; they are compiled when that is first asked for."""
+
+    @cache
+    def compiled() -> Program:
+        return _Compiler(nodes, context, is_function=True).compile(specialises=False)
+
+    def rehearse(values: Sequence[Any]) -> None:
+        program = compiled()
+        given = dict(zip(args, values, strict=True))
+        with np.errstate(all="ignore"):
+            program.call(None, *[given[index] for index in program.args])
+
+    return rehearse
 
 
 def _straight(nodes: Sequence[Node], context: KernelContext) -> Program:
@@ -187,13 +227,13 @@ def _straight(nodes: Sequence[Node], context: KernelContext) -> Program:
 def _in_strands(
     nodes: Sequence[Node],
     context: KernelContext,
-    functions: Mapping[str, Function],
+    blocks: Callable[[Node], bool],
     is_function: bool = False,
 ) -> Program | None:
     """The program of nodes some of which wait while others go on; None where none does."""
     if context.gpu is not None:
         return None
-    classes = find_classes(nodes, may_block(functions))
+    classes = find_classes(nodes, blocks)
     if classes is None or are_ordered(classes[node.name] for node in nodes):
         return None
     made = cut(nodes, classes)
@@ -298,7 +338,7 @@ class _Functions:
         function = find(self._library, name)
         self._bound[name] = None
         body = list(function.body)
-        program = _in_strands(body, self._context, self._library, is_function=True)
+        program = _in_strands(body, self._context, may_block(self._library), True)
         if program is None:
             program = _Compiler(body, self._context, is_function=True).compile()
         self._bound[name] = bound = _BoundFunction(program, function.taped)

@@ -18,6 +18,8 @@ from sparkflow_runtime.dtypes import resource
 from sparkflow_runtime.ir.function import ARG, RETVAL, called
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.random import RandomOp
+from sparkflow_runtime.passes.purity import has_effects
 
 MOST_COPIED_BYTES: Final = 4096
 _WITHOUT_EFFECT: Final = frozenset({"Const", "NoOp", "VariableV2", "Variable", ARG})
@@ -50,7 +52,8 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
     known = find_known(nodes, {})
     early: set[str] = set()
     sources: set[str] = set()
-    sends: set[str] = set()
+    kept: set[str] = set()
+    reads: set[str] = set()
     only_early_so_far = True
     has_handed_on = False
     for node in nodes:
@@ -67,21 +70,25 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
             early.add(node.name)
             if is_source:
                 sources.add(node.name)
+            if node.attrs.get("behind"):  # it may wait long; that they fail must not wait for it
+                kept |= reads
         elif ready and only_early_so_far and _hands_on_what_is_there(node, known):
             early.add(node.name)
-            if node.op == "_SendBundle":
-                sends.add(node.name)
+            (kept if node.op == "_SendBundle" else reads).add(node.name)
         else:
             only_early_so_far = False
             has_handed_on |= _hands_on(node)
     if not sources or only_early_so_far:
         return None
-    return _divide(nodes, known, early, sources | sends, num_args)
+    return _divide(nodes, known, early, sources | kept, num_args)
 
 
 def _hands_on(node: Node) -> bool:
-    """Whether somebody may wait for what it does: another task, or who takes from a queue."""
-    return node.op == "_SendBundle" or registry.lookup(node.op).hands_on(node)
+    """Whether somebody may wait for what it does, or that it fails: it comes before what waits."""
+    op = registry.lookup(node.op)
+    if node.op == "_SendBundle" or op.hands_on(node):
+        return True
+    return has_effects(node) and not isinstance(op, RandomOp)
 
 
 def _hands_on_what_is_there(node: Node, known: Mapping[Endpoint, Known]) -> bool:

@@ -58,6 +58,43 @@ def find_classes(
         blocks: Whether a node may wait.
         before: The names of the nodes before one.
     """
+    least = _least_classes(nodes, blocks, before)
+    return None if least is None else _beside_readers(nodes, least)
+
+
+def found_beside_readers(nodes: Sequence[Node], blocks: Callable[[Node], bool]) -> list[Node]:
+    """What could be computed before anything waits, but is computed beside its readers.
+
+    That is without what needs more than arguments, constants and variables.
+
+    Args:
+        nodes: In execution order.
+        blocks: Whether a node may wait.
+    """
+    least = _least_classes(nodes, blocks, predecessors)
+    if least is None:
+        return []
+    classes = _beside_readers(nodes, least)
+    by_name = {node.name: node for node in nodes}
+    found: dict[str, Node] = {}
+    is_any = False
+    for node in nodes:
+        if least[node.name] or node.control_inputs:
+            continue
+        if is_repeated(node):
+            found[node.name] = node
+        elif _is_movable(by_name, node) and all(each.node in found for each in node.inputs):
+            found[node.name] = node
+            is_any |= bool(classes[node.name])
+    return list(found.values()) if is_any else []
+
+
+def _least_classes(
+    nodes: Sequence[Node],
+    blocks: Callable[[Node], bool],
+    before: Callable[[Node], Iterable[str]],
+) -> dict[str, frozenset[str]] | None:
+    """The classes without regard to readers; None where no op may wait."""
     slow = {node.name for node in nodes if blocks(node)}
     if not slow and not any(node.attrs.get("behind") for node in nodes):
         return None
@@ -70,7 +107,7 @@ def find_classes(
         if node.op == "_RecvBundle":
             own |= frozenset(node.attrs.get("behind", ()))
         least[node.name] = own
-    return _beside_readers(nodes, least)
+    return least
 
 
 def are_ordered(classes: Iterable[frozenset[str]]) -> bool:
@@ -92,7 +129,11 @@ def in_order_of_classes(nodes: Sequence[Node], classes: Classes) -> list[Node]:
 
 
 def _beside_readers(nodes: Sequence[Node], least: Classes) -> dict[str, frozenset[str]]:
-    """The classes, those of nodes that only compute being what all classes of readers contain."""
+    """The classes, those of nodes that only compute being what all classes of readers contain.
+
+    They move behind ops of their own device only: while tensors of another one are waited for,
+    there is no rehearsal (`resources.turns`).
+    """
     by_name = {node.name: node for node in nodes}
     readers: dict[str, list[str]] = {}
     for node in nodes:
@@ -105,6 +146,9 @@ def _beside_readers(nodes: Sequence[Node], least: Classes) -> dict[str, frozense
         if not using or not (is_repeated(node) or _is_movable(by_name, node)):
             continue
         own = found[using[0]].intersection(*(found[name] for name in using[1:]))
+        others = (by_name.get(name) for name in own - least[node.name])
+        if any(other is None or other.device != node.device for other in others):
+            continue
         # A read stays before the updates of its variable.
         if all(found[name] == own for name in updated.get(_read_from(node), ())):
             found[node.name] = own

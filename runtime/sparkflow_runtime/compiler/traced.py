@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final
 
@@ -24,6 +25,10 @@ from sparkflow_runtime.ops.op import NodeView
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats, NodeExecStats
 from sparkflow_runtime.tensor_proto import export_shape
 
+_recording: ContextVar[tuple[TracedPartition, DeviceStepStats, _Clock] | None] = ContextVar(
+    "recording", default=None
+)
+"""What is recorded; threads that go on with a step have it, too, see `resources.turns`."""
 TRANSFER: Final = "RecvTensor"
 """The name under which what arrived from another device is listed, as in TensorFlow."""
 _NOT_CALLED: Final = ("Const", "NoOp")
@@ -59,7 +64,6 @@ class TracedPartition:
         self._running = running
         self._lock = threading.Lock()
         self._program: Program | None = None
-        self._active = threading.local()
 
     def run(
         self, step: StepContext | None, args: Sequence[Any]
@@ -73,11 +77,9 @@ class TracedPartition:
             OpError: A kernel failed.
         """
         stats = DeviceStepStats(device=self._context.device_name)
-        thread = threading.get_native_id()
-        stats.thread_names[thread] = threading.current_thread().name
+        _name_thread(stats)
         clock = _Clock()
-        outer = getattr(self._active, "recording", None)
-        self._active.recording = (stats, clock)
+        outer = _recording.set((self, stats, clock))
         try:
             with self._running():
                 planned = self._usual.run_observed(step, args, self._observe)
@@ -85,15 +87,15 @@ class TracedPartition:
                     stats.plan.peak_bytes = planned.block_bytes
                     results = planned.results
                 else:
-                    self._active.recording = None  # constants are asked for to compile
+                    inner = _recording.set(None)  # constants are asked for to compile
                     general = self._general()
-                    self._active.recording = (stats, clock)
+                    _recording.reset(inner)
                     for node in self._nodes:
                         if node.op in _NOT_CALLED:
                             _add(stats, node, clock.now(), 0)
                     results = general.run(step, args)
         finally:
-            self._active.recording = outer
+            _recording.reset(outer)
         self._count(stats)
         return results, stats
 
@@ -118,10 +120,12 @@ class TracedPartition:
         assert isinstance(node, Node)
 
         def observed(*inputs: Any) -> Any:
-            recording = getattr(self._active, "recording", None)
-            if recording is None:  # a constant, while the partition is compiled
+            recording = _recording.get()
+            # A constant, while the partition is compiled; or a session that a function runs.
+            if recording is None or recording[0] is not self:
                 return kernel(*inputs)
-            stats, clock = recording
+            _, stats, clock = recording
+            _name_thread(stats)
             start = clock.now()
             result = kernel(*inputs)
             self._synchronize()
@@ -132,6 +136,12 @@ class TracedPartition:
             return result
 
         return observed
+
+
+def _name_thread(stats: DeviceStepStats) -> None:
+    thread = threading.get_native_id()
+    if thread not in stats.thread_names:
+        stats.thread_names[thread] = threading.current_thread().name
 
 
 class _Clock:

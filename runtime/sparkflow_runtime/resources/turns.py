@@ -25,6 +25,8 @@ from sparkflow_runtime.resources.spare_threads import start_thread
 
 GRACE_S: Final = 0.02
 """How long a Python function may take before others go on without it."""
+PATIENCE_S: Final = 0.1
+"""How long a step waits before what it computes anyway is tried out."""
 
 
 class Strand(Protocol):
@@ -276,6 +278,54 @@ _turns: ContextVar[Turns | None] = ContextVar("turns", default=None)
 """What this thread has the turn of."""
 
 
+class Rehearsal:
+    """What a step computes in any case, tried where something else of it waits long.
+
+    What is computed beside its readers, after something that may wait, cannot fail before that has
+    ended. Where it waits for `PATIENCE_S`, it is tried out, so that the step fails at once.
+
+    Args:
+        attempt: Computes it, and raises where that fails.
+    """
+
+    __slots__ = ("_attempt", "_lock")
+
+    def __init__(self, attempt: Callable[[], object]) -> None:
+        self._lock = threading.Lock()
+        self._attempt: Callable[[], object] | None = attempt
+
+    @property
+    def is_due(self) -> bool:
+        """Whether nobody has tried yet."""
+        return self._attempt is not None
+
+    def run(self) -> None:
+        """Tries, unless somebody has."""
+        with self._lock:
+            attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt()
+
+
+_rehearsal: ContextVar[Rehearsal | None] = ContextVar("rehearsal", default=None)
+
+
+def due_rehearsal() -> Rehearsal | None:
+    """What is to be tried after `PATIENCE_S` of waiting, if there is something."""
+    found = _rehearsal.get()
+    return found if found is not None and found.is_due else None
+
+
+@contextmanager
+def rehearsing(attempt: Callable[[], object] | None) -> Iterator[None]:
+    """Has `attempt` tried where something in the block waits; None: nothing."""
+    token = _rehearsal.set(None if attempt is None else Rehearsal(attempt))
+    try:
+        yield
+    finally:
+        _rehearsal.reset(token)
+
+
 @contextmanager
 def others_go_on() -> Iterator[None]:
     """Lets the rest of the step go on while this thread waits for something in the block."""
@@ -300,7 +350,8 @@ def call_unseen(key: object, function: Callable[..., Any], arguments: Sequence[A
     """
     turns = _turns.get()
     if turns is None:
-        return function(*arguments)
+        with rehearsing(None):
+            return function(*arguments)
     watched = Watched(key)
     if key in turns.slow or not turns.is_anything_ready():
         watched.lost_turn = True
@@ -309,7 +360,8 @@ def call_unseen(key: object, function: Callable[..., Any], arguments: Sequence[A
         turns.watch(watched)
     token = _turns.set(None)
     try:
-        return function(*arguments)
+        with rehearsing(None):
+            return function(*arguments)
     finally:
         _turns.reset(token)
         with turns.changed:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from sparkflow_runtime.errors import CancelledError
-from sparkflow_runtime.resources.turns import others_go_on
+from sparkflow_runtime.resources.turns import PATIENCE_S, due_rehearsal, others_go_on
 
 T = TypeVar("T")
 
@@ -62,16 +62,25 @@ def wait_for(
     take_back = step.on_cancel(wake)
     try:
         step.check_cancelled()  # in case it was cancelled before the callback was in place
-        with others_go_on(), condition:
-            while not cancelled:
-                result = attempt()
-                if result is not None:
-                    return result
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    assert expired is not None
-                    raise expired()
-                condition.wait(left)
+        rehearsal = due_rehearsal()
+        while True:
+            with others_go_on(), condition:
+                while not cancelled:
+                    result = attempt()
+                    if result is not None:
+                        return result
+                    left = None if deadline is None else deadline - time.monotonic()
+                    if left is not None and left <= 0:
+                        assert expired is not None
+                        raise expired()
+                    if rehearsal is None:
+                        condition.wait(left)
+                    elif not condition.wait(PATIENCE_S if left is None else min(left, PATIENCE_S)):
+                        break
+            if rehearsal is None or cancelled:
+                break
+            rehearsal.run()
+            rehearsal = None
     finally:
         take_back()
     step.check_cancelled()
