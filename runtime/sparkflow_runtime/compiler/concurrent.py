@@ -58,27 +58,20 @@ def cut(nodes: Sequence[Node], classes: Classes) -> Cut:
     made = Cut([[] for _ in numbers], [set() for _ in numbers], num_args, num_results)
     known = find_known(nodes, {})
     held = _handles(nodes)
-    present: list[set[str]] = [set() for _ in numbers]
+    first: list[dict[str, Node]] = [{} for _ in numbers]  # what has no inputs
     given: dict[Endpoint, int] = {}
     taken: dict[tuple[int, Endpoint], Endpoint] = {}
     for node in nodes:
         if node.name in repeated:
             continue
         own = strand_of[node.name]
-        strand = made.strands[own]
-
-        def bring(name: str, own: int = own, strand: list[Node] = strand) -> None:
-            if name not in present[own]:
-                present[own].add(name)
-                strand.append(repeated[name])
-
         replaced: dict[Endpoint, Endpoint] = {}
         for endpoint in node.inputs:
             source = endpoint
             if strand_of.get(endpoint.node, own) != own:
                 source = held.get(endpoint, endpoint)
             if source.node in repeated:
-                bring(source.node)
+                first[own][source.node] = repeated[source.node]
             elif strand_of[source.node] != own:
                 place = (own, source)
                 if place not in taken:
@@ -86,7 +79,7 @@ def cut(nodes: Sequence[Node], classes: Classes) -> Cut:
                     name = f"_taken_{number}"
                     about = known[source]
                     attrs = {"T": about.dtype, "index": num_args + number, "shape": about.shape}
-                    strand.append(Node(name, ARG, device=node.device, attrs=attrs))
+                    first[own][name] = Node(name, ARG, device=node.device, attrs=attrs)
                     taken[place] = Endpoint(name, 0)
                 source = taken[place]
             if source != endpoint:
@@ -97,11 +90,11 @@ def cut(nodes: Sequence[Node], classes: Classes) -> Cut:
         control = []
         for name in node.control_inputs:
             if name in repeated:
-                bring(name)
+                first[own][name] = repeated[name]
             if strand_of.get(name, own) == own:
                 control.append(name)
         node = rewired(node, replaced)
-        strand.append(
+        made.strands[own].append(
             Node(node.name, node.op, node.inputs, tuple(control), node.device, node.attrs)
         )
     for endpoint, number in given.items():
@@ -109,6 +102,8 @@ def cut(nodes: Sequence[Node], classes: Classes) -> Cut:
         made.strands[strand_of[endpoint.node]].append(
             Node(f"_given_{number}", RETVAL, (endpoint,), attrs=attrs)
         )
+    for strand, others in zip(made.strands, first, strict=True):
+        strand[:0] = others.values()
     return made
 
 

@@ -48,7 +48,7 @@ from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.transfer import fetched
-from sparkflow_runtime.resources.turns import rehearsing
+from sparkflow_runtime.resources.turns import begin_rehearsal, end_rehearsal
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
@@ -149,10 +149,13 @@ class Program:
     def _run(
         self, planned: Planned | None, step: StepContext | None, args: Sequence[Any]
     ) -> tuple[Any, ...]:
-        if self.rehearse is not None:
-            with rehearsing(partial(self.rehearse, args)):
-                return self._run_located(planned, step, args)
-        return self._run_located(planned, step, args)
+        if self.rehearse is None:
+            return self._run_located(planned, step, args)
+        outer = begin_rehearsal(partial(self.rehearse, args))
+        try:
+            return self._run_located(planned, step, args)
+        finally:
+            end_rehearsal(outer)
 
     def _run_located(
         self, planned: Planned | None, step: StepContext | None, args: Sequence[Any]

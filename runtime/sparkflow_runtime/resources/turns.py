@@ -12,10 +12,12 @@ took longer once gives up the turn at once from then on.
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar, Token, copy_context
 from heapq import heappop, heappush
 from typing import Any, Final, Protocol
 
@@ -25,6 +27,8 @@ from sparkflow_runtime.resources.spare_threads import start_thread
 
 GRACE_S: Final = 0.02
 """How long a Python function may take before others go on without it."""
+_IDLE_S: Final = 1.0
+"""So long the thread that watches them stays without such functions."""
 PATIENCE_S: Final = 0.1
 """How long a step waits before what it computes anyway is tried out."""
 
@@ -46,11 +50,16 @@ class Turns:
 
     Args:
         slow: Keys of the Python functions that took long before; is added to.
+
+    Attributes:
+        is_shared: Whether another thread may know of it; until then nothing need be locked. The
+            thread that has the turn sets it.
     """
 
     def __init__(self, slow: set[object]) -> None:
         self.changed = threading.Condition(threading.Lock())
         self.slow = slow
+        self.is_shared = False
         self._context = copy_context()
         self._taken = True
         self._runs: list[StrandRun] = []
@@ -58,6 +67,7 @@ class Turns:
 
     def give_up(self) -> None:
         """Lets others go on; the caller runs no kernel until `take_back`."""
+        self.is_shared = True
         with self.changed:
             self._leave()
 
@@ -86,6 +96,12 @@ class Turns:
 
     def next_of(self, run: StrandRun) -> int | None:
         """A strand of a run that the caller, who has the turn, has to run; None at its end."""
+        if not self.is_shared:
+            number = run.pop()
+            return number if number is not None or run.is_over else self._next_shared(run)
+        return self._next_shared(run)
+
+    def _next_shared(self, run: StrandRun) -> int | None:
         with self.changed:
             while True:
                 if run.is_over:
@@ -108,9 +124,13 @@ class Turns:
         with self.changed:
             return any(run.has_ready for run in self._runs)
 
-    def watch(self, watched: Watched) -> None:
-        """Takes the turn from a call that has it when it takes too long."""
-        self._start(lambda: self._after_grace(watched))
+    def take_from(self, watched: Watched) -> None:
+        """Takes the turn from a call that has it, unless it has ended."""
+        with self.changed:
+            if not watched.is_over:
+                watched.lost_turn = True
+                self.slow.add(watched.key)
+                self._leave()
 
     def _leave(self) -> None:
         self._taken = False
@@ -123,15 +143,6 @@ class Turns:
     def _start(self, call: Callable[[], object]) -> None:
         context = self._context.copy()
         start_thread(lambda: context.run(call))
-
-    def _after_grace(self, watched: Watched) -> None:
-        with self.changed:
-            self.changed.wait_for(lambda: watched.is_over, GRACE_S)
-            if watched.is_over:
-                return
-            watched.lost_turn = True
-            self.slow.add(watched.key)
-            self._leave()
 
     def _help(self) -> None:
         """Runs what is ready, of any run, until nothing is."""
@@ -160,20 +171,73 @@ class Turns:
 
 
 class Watched:
-    """A call that nobody sees into.
+    """A call that nobody sees into. The lock of its turns guards the fields.
 
     Attributes:
         key: What it calls.
+        turns: Whose turn it has.
+        begun_s: When it began, on the monotonic clock.
         is_over: Whether it has ended.
-        lost_turn: Whether others went on meanwhile.
+        lost_turn: Whether others go on meanwhile.
     """
 
-    __slots__ = ("is_over", "key", "lost_turn")
+    __slots__ = ("begun_s", "is_over", "key", "lost_turn", "turns")
 
-    def __init__(self, key: object) -> None:
+    def __init__(self, key: object, turns: Turns) -> None:
         self.key = key
+        self.turns = turns
+        self.begun_s = time.monotonic()
         self.is_over = False
         self.lost_turn = False
+
+
+class _Watch:
+    """One thread of the process that looks at all calls that nobody sees into, while there are any.
+
+    `_lock` guards the fields.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything: threads do not follow into a forked child."""
+        self._lock = threading.Lock()
+        self._calls: set[Watched] = set()
+        self._has_thread = False
+
+    def add(self, call: Watched) -> None:
+        """Has others go on once the call has taken `GRACE_S`."""
+        with self._lock:
+            self._calls.add(call)
+            needs_thread, self._has_thread = not self._has_thread, True
+        if needs_thread:
+            start_thread(self._look)
+
+    def remove(self, call: Watched) -> None:
+        """It has ended."""
+        with self._lock:
+            self._calls.discard(call)
+
+    def _look(self) -> None:
+        last_s = time.monotonic()
+        while True:
+            time.sleep(GRACE_S / 2)
+            now_s = time.monotonic()
+            with self._lock:
+                if self._calls:
+                    last_s = now_s
+                elif now_s - last_s > _IDLE_S:
+                    self._has_thread = False
+                    return
+                late = [call for call in self._calls if now_s - call.begun_s > GRACE_S]
+                self._calls.difference_update(late)
+            for call in late:
+                call.turns.take_from(call)
+
+
+_watch = _Watch()
+os.register_at_fork(after_in_child=_watch.reset)
 
 
 class StrandRun:
@@ -257,15 +321,21 @@ class StrandRun:
             self._call(number)
         except BaseException as raised:  # raised again by `execute`
             error = raised
-        with self._turns.changed:
-            self._running -= 1
-            self._left -= 1
-            for follower in self._strands[number].after if error is None else ():
-                self._before[follower] -= 1
-                if not self._before[follower]:
-                    heappush(self._ready, follower)
+        if self._turns.is_shared:
+            with self._turns.changed:
+                self._end(number, error is None)
+        else:
+            self._end(number, error is None)
         if error is not None:
             self.fail(error)
+
+    def _end(self, number: int, is_done: bool) -> None:
+        self._running -= 1
+        self._left -= 1
+        for follower in self._strands[number].after if is_done else ():
+            self._before[follower] -= 1
+            if not self._before[follower]:
+                heappush(self._ready, follower)
 
     def fail(self, error: BaseException) -> None:
         """Begins no strand any more, and ends what those wait for that run."""
@@ -316,14 +386,14 @@ def due_rehearsal() -> Rehearsal | None:
     return found if found is not None and found.is_due else None
 
 
-@contextmanager
-def rehearsing(attempt: Callable[[], object] | None) -> Iterator[None]:
-    """Has `attempt` tried where something in the block waits; None: nothing."""
-    token = _rehearsal.set(None if attempt is None else Rehearsal(attempt))
-    try:
-        yield
-    finally:
-        _rehearsal.reset(token)
+def begin_rehearsal(attempt: Callable[[], object] | None) -> Token[Rehearsal | None]:
+    """Has `attempt` tried where something waits long, until `end_rehearsal`; None: nothing."""
+    return _rehearsal.set(None if attempt is None else Rehearsal(attempt))
+
+
+def end_rehearsal(outer: Token[Rehearsal | None]) -> None:
+    """Puts back what there was before `begin_rehearsal`, which gave `outer`."""
+    _rehearsal.reset(outer)
 
 
 @contextmanager
@@ -350,23 +420,27 @@ def call_unseen(key: object, function: Callable[..., Any], arguments: Sequence[A
     """
     turns = _turns.get()
     if turns is None:
-        with rehearsing(None):
+        outer = begin_rehearsal(None)
+        try:
             return function(*arguments)
-    watched = Watched(key)
+        finally:
+            end_rehearsal(outer)
+    watched = Watched(key, turns)
     if key in turns.slow or not turns.is_anything_ready():
         watched.lost_turn = True
         turns.give_up()
     else:
-        turns.watch(watched)
-    token = _turns.set(None)
+        turns.is_shared = True
+        _watch.add(watched)
+    token, outer = _turns.set(None), begin_rehearsal(None)
     try:
-        with rehearsing(None):
-            return function(*arguments)
+        return function(*arguments)
     finally:
         _turns.reset(token)
+        end_rehearsal(outer)
+        _watch.remove(watched)
         with turns.changed:
             watched.is_over = True
-            turns.changed.notify_all()
             must_wait = watched.lost_turn
         if must_wait:
             turns.take_back()
