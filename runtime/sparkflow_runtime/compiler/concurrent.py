@@ -13,12 +13,11 @@ from typing import Any
 
 from sparkflow_runtime.compiler.known import find_known
 from sparkflow_runtime.compiler.strands import Classes, is_repeated
-from sparkflow_runtime.dtypes import resource
 from sparkflow_runtime.ir.function import ARG, RETVAL
 from sparkflow_runtime.ir.graph import predecessors, rewired
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import StepContext
+from sparkflow_runtime.passes.handles import find_handles, find_updates
 from sparkflow_runtime.resources.turns import StrandRun
 
 
@@ -32,12 +31,15 @@ class Cut:
         num_args: How many arguments the partition is given: further ones are given by strands.
         num_results: How many results it has: further ones are given to strands, in the order of
             the further arguments.
+        copying: The numbers of strands that use a variable which another one updates: the update
+            may come while they wait, so that they have to copy what they read.
     """
 
     strands: list[list[Node]]
     before: list[set[int]]
     num_args: int
     num_results: int
+    copying: frozenset[int]
 
 
 def cut(nodes: Sequence[Node], classes: Classes) -> Cut:
@@ -55,9 +57,17 @@ def cut(nodes: Sequence[Node], classes: Classes) -> Cut:
     strand_of = {n.name: numbers[classes[n.name]] for n in nodes if n.name not in repeated}
     num_args = 1 + max((n.attrs["index"] for n in nodes if n.op == ARG), default=-1)
     num_results = 1 + max((n.attrs["index"] for n in nodes if n.op == RETVAL), default=-1)
-    made = Cut([[] for _ in numbers], [set() for _ in numbers], num_args, num_results)
+    held = find_handles(nodes)
+    updates = find_updates(nodes, held)
+    copying = frozenset(
+        number
+        for node in nodes
+        for handle in {held[endpoint] for endpoint in node.inputs if endpoint in held}
+        if (number := strand_of.get(node.name)) is not None
+        and any(strand_of[name] != number for name in updates.get(handle, ()))
+    )
+    made = Cut([[] for _ in numbers], [set() for _ in numbers], num_args, num_results, copying)
     known = find_known(nodes, {})
-    held = _handles(nodes)
     first: list[dict[str, Node]] = [{} for _ in numbers]  # what has no inputs
     given: dict[Endpoint, int] = {}
     taken: dict[tuple[int, Endpoint], Endpoint] = {}
@@ -105,19 +115,6 @@ def cut(nodes: Sequence[Node], classes: Classes) -> Cut:
     for strand, others in zip(made.strands, first, strict=True):
         strand[:0] = others.values()
     return made
-
-
-def _handles(nodes: Sequence[Node]) -> dict[Endpoint, Endpoint]:
-    """Per reference or handle that a node passes on, where it comes from."""
-    held: dict[Endpoint, Endpoint] = {}
-    for node in nodes:
-        outputs = registry.lookup(node.op).signature.output_dtypes(node.attrs)
-        given = [held.get(each) for each in node.inputs]
-        for slot, dtype in enumerate(outputs):
-            if dtype.is_ref or dtype is resource:
-                here = Endpoint(node.name, slot)
-                held[here] = next((each for each in given if each is not None), here)
-    return held
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.transfer import fetched
-from sparkflow_runtime.resources.turns import begin_rehearsal, end_rehearsal
+from sparkflow_runtime.resources.turns import begin_rehearsal, call_unseen, end_rehearsal
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
@@ -245,11 +245,12 @@ def _in_strands(
     after = followers(made.before)
     for number, strand in enumerate(made.strands):
         gives = any(index >= made.num_results for index in numbers_of(strand, RETVAL))
-        if gives or is_function:
+        if gives or is_function or number in made.copying:
             program = _Compiler(strand, context, is_function=True).compile()
         else:
             program = _straight(strand, context)
-        own = fetched if gives and not is_function else None
+        copies = gives or number in made.copying
+        own = fetched if copies and not is_function else None
         before = len(made.before[number])
         strands.append(
             CompiledStrand(program.call, program.args, program.results, before, after[number], own)
@@ -410,6 +411,8 @@ class _Compiler:
         op = registry.lookup(node.op)
         registry.require_kernel(op, self.context.device_type, node.attrs)
         kernel = bind_kernel(op, node, self.context)
+        if op.may_block and not op.takes_step:
+            kernel = partial(call_unseen, node.name, kernel)
         if self.context.observe is not None:
             kernel = self.context.observe(node, kernel)
         self.kernels[node.name] = kernel

@@ -22,6 +22,7 @@ from sparkflow_runtime.ir.function import ARG, Function, called
 from sparkflow_runtime.ir.graph import predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.handles import find_handles, find_updates
 from sparkflow_runtime.passes.purity import is_pure
 
 Classes = Mapping[str, frozenset[str]]
@@ -139,7 +140,7 @@ def _beside_readers(nodes: Sequence[Node], least: Classes) -> dict[str, frozense
     for node in nodes:
         for name in predecessors(node):
             readers.setdefault(name, []).append(node.name)
-    updated = _updaters(nodes)
+    updates = find_updates(nodes, find_handles(nodes))
     found = dict(least)
     for node in reversed(nodes):
         using = readers.get(node.name)
@@ -150,7 +151,8 @@ def _beside_readers(nodes: Sequence[Node], least: Classes) -> dict[str, frozense
         if any(other is None or other.device != node.device for other in others):
             continue
         # A read stays before the updates of its variable.
-        if all(found[name] == own for name in updated.get(_read_from(node), ())):
+        source = _read_from(node)
+        if source is None or all(found[name] == own for name in updates.get(source, ())):
             found[node.name] = own
     return found
 
@@ -174,23 +176,3 @@ def _is_movable(nodes: Mapping[str, Node], node: Node) -> bool:
 def _read_from(node: Node) -> Endpoint | None:
     """The reference or handle of which the node is the value."""
     return node.inputs[0] if node.op in ("Identity", "ReadVariableOp") else None
-
-
-def _updaters(nodes: Sequence[Node]) -> dict[Endpoint | None, list[str]]:
-    """Per reference or handle the names of the nodes that may change what is behind it."""
-    held: dict[Endpoint, Endpoint] = {}
-    found: dict[Endpoint | None, list[str]] = {}
-    for node in nodes:
-        signature = registry.lookup(node.op).signature
-        outputs = signature.output_dtypes(node.attrs)
-        given = [held[endpoint] for endpoint in node.inputs if endpoint in held]
-        for slot, dtype in enumerate(outputs):
-            if dtype.is_ref or dtype is resource:
-                here = Endpoint(node.name, slot)
-                held[here] = given[0] if given else here
-        if given and not registry.lookup(node.op).only_reads:
-            expected = signature.input_dtypes(node.attrs)
-            for endpoint, dtype in zip(node.inputs, expected, strict=True):
-                if endpoint in held and (dtype.is_ref or dtype is resource):
-                    found.setdefault(held[endpoint], []).append(node.name)
-    return found

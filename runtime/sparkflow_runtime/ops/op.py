@@ -95,7 +95,9 @@ class Op:
         only_reads: Takes references or handles and changes nothing behind them.
         takes_step: The bound kernel's first argument is the running `StepContext`.
         may_block: Whether the kernel may wait for what another step, or another node of its own,
-            does: then what does not depend on it goes on meanwhile.
+            does: then what does not depend on it goes on meanwhile. A kernel with `takes_step` has
+            to wait in `resources.waiting.wait_for`, or within `resources.turns.others_go_on`; of
+            others nobody sees when they wait.
         widens_bfloat16: Whether `bind_kernel` computes in float32 what is bfloat16; where not,
             the kernel itself must take arrays of it.
         kernels: Device types with a kernel, each with the dtypes it takes (None: all allowed).

@@ -22,7 +22,6 @@ from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import add
 from sparkflow_runtime.ops.signature import list_attr, string_attr
 from sparkflow_runtime.resources import py_functions
-from sparkflow_runtime.resources.turns import call_unseen
 from sparkflow_runtime.shapes import Shape
 
 
@@ -49,7 +48,7 @@ class PyFunc(Op):
         def run(*inputs: Any) -> tuple[Any, ...]:
             function = py_functions.find(token)
             try:
-                result = call_unseen(token, function, inputs)
+                result = function(*inputs)
             except OpError:
                 raise
             except Exception as error:

@@ -140,6 +140,7 @@ class Signature:
         outputs: The output arguments.
         attrs: Attributes by name, in TensorFlow's order.
         gives_references: Whether an output may be a reference to a variable.
+        gives_handles: Whether an output may be a resource.
         binds_to_inputs: Whether an input may be a reference, a resource or a variant, which do not
             travel between devices.
     """
@@ -149,6 +150,7 @@ class Signature:
     outputs: tuple[Arg, ...]
     attrs: Mapping[str, Attr]
     gives_references: bool = field(init=False)
+    gives_handles: bool = field(init=False)
     binds_to_inputs: bool = field(init=False)
     _input_plan: _Plan = field(init=False, repr=False)
     _output_plan: _Plan = field(init=False, repr=False)
@@ -159,6 +161,9 @@ class Signature:
         held = any(arg.is_ref or arg.list_attr is not None for arg in self.outputs)
         # Arguments of functions have references as their type, see `ir.function`.
         object.__setattr__(self, "gives_references", held or self.op_type == "_Arg")
+        object.__setattr__(
+            self, "gives_handles", held or any(map(self._may_be_handle, self.outputs))
+        )
         object.__setattr__(self, "binds_to_inputs", any(map(self._binds, self.inputs)))
         object.__setattr__(self, "_input_plan", _plan(self.inputs))
         object.__setattr__(self, "_output_plan", _plan(self.outputs))
@@ -307,6 +312,12 @@ class Signature:
                 )
             flat.extend([dtype] * count)
         return tuple(flat)
+
+    def _may_be_handle(self, arg: Arg) -> bool:
+        if arg.type_attr is None:
+            return arg.dtype is dtypes.resource
+        allowed = self.attrs[arg.type_attr].allowed
+        return allowed is None or dtypes.resource in allowed
 
     def _binds(self, arg: Arg) -> bool:
         held = {dtypes.resource, dtypes.variant}

@@ -29,7 +29,7 @@ from sparkflow_runtime.ir.function import RETVAL
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import CLASS_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.late_reads import find_updates, references
+from sparkflow_runtime.passes.handles import find_handles, find_updates
 
 _SAME: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "ReadVariableOp"})
 """Give the value of their first input as it is."""
@@ -87,7 +87,7 @@ def late_fetches(graph: Graph, keep: Collection[str] = ()) -> Graph:
                 reads[node.name] = read
     if not reads:
         return graph
-    owner = references(graph)
+    owner = find_handles(graph.sorted())
     updates = find_updates(graph, owner)
     awaited: dict[Endpoint, set[str]] = {}
     changed = dict(graph.nodes)

@@ -410,7 +410,7 @@ def others_go_on() -> Iterator[None]:
         turns.take_back()
 
 
-def call_unseen(key: object, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+def call_unseen(key: object, function: Callable[..., Any], *arguments: Any) -> Any:
     """Calls a function that may wait, and may run other sessions; the rest of the step may go on.
 
     Args:

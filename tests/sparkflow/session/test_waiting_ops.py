@@ -5,11 +5,14 @@ The answers are TensorFlow 2.21's. Every test has a time, so that what waits for
 
 import threading
 import time
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.ops.op import Op
+from sparkflow_runtime.ops.signature import bool_attr
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 TIME_MS = 8_000
@@ -421,6 +424,31 @@ def test_a_generator_that_waits_for_a_function():
         data = tf.data.Dataset.from_generator(elements, tf.int64, [])
         element = data.make_one_shot_iterator().get_next()
         assert session.run([element, tf.py_func(give, [], tf.int64)]) == [6, 1]
+
+
+def test_an_op_of_one_s_own_may_wait():
+    first, second = threading.Event(), threading.Event()
+
+    class Meeting(Op):
+        """Waits for the other node of its kind."""
+
+        outputs = "y: int32"
+        attrs: ClassVar = {"leads": bool_attr()}
+        stateful = True
+        may_block = True
+
+        def infer(self, node):
+            return [()]
+
+        def compute(self, xp, *, leads):
+            mine, other = (first, second) if leads else (second, first)
+            mine.set()
+            assert other.wait(WAIT_S)
+            return np.int32(leads)
+
+    meeting = tf.register_op(Meeting)
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert session.run([meeting(leads=True), meeting(leads=False)]) == [1, 0]
 
 
 def test_functions_that_do_not_wait_run_in_order():
