@@ -33,15 +33,15 @@ from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.compiler.specialise import Specialisations, Statistics, make_plan
 from sparkflow_runtime.compiler.stages import Stages, split
 from sparkflow_runtime.compiler.storage import Kernels
-from sparkflow_runtime.compiler.strands import (
+from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
+from sparkflow_runtime.ir.function import ARG, RETVAL, Function, called, find
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.strands import (
     are_ordered,
     find_classes,
     found_beside_readers,
     may_block,
 )
-from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
-from sparkflow_runtime.ir.function import ARG, RETVAL, Function, called, find
-from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry, update_group
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.filling import bind_filling_kernel

@@ -115,7 +115,7 @@ class SendBundle(Op):
 class RecvBundle(Op):
     """Waits for the tensors a `_SendBundle` on the device `source` put under `key`.
 
-    Attribute `behind`: the names of the ops there that may wait before, see `compiler.strands`.
+    Attribute `behind`: the names of the ops there that may wait before, see `ir.strands`.
     """
 
     type = "_RecvBundle"

@@ -2,7 +2,7 @@
 
 Everything that crosses from device A to device B out of one level is one bundle, with three
 exceptions. Values that were read before a change of state get a bundle of their own, sent before
-it. What is behind different ops that may wait travels apart, too (`compiler.strands`). And where
+it. What is behind different ops that may wait travels apart, too (`ir.strands`). And where
 `Splitting` says so, large gradients leave before the level is through: tensors that the receiver
 only applies to its state are put, in the order in which they are made, into parts of
 `LEAST_PART_BYTES` or more, each sent after its own last producer. Small ones go with the next large
@@ -23,14 +23,14 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
-from sparkflow_runtime.compiler.strands import Classes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.purity import mutates
+from sparkflow_runtime.ir.strands import Classes
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.purity import mutates
 from sparkflow_runtime.shapes import Shape
 
 MAX_COPIED_CONSTANT_BYTES: Final = 1 << 16

@@ -11,8 +11,8 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.purity import without_dead
 from sparkflow_runtime.ops import evaluation, registry
-from sparkflow_runtime.passes.purity import without_dead
 
 MAX_FOLDED_BYTES: Final = 10 << 20
 """A folded constant may not be larger: it would be shipped with the graph (TensorFlow's limit)."""

@@ -27,9 +27,9 @@ from typing import Final
 from sparkflow_runtime.dtypes import resource
 from sparkflow_runtime.ir.function import RETVAL
 from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import CLASS_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.handles import find_handles, find_updates
 
 _SAME: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "ReadVariableOp"})
 """Give the value of their first input as it is."""

@@ -20,9 +20,9 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.purity import is_reference, without_dead
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.purity import is_reference, without_dead
 
 _TO_LAST: Final = (0, 2, 3, 1)
 _TO_FIRST: Final = (0, 3, 1, 2)

@@ -44,9 +44,9 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.device.names import task_of
 from sparkflow_runtime.ir.function import RETVAL, Function, called
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.purity import mutates
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.partition import Partition
-from sparkflow_runtime.passes.purity import mutates
 
 _VARIABLES: Final = frozenset({"VariableV2", "Variable", "VarHandleOp"})
 _NEVER: Final = 1 << 62

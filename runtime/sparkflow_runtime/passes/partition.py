@@ -5,7 +5,7 @@ run by level, and everything that crosses from device A to device B out of one l
 bundle, but for what leaves earlier (see `bundles`). Because all partitions follow one global order,
 in which each send comes before its receive, partitions that run their nodes strictly one after
 another cannot wait for each other in a circle. What is behind different ops that may wait travels
-in different bundles, and nodes run by what they are behind first (see `compiler.strands`).
+in different bundles, and nodes run by what they are behind first (see `ir.strands`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from sparkflow_runtime.compiler.strands import (
+from sparkflow_runtime.ir.function import Function
+from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
+from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
+from sparkflow_runtime.ir.purity import mutates
+from sparkflow_runtime.ir.strands import (
     Classes,
     are_ordered,
     find_classes,
     in_order_of_classes,
     may_block,
 )
-from sparkflow_runtime.ir.function import Function
-from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
-from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.collective_parts import START, WAIT
 from sparkflow_runtime.passes.bundles import (
@@ -36,7 +37,6 @@ from sparkflow_runtime.passes.bundles import (
     value_dtype,
 )
 from sparkflow_runtime.passes.collectives import waiting_for_all
-from sparkflow_runtime.passes.purity import mutates
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 

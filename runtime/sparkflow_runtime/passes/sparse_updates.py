@@ -25,9 +25,9 @@ from typing import Final
 
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.purity import without_dead
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.training import RowUpdate
-from sparkflow_runtime.passes.purity import without_dead
 
 _RESOURCE: Final = "Resource"
 

@@ -1,7 +1,7 @@
 """Who goes on where several parts of one step may wait.
 
 A step that has several ops that may wait, none of which follows another, is cut into strands
-(`compiler.strands`). One thread at a time has the *turn*, and only it runs kernels, so that strands
+(`ir.strands`). One thread at a time has the *turn*, and only it runs kernels, so that strands
 meet no more than the nodes of a straight line do. A kernel that waits gives up the turn meanwhile
 (`others_go_on`), and a thread goes on with what is ready; without such a wait there is no thread.
 

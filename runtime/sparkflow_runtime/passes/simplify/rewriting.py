@@ -16,8 +16,8 @@ import numpy as np
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.purity import reads_references
 from sparkflow_runtime.ir.types import Types
-from sparkflow_runtime.passes.purity import reads_references
 from sparkflow_runtime.shapes import Shape
 
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.purity import has_effects, without_dead
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.purity import has_effects, without_dead
 from sparkflow_runtime.passes.simplify import arithmetic, forwarding, shapes, transposes
 from sparkflow_runtime.passes.simplify.rewriting import Result, Rewriting, Rule
 

@@ -20,10 +20,10 @@ from itertools import pairwise
 from sparkflow_runtime.dtypes import resource
 from sparkflow_runtime.ir.function import ARG, Function, called
 from sparkflow_runtime.ir.graph import predecessors
+from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.purity import is_pure
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.handles import find_handles, find_updates
-from sparkflow_runtime.passes.purity import is_pure
 
 Classes = Mapping[str, frozenset[str]]
 """Per node the names of the ops that may wait and come before it."""
