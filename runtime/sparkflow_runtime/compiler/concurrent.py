@@ -146,14 +146,25 @@ def followers(before: Sequence[set[int]]) -> list[tuple[int, ...]]:
     ]
 
 
-def runner(strands: Sequence[CompiledStrand], made: Cut) -> Callable[..., tuple[Any, ...]]:
-    """The function `(step, *args) -> results` of a partition of strands."""
+def runner(
+    strands: Sequence[CompiledStrand],
+    made: Cut,
+    args_of: Sequence[int],
+    results_of: Sequence[int],
+) -> Callable[..., tuple[Any, ...]]:
+    """The function `(step, *args) -> results` of a partition of strands.
+
+    Args:
+        strands: They.
+        made: What they were compiled from.
+        args_of: The numbers of its arguments, in order.
+        results_of: Those of its results.
+    """
     slow: set[object] = set()
     num_args, num_results = made.num_args, made.num_results
-    results_of = sorted(r for strand in strands for r in strand.results if r < num_results)
 
     def run(step: StepContext, *args: Any) -> tuple[Any, ...]:
-        values: dict[int, Any] = dict(enumerate(args))
+        values: dict[int, Any] = dict(zip(args_of, args, strict=True))
         results: dict[int, Any] = {}
 
         def call(number: int) -> None:
@@ -172,5 +183,5 @@ def runner(strands: Sequence[CompiledStrand], made: Cut) -> Callable[..., tuple[
 
 
 def numbers_of(nodes: Sequence[Node], op: str) -> list[int]:
-    """The indices of arguments or results, ascending."""
-    return sorted(node.attrs["index"] for node in nodes if node.op == op)
+    """The indices of arguments or results, in the order of the nodes."""
+    return [node.attrs["index"] for node in nodes if node.op == op]

@@ -257,8 +257,11 @@ def _in_strands(
         )
         if strand is largest:
             statistics = program.statistics
-    args, results = tuple(numbers_of(nodes, ARG)), tuple(numbers_of(nodes, RETVAL))
-    return Program(runner(strands, made), args, results, (), True, statistics=statistics)
+    args, results = numbers_of(nodes, ARG), numbers_of(nodes, RETVAL)
+    if is_function:  # called by position
+        args, results = sorted(args), sorted(results)
+    run = runner(strands, made, args, results)
+    return Program(run, tuple(args), tuple(results), (), True, statistics=statistics)
 
 
 def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program:

@@ -24,6 +24,7 @@ from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import is_pure
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.random import RandomOp
 
 Classes = Mapping[str, frozenset[str]]
 """Per node the names of the ops that may wait and come before it."""
@@ -120,13 +121,24 @@ def are_ordered(classes: Iterable[frozenset[str]]) -> bool:
 def in_order_of_classes(nodes: Sequence[Node], classes: Classes) -> list[Node]:
     """The nodes of a partition, those of smaller classes first; where these are not ordered, as is.
 
+    What is received and what is drawn at random stays beside its readers: that it comes early
+    helps nobody.
+
     Args:
         nodes: In execution order.
         classes: At least of these nodes.
     """
     if not are_ordered(classes[node.name] for node in nodes):
         return list(nodes)
-    return sorted(nodes, key=lambda node: len(classes[node.name]))
+    places = {node.name: len(classes[node.name]) for node in nodes}
+    first: dict[str, int] = {}  # of those who read a node or wait for it
+    for node in reversed(nodes):
+        if node.op == "_RecvBundle" or isinstance(registry.lookup(node.op), RandomOp):
+            places[node.name] = max(places[node.name], first.get(node.name, 0))
+        own = places[node.name]
+        for name in predecessors(node):
+            first[name] = min(own, first.get(name, own))
+    return sorted(nodes, key=lambda node: places[node.name])
 
 
 def _beside_readers(nodes: Sequence[Node], least: Classes) -> dict[str, frozenset[str]]:
