@@ -15,6 +15,7 @@ from sparkflow_runtime.errors import (
     CancelledError,
     DeadlineExceededError,
     OpError,
+    OutOfRangeError,
     from_status,
     to_status,
 )
@@ -217,7 +218,9 @@ class RunningSteps:
             reason = self._reasons[step_id]
         if isinstance(reason, CancelledError) and isinstance(first, CancelledError):
             return first if first.located else reason  # it says what was waiting
-        return reason if reason is not None and isinstance(first, _DERIVED) else first
+        # A session that is closed closes its queues, which may be what a task hears of first.
+        derived = _DERIVED if self._closed is None else (*_DERIVED, OutOfRangeError)
+        return reason if reason is not None and isinstance(first, derived) else first
 
     def _finish(self, step_id: int, error: OpError) -> None:
         for link in self.links:
