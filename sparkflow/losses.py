@@ -14,6 +14,7 @@ from sparkflow.graph.scopes import (
 )
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants, cross_entropy, elementwise
+from sparkflow.ops.rank_fitting import broadcastable, one_rank, squeeze_weights
 from sparkflow.ops.reduction import reduce_sum
 from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import float32
@@ -70,27 +71,13 @@ def compute_weighted_loss(
         given = convert_to_tensor(losses)
         values = elementwise.cast(given, float32)
         factors = elementwise.cast(convert_to_tensor(weights), float32)
-        _check_weights(values, factors)
+        factors = broadcastable(factors, values)
         weighted = values * factors
         loss = _reduced(weighted, values, factors, reduction)
         loss = elementwise.cast(loss, given.dtype.base)
         if loss_collection is not None:
             add_to_collection(loss_collection, loss)
         return loss
-
-
-def _check_weights(values: Tensor, weights: Tensor) -> None:
-    shape, given = values._shape, weights._shape
-    if shape is None or not given:
-        return
-    fits = len(shape) == len(given) and all(
-        w in (1, None) or s is None or w == s for s, w in zip(shape, given, strict=True)
-    )
-    if not fits:
-        raise ValueError(
-            f"weights can not be broadcast to values. values.shape={values.shape}. "
-            f"weights.shape={weights.shape}."
-        )
 
 
 def _reduced(weighted: Tensor, values: Tensor, weights: Tensor, reduction_: str) -> Tensor:
@@ -254,7 +241,7 @@ def mean_pairwise_squared_error(
         wanted = elementwise.cast(labels, float32)
         predicted = elementwise.cast(predictions, float32)
         predicted.shape.assert_is_compatible_with(wanted.shape)
-        _check_weights(wanted, factors)
+        factors = broadcastable(factors, wanted)
         delta = predicted - wanted
         rank = delta.shape.ndims
         axes: Any = constants.range(1, arrays.rank(delta)) if rank is None else list(range(1, rank))
@@ -316,7 +303,7 @@ def softmax_cross_entropy(
         targets = elementwise.cast(onehot_labels, features.dtype.base)
         features.shape.assert_is_compatible_with(targets.shape)
         if label_smoothing:
-            classes = elementwise.cast(arrays.shape(targets)[1], features.dtype.base)
+            classes = elementwise.cast(arrays.shape(targets)[-1], features.dtype.base)
             targets = targets * (1 - label_smoothing) + label_smoothing / classes
         losses = cross_entropy.softmax_cross_entropy_with_logits_v2(
             apply_op("StopGradient", targets), features, name="xentropy"
@@ -345,14 +332,8 @@ def sparse_softmax_cross_entropy(
     _given(labels=labels, logits=logits)
     graph = graph_of((logits, labels, weights))
     with graph.as_default(), graph.name_scope(scope or "sparse_softmax_cross_entropy_loss") as name:
-        features, classes = convert_to_tensor(logits), convert_to_tensor(labels)
-        ranks = classes.shape.ndims, features.shape.ndims
-        if None not in ranks and ranks[0] == ranks[1]:
-            classes = arrays.squeeze(classes, [-1])
-        weights = convert_to_tensor(weights)
-        given, wanted = weights.shape.ndims, classes.shape.ndims
-        if given is not None and wanted is not None and given == wanted + 1 > 1:
-            weights = arrays.squeeze(weights, [-1])
+        classes, features = one_rank(labels, logits, expected_rank_difference=1)
+        weights = squeeze_weights(weights, classes)
         losses = cross_entropy.sparse_softmax_cross_entropy_with_logits(
             labels=classes, logits=features, name="xentropy"
         )

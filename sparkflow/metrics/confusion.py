@@ -7,7 +7,7 @@ from typing import Any
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.metrics.scope import Pair, listed, metric_scope
-from sparkflow.metrics.weights import metric_variable
+from sparkflow.metrics.weights import metric_variable, squeezed
 from sparkflow.ops import arrays, constants, elementwise
 from sparkflow.ops.comparison import equal, greater, not_equal, where
 from sparkflow.ops.diagonals import diag_part
@@ -90,8 +90,7 @@ def mean_per_class_accuracy(
     The update operation gives the accuracy of each class.
     """
     with metric_scope(name, "mean_accuracy", (predictions, labels, weights)):
-        wanted, guessed = cast(labels, int64), convert_to_tensor(predictions)
-        guessed.shape.assert_is_compatible_with(wanted.shape)
+        guessed, wanted, weights = squeezed(predictions, cast(labels, int64), weights)
         total = metric_variable([num_classes], "total")
         count = metric_variable([num_classes], "count")
         wanted, guessed = _flat(wanted), _flat(guessed)
@@ -100,7 +99,7 @@ def mean_per_class_accuracy(
         seen = constants.ones_like(wanted, dtype=float32)
         right = cast(equal(guessed, wanted), float32)
         if weights is not None:
-            factors = cast(_flat(convert_to_tensor(weights)), float32)
+            factors = cast(_flat(weights), float32)
             right, seen = right * factors, seen * factors
         more_total = scatter_add(total, wanted, seen)
         more_count = scatter_add(count, wanted, right)

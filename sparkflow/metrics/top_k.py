@@ -9,12 +9,13 @@ from sparkflow.graph.scopes import convert_to_tensor, graph_of, name_scope
 from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
 from sparkflow.graph.tensor import Tensor
 from sparkflow.metrics.scope import Pair, listed, require_graph
-from sparkflow.metrics.weights import broadcast, broadcastable, metric_variable
+from sparkflow.metrics.weights import metric_variable
 from sparkflow.ops import arrays, constants, elementwise
 from sparkflow.ops.activation import top_k
-from sparkflow.ops.comparison import equal
+from sparkflow.ops.comparison import equal, greater_equal, less, where
 from sparkflow.ops.control_flow.cond import cond
 from sparkflow.ops.elementwise import cast
+from sparkflow.ops.rank_fitting import broadcast, broadcastable
 from sparkflow.ops.reduction import cumsum, reduce_sum
 from sparkflow.ops.sets import set_difference, set_intersection, set_size
 from sparkflow.ops.sparse_layout import sparse_concat, sparse_reshape, sparse_retain
@@ -134,12 +135,14 @@ def average_precision_at_k(
 ) -> Pair:
     """The mean over rows of the average precision of the k best; arguments as `precision_at_k`.
 
-    The precision at each of the k places that holds a label, averaged over the labels (or k).
+    The precision at each of the k places that holds a label, averaged over the labels (or k). Of
+    dense labels those that are no class (-1 fills a row up) do not count.
     """
     scope = f"average_precision_at_{k}"
     with _scope("sparse_precision_at_k", name, scope, predictions, labels) as own:
         _, best = top_k(predictions, k)
-        averages = _averages(_with_rows(labels, best), cast(best, int64), k)
+        rows = _of_classes(_with_rows(labels, best), convert_to_tensor(predictions))
+        averages = _averages(rows, cast(best, int64), k)
         factors = None
         if weights is not None:
             factors = broadcast(cast(weights, float64), averages)
@@ -270,14 +273,28 @@ def _averages(labels: Rows, best: Tensor, k: int) -> Tensor:
     places = arrays.expand_dims(best, -1)
     hits = cast(set_size(set_intersection(places, _repeated(labels, k))), float64)
     precisions = cumsum(hits, axis=-1) / cast(constants.range(1, k + 1), float64)
-    relevant = _label_count(labels, k)
-    return elementwise.div(reduce_sum(precisions * hits, axis=-1), cast(relevant, float64))
+    relevant = cast(_label_count(labels, k), float64)
+    return elementwise.div(reduce_sum(precisions * hits, axis=-1), relevant)
+
+
+def _of_classes(labels: Rows, predictions: Tensor) -> Rows:
+    """The labels, with -1 for those beyond the classes that were predicted."""
+    classes = cast(arrays.shape(predictions)[-1], int64)
+
+    def cleaned(numbers: Tensor) -> Tensor:
+        numbers = cast(numbers, int64)
+        found: Tensor = where(less(numbers, classes), numbers, -constants.ones_like(numbers))
+        return found
+
+    if isinstance(labels, SparseTensor):
+        return SparseTensor(labels.indices, cleaned(labels.values), labels.dense_shape)
+    return cleaned(labels)
 
 
 def _label_count(labels: Rows, k: int) -> Tensor:
     if isinstance(labels, SparseTensor):
         return elementwise.minimum(set_size(labels), constants.constant(k, int32))
-    counted = set_size(set_intersection(labels, labels))
+    counted = reduce_sum(cast(greater_equal(labels, 0), int32), axis=-1)
     return elementwise.minimum(counted, constants.constant(k, int32))
 
 

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise
+from sparkflow.ops.checks import assert_equal
+from sparkflow.ops.control import with_dependencies
 from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import float16, float32
 
@@ -126,11 +128,14 @@ def sparse_softmax_cross_entropy_with_logits(
         if features._shape is not None and classes._shape is not None:
             _fitting(classes, features)
         op_type = "SparseSoftmaxCrossEntropyWithLogits"
-        if features._shape is None or len(features._shape) == 2:
+        if features._shape is not None and len(features._shape) == 2:
             loss = apply_op(op_type, features, classes, name=name)[0]
         else:
-            sizes = arrays.shape(classes)
-            width = arrays.shape(features)[-1:]
+            sizes, all_sizes = arrays.shape(classes), arrays.shape(features)
+            width = all_sizes[-1:]
+            if not (classes.shape.is_fully_defined() and features.shape[:-1].is_fully_defined()):
+                check = assert_equal(sizes, all_sizes[:-1])
+                classes = with_dependencies([check], classes)
             rows = arrays.reshape(features, arrays.concat([[-1], width], 0))
             flat = apply_op(op_type, rows, arrays.reshape(classes, [-1]), name=name)[0]
             loss = arrays.reshape(flat, sizes)

@@ -10,6 +10,7 @@ from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.checks import assert_less, assert_non_negative
 from sparkflow.ops.elementwise import cast, floor, maximum, minimum, truediv
+from sparkflow.ops.rank_fitting import one_rank
 from sparkflow.ops.reduction import reduce_max
 from sparkflow.ops.segment import unsorted_segment_sum
 from sparkflow_runtime.dtypes import as_dtype, int32, int64
@@ -99,7 +100,7 @@ def confusion_matrix(
     """
     graph = graph_of((labels, predictions, num_classes, weights))
     with graph.as_default(), graph.name_scope(name or "confusion_matrix"):
-        rows, columns = _one_rank(
+        rows, columns = one_rank(
             convert_to_tensor(labels, name="labels"),
             convert_to_tensor(predictions, name="predictions"),
         )
@@ -124,18 +125,6 @@ def confusion_matrix(
         if number is not None:
             result.set_shape([int(number), int(number)])
         return result
-
-
-def _one_rank(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
-    """Without the last dimension of 1 that one of both has more than the other."""
-    ours, theirs = labels._shape, predictions._shape
-    if ours is None or theirs is None:
-        return labels, predictions
-    if len(ours) == len(theirs) + 1 and ours[-1] in (1, None):
-        labels = apply_op("Squeeze", labels, squeeze_dims=[-1])
-    elif len(theirs) == len(ours) + 1 and theirs[-1] in (1, None):
-        predictions = apply_op("Squeeze", predictions, squeeze_dims=[-1])
-    return labels, predictions
 
 
 def _not_negative(tensor: Tensor, message: str) -> Tensor:

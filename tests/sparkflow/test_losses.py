@@ -47,7 +47,7 @@ def test_what_does_not_fit_is_named():
     with tf.Graph().as_default():
         with pytest.raises(ValueError, match="Invalid ReductionKey mean"):
             tf.losses.compute_weighted_loss([1.0], reduction="mean")
-        with pytest.raises(ValueError, match=r"values.shape=\(2,\). weights.shape=\(3,\)"):
+        with pytest.raises(ValueError, match=r"values.shape=\[2\], weights.shape=\[3\]"):
             tf.losses.compute_weighted_loss([1.0, 2.0], [1.0, 2.0, 3.0])
         with pytest.raises(ValueError, match=r"\(2,\) and \(3,\) are incompatible"):
             tf.losses.mean_squared_error([1.0, 2.0, 3.0], [1.0, 2.0])

@@ -46,12 +46,13 @@ class SetSize(Op):
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """All dimensions but the last."""
-        rank = node.with_rank(2, 1, "set_shape")[0]
+        """All dimensions but the last; of what runs not even the rank.
+
+        So it is in TensorFlow, where a metric's weights are therefore checked when it runs.
+        """
+        node.with_rank(2, 1, "set_shape")
         value = node.value(2)
-        if value is not None:
-            return [tuple(int(size) for size in value[:-1])]
-        return [None if rank is None else (None,) * (rank - 1)]
+        return [None if value is None else tuple(int(size) for size in value[:-1])]
 
     def compute(self, xp: Any, indices: Array, values: Array, shape: Array) -> Array:
         """The sizes."""

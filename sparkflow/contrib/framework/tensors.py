@@ -7,6 +7,7 @@ from typing import Any
 
 import sparkflow as tf
 from sparkflow.layers.training import known_flag, smart_cond as _smart_cond
+from sparkflow.ops.rank_fitting import one_rank
 from sparkflow.ops.shape_checks import assert_same_float_dtype, assert_scalar
 
 __all__ = [
@@ -93,13 +94,7 @@ def remove_squeezable_dimensions(
 ) -> tuple[Any, Any]:
     """Both, without a last dimension of size 1 that the other one lacks."""
     with tf.name_scope(name, "remove_squeezable_dimensions", [predictions, labels]):
-        predictions, labels = tf.convert_to_tensor(predictions), tf.convert_to_tensor(labels)
-        rank, other = predictions.shape.ndims, labels.shape.ndims
-        if rank is not None and other is not None:
-            if rank - other == 1 and predictions.shape.dims[-1].is_compatible_with(1):
-                return tf.squeeze(predictions, [-1]), labels
-            if other - rank == 1 and labels.shape.dims[-1].is_compatible_with(1):
-                return predictions, tf.squeeze(labels, [-1])
+        labels, predictions = one_rank(labels, predictions)
         return predictions, labels
 
 
