@@ -65,7 +65,6 @@ class FunctionGraph(Graph):
         outputs: The results, set by whoever builds the function.
         captured: The tensors of `outer` that the last arguments stand for.
         taped: The tensors of this function that gradients read from its tape.
-        waits_for: Operations of `outer` that the call must wait for.
     """
 
     def __init__(self, name: str, outer: Graph, forward: Forward | None = None) -> None:
@@ -83,7 +82,7 @@ class FunctionGraph(Graph):
         self.outputs: list[Tensor] = []
         self.captured: list[Tensor] = []
         self.taped: dict[Tensor, None] = {}
-        self.waits_for: dict[Operation, None] = {}
+        self._waits_outside: dict[Operation, list[Operation]] = {}
         self._adopted: dict[Tensor, Tensor] = {}
 
     @property
@@ -105,6 +104,38 @@ class FunctionGraph(Graph):
         """Whether `graph` is around this one."""
         return self.outer is graph or self.outer.is_inside(graph)
 
+    # ------------------------------------------------------------------ what is needed
+
+    @property
+    def waits_for(self) -> list[Operation]:
+        """Operations of graphs around that the call must wait for."""
+        waits = (each for op in self._needed() for each in self._waits_outside.get(op, ()))
+        return list(dict.fromkeys(waits))
+
+    def _needed(self) -> set[Operation]:
+        """The operations that a call runs: what the results and the tape need, nothing else."""
+        left = [tensor.op for tensor in (*self.outputs, *self.taped)]
+        needed: set[Operation] = set()
+        while left:
+            op = left.pop()
+            if op not in needed and op.graph is self:
+                needed.add(op)
+                left.extend(tensor.op for tensor in op.inputs)
+                left.extend(op.control_inputs)
+        return needed
+
+    def drop_captures(self) -> None:
+        """Forgets captures that no result needs: who calls need not have them."""
+        needed = self._needed()
+        explicit = len(self.inputs) - len(self.captured)
+        pairs = list(zip(self.inputs[explicit:], self.captured, strict=True))
+        unused = {arg for arg, _ in pairs if arg.op not in needed}
+        self.inputs = [arg for arg in self.inputs if arg not in unused]
+        self.captured = [outer for arg, outer in pairs if arg not in unused]
+        for index, tensor in enumerate(self.inputs):
+            tensor.op._set_attr("index", index)
+        self._adopted = {of: arg for of, arg in self._adopted.items() if arg not in unused}
+
     # ------------------------------------------------------------------ arguments
 
     def add_input(self, dtype: DType, shape: Shape, name: str = "arg") -> Tensor:
@@ -114,6 +145,15 @@ class FunctionGraph(Graph):
             tensor = self._create_here("_Arg", (), attrs, name).outputs[0]
         self.inputs.append(tensor)
         return tensor
+
+    def _create_here(self, *args: Any, **kwargs: Any) -> Operation:
+        """Adds a node; for operations around the function that it waits for, the call waits."""
+        op = super()._create_here(*args, **kwargs)
+        outside = [each for each in op.control_inputs if each.graph is not self]
+        if outside:
+            self._waits_outside[op] = outside
+            op.control_inputs = [each for each in op.control_inputs if each.graph is self]
+        return op
 
     def adopted(self, tensor: Tensor) -> Tensor:
         """What stands here for a tensor of a graph around, or of the forward function.
@@ -218,7 +258,7 @@ class FunctionGraph(Graph):
         """Takes variables that the body only reads as values."""
         changed = {
             tensor
-            for op in self._operations.values()
+            for op in self._needed()
             for tensor, dtype in zip(
                 op.inputs,
                 registry.lookup(op.type).signature.input_dtypes(op._attrs),
@@ -249,14 +289,7 @@ class FunctionGraph(Graph):
         """Makes nodes wait; operations around the function make its call wait."""
         if control_inputs is None:
             return self._control.entered(None)
-        local = []
-        for each in control_inputs:
-            op = _operation_of(each)
-            if op.graph is self:
-                local.append(op)
-            else:
-                self.waits_for[op] = None
-        return self._control.entered(local)
+        return self._control.entered([_operation_of(each) for each in control_inputs])
 
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
         """A function runs on one device: nothing in it can be put elsewhere."""
@@ -282,16 +315,15 @@ class FunctionGraph(Graph):
     @property
     def is_stateful(self) -> bool:
         """Whether running it may have effects."""
-        for op in self._operations.values():
-            if op.type != "_Arg" and registry.lookup(op.type).stateful:
-                return True
-        return False
+        return any(op.type != "_Arg" and registry.lookup(op.type).stateful for op in self._needed())
 
     def to_proto(self) -> function_pb2.FunctionDef:
         """The function as a message."""
+        needed = self._needed() | {tensor.op for tensor in self.inputs}
         nodes = [
             Node(f"{op.name}", op.type, *_connected(op), "", op._attrs)
             for op in self._operations.values()
+            if op in needed
         ]
         for index, tensor in enumerate(self.outputs):
             attrs = {"T": tensor.dtype, "index": index}

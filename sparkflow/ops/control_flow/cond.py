@@ -34,7 +34,8 @@ def cond(
         pred: A boolean scalar tensor.
         true_fn: Called once while the graph is built; its result is taken when `pred` is true.
         false_fn: The same for false; the results must have equal structure and dtypes.
-        strict: Keep a list of one result a list.
+        strict: Keep a list or tuple of one result what it is. Else each function may return such
+            a list or the result itself, and the result itself is given.
         name: Name of the scope.
         fn1: Old name of `true_fn`.
         fn2: Old name of `false_fn`.
@@ -59,8 +60,7 @@ def cond(
     if graph.is_eager:
         held: Any = convert_to_tensor(pred)
         chosen: Any = true_fn() if held else false_fn()
-        unpack = not strict and isinstance(chosen, list | tuple) and len(chosen) == 1
-        return chosen[0] if unpack else chosen
+        return chosen if strict else _unpacked(chosen)
     with graph.as_default(), graph.name_scope(name or "cond"):
         condition = convert_to_tensor(pred, name="pred")
         if condition.shape.ndims not in (None, 0):
@@ -81,16 +81,26 @@ class _Built:
     """A branch that was built: its body, what the function returned, how to return it again."""
 
     def __init__(self, graph: FunctionGraph, result: Any, strict: bool) -> None:
+        if not strict:
+            result = _unpacked(result)
         self.graph = graph
         self.structure = result
         tensors, rebuild = structures.tensors_of(result)
+        if not tensors:
+            raise ValueError("'true_fn' and 'false_fn' must return at least one result.")
         # What an update returns is the variable; outside, it is its value then.
         graph.outputs = [
             graph.apply("Identity", (t,), {}) if t.dtype.is_ref or t in graph.inputs else t
             for t in map(_local(graph), tensors)
         ]
-        unpack = not strict and isinstance(result, list | tuple) and len(result) == 1
-        self.rebuild: structures.Rebuild = (lambda new: rebuild(new)[0]) if unpack else rebuild
+        self.rebuild: structures.Rebuild = rebuild
+        if not strict:
+            self.rebuild = lambda new: _unpacked(rebuild(new))
+
+
+def _unpacked(result: Any) -> Any:
+    """The one element of a list or tuple of one; anything else as it is."""
+    return result[0] if isinstance(result, list | tuple) and len(result) == 1 else result
 
 
 def _local(graph: FunctionGraph) -> Callable[[Tensor], Tensor]:

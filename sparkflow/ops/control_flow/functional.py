@@ -15,7 +15,9 @@ BuildBody = Callable[[Sequence[Tensor]], Sequence[Tensor]]
 
 
 def union_of_captures(functions: Sequence[FunctionGraph]) -> list[Tensor]:
-    """Gives all functions the same captures and returns the tensors captured."""
+    """Gives all functions the captures that any of them needs, and returns what is captured."""
+    for function in functions:
+        function.drop_captures()
     wanted = list(dict.fromkeys(outer for function in functions for outer in function.captured))
     for function in functions:
         function.arrange_captures(wanted)
