@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
@@ -12,7 +14,10 @@ from sparkflow.layers.base import Layer
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.layers.training import known_flag, smart_cond
 from sparkflow.ops import arrays, clip, constants, control, elementwise, normalization, reduction
+from sparkflow.variables.variable_scope import get_variable_scope, variable_scope
 from sparkflow_runtime.dtypes import bfloat16, float16, float32
+
+_NARROW = (float16, bfloat16)
 
 
 class BatchNormalization(Layer):
@@ -35,12 +40,18 @@ class BatchNormalization(Layer):
         gamma_regularizer: As for `get_variable`.
         beta_constraint: As for `get_variable`.
         gamma_constraint: As for `get_variable`.
-        renorm: Correct the batch's statistics towards the moving ones (Ioffe 2017).
+        renorm: Correct the batch's statistics towards the moving ones (Ioffe 2017). There are three
+            more averages: `moving_stddev`, and `renorm_mean` and `renorm_stddev`, which the
+            correction uses and which move with the other two.
         renorm_clipping: Bounds `rmax`, `rmin`, `dmax` of the correction.
-        renorm_momentum: What stays of the moving statistics used for it.
-        fused: Use the fused op; where it can be used when None.
-        trainable: Whether optimizers change `beta` and `gamma`.
-        virtual_batch_size: Normalise in groups of this many examples.
+        renorm_momentum: What stays of `renorm_mean` and `renorm_stddev` in a step.
+        fused: False for many small operations. Else the fused one where it can be used: for one
+            axis, 1 or the last, of 4 or 5 dimensions, and nothing of renorm, virtual batches,
+            an adjustment or float64.
+        trainable: Whether optimizers change `beta` and `gamma`, and averages are listed to move.
+        virtual_batch_size: Normalise in groups of this many examples, which divides their number:
+            example i is in group i % groups, as in TensorFlow 1. The parameters have one
+            dimension more, of size 1, after the first.
         adjustment: A function of the shape that gives a scale and an offset for training.
         name: The variable scope; `batch_normalization`, ... when None.
         kwargs: As for `Layer`.
@@ -96,24 +107,21 @@ class BatchNormalization(Layer):
         self.renorm_momentum = renorm_momentum
         self.virtual_batch_size = virtual_batch_size
         self.adjustment = adjustment
-        special = renorm or virtual_batch_size is not None or adjustment is not None
-        if fused and special:
-            raise ValueError(
-                "fused batch norm does not support renorm, virtual_batch_size or adjustment"
-            )
-        self.fused = False if special else fused
+        self.fused = fused
         self.gamma: Any = None
         self.beta: Any = None
         self.moving_mean: Any = None
         self.moving_variance: Any = None
-        self._renorm_mean: Any = None
-        self._renorm_stddev: Any = None
+        self.moving_stddev: Any = None
+        self.renorm_mean: Any = None
+        self.renorm_stddev: Any = None
 
     def build(self, input_shape: Any) -> None:
-        """Makes `gamma`, `beta`, `moving_mean` and `moving_variance`.
+        """Makes `gamma`, `beta`, `moving_mean`, `moving_variance` and those of `renorm`.
 
         Raises:
-            ValueError: The rank or the sizes along the axes are not known, or an axis is wrong.
+            ValueError: The rank or the sizes along the axes are not known, an axis is wrong, or
+                virtual batches cannot be made.
         """
         shape = TensorShape(input_shape)
         if shape.ndims is None:
@@ -125,18 +133,44 @@ class BatchNormalization(Layer):
         if len(set(axes)) != len(axes):
             raise ValueError(f"Duplicate axis: {axes}")
         self.axis = axes
-        if self.fused is None:
-            narrow = self._dtype in (float16, bfloat16, float32)
-            self.fused = rank == 4 and axes in ([1], [3]) and narrow
+        self._check_virtual_batches()
+        self.fused = self.fused in (None, True) and self._can_be_fused(rank)
         sizes = {axis: shape[axis].value for axis in axes}
         if None in sizes.values():
             raise ValueError(f"Input has undefined `axis` dimension. Input shape: {shape}")
         self.input_spec = InputSpec(ndim=rank, axes=sizes)
-        if len(axes) == 1:
-            params: list[int] = [sizes[axes[0]]]
-        else:
-            params = [sizes.get(axis, 1) or 1 for axis in range(rank)]
-        kind = float32 if self._dtype in (float16, bfloat16) else self._dtype
+        params: list[int] = [sizes.get(axis, 1) or 0 for axis in range(rank)]
+        if self.virtual_batch_size is not None:
+            params.insert(1, 1)
+            self.axis = [axis + 1 for axis in axes]
+        elif len(axes) == 1:
+            params = [params[axes[0]]]
+        self._make_weights(params)
+        self.built = True
+
+    def _check_virtual_batches(self) -> None:
+        if self.virtual_batch_size is None:
+            return
+        if self.virtual_batch_size <= 0:
+            raise ValueError(
+                "`virtual_batch_size` must be a positive integer that divides the true batch size "
+                f"of the input tensor. Received: virtual_batch_size={self.virtual_batch_size}"
+            )
+        if 0 in self.axis:
+            raise ValueError(
+                "When using `virtual_batch_size`, the batch dimension must be 0 and thus axis "
+                f"cannot include 0. Received axis={self.axis}"
+            )
+        if self.adjustment is not None:
+            raise ValueError("When using `virtual_batch_size`, adjustment cannot be specified")
+
+    def _can_be_fused(self, rank: int) -> bool:
+        plain = not self.renorm and self.virtual_batch_size is None and self.adjustment is None
+        fits = rank in (4, 5) and self.axis in ([1], [rank - 1])
+        return plain and fits and self._dtype in (*_NARROW, float32)
+
+    def _make_weights(self, params: list[int]) -> None:
+        kind = float32 if self._dtype in _NARROW else self._dtype
         if self.scale:
             self.gamma = self.add_weight(
                 "gamma", params, kind, self.gamma_initializer, self.gamma_regularizer, True,
@@ -147,45 +181,42 @@ class BatchNormalization(Layer):
                 "beta", params, kind, self.beta_initializer, self.beta_regularizer, True,
                 self.beta_constraint,
             )  # fmt: skip
-        self.moving_mean = self.add_weight(
-            "moving_mean", params, kind, self.moving_mean_initializer, trainable=False
-        )
-        self.moving_variance = self.add_weight(
-            "moving_variance", params, kind, self.moving_variance_initializer, trainable=False
-        )
-        if self.renorm:
-            self._renorm_mean = self.add_weight(
-                "renorm_mean", params, kind, self.moving_mean_initializer, trainable=False
-            )
-            self._renorm_stddev = self.add_weight(
-                "renorm_stddev", params, kind, self.moving_variance_initializer, trainable=False
-            )
-        self.built = True
+
+        def average(name: str, initializer: Any) -> Any:
+            return self.add_weight(name, params, kind, initializer, trainable=False)
+
+        with variable_scope(get_variable_scope(), auxiliary_name_scope=False) as scope:
+            scope.set_partitioner(None)  # what moves an average writes the whole of it
+            self.moving_mean = average("moving_mean", self.moving_mean_initializer)
+            self.moving_variance = average("moving_variance", self.moving_variance_initializer)
+            if self.renorm:
+                stddev = _root_of(self.moving_variance_initializer)
+                self.moving_stddev = average("moving_stddev", stddev)
+                self.renorm_mean = average("renorm_mean", self.moving_mean_initializer)
+                self.renorm_stddev = average("renorm_stddev", stddev)
 
     def call(self, inputs: Any, training: Any = False, **kwargs: Any) -> Tensor:
         """The normalised inputs; `training` may be a bool tensor."""
-        if self.virtual_batch_size is not None:
-            return self._in_groups(inputs, training)
         if self.fused:
             return self._fused(inputs, training)
-        return self._composed(inputs, training)
-
-    def _in_groups(self, inputs: Tensor, training: Any) -> Tensor:
-        shape = arrays.shape(inputs)
-        sizes = [-1, self.virtual_batch_size, *(shape[i] for i in range(1, len(inputs.shape)))]
-        grouped = arrays.reshape(inputs, arrays.stack(sizes))
-        grouped.set_shape([None, self.virtual_batch_size, *inputs.shape.as_list()[1:]])
-        outputs = self._composed(grouped, training, groups=1)
-        result = arrays.reshape(outputs, shape)
-        result.set_shape(inputs.shape)
-        return result
+        outputs = inputs
+        if self.virtual_batch_size is not None:
+            sizes = arrays.concat([[self.virtual_batch_size, -1], arrays.shape(inputs)[1:]], 0)
+            outputs = arrays.reshape(inputs, sizes)
+            outputs.set_shape([self.virtual_batch_size, None, *inputs.shape[1:]])
+        outputs = self._composed(outputs, training, inputs)
+        if self.virtual_batch_size is not None:
+            outputs = arrays.reshape(outputs, arrays.shape(inputs))
+        outputs.set_shape(inputs.shape)
+        return outputs
 
     def _fused(self, inputs: Tensor, training: Any) -> Tensor:
         kind = self.moving_mean.dtype.base
         channels = self.moving_mean.shape.as_list()
         gamma = self.gamma if self.scale else constants.ones(channels, kind)
         beta = self.beta if self.center else constants.zeros(channels, kind)
-        layout = "NHWC" if self.axis == [3] else "NCHW"
+        layouts = {4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}[len(inputs.shape)]
+        layout = layouts[self.axis != [1]]
 
         def trained() -> tuple[Tensor, Tensor, Tensor]:
             return normalization.fused_batch_norm(
@@ -206,106 +237,140 @@ class BatchNormalization(Layer):
 
         output, mean, variance = smart_cond(training, trained, inferred)
         if known_flag(training) is not False:
-            self._move(self.moving_mean, mean, training, inputs)
-            self._move(self.moving_variance, variance, training, inputs)
+            self.add_update(self._move(self.moving_mean, mean, training), inputs)
+            self.add_update(self._move(self.moving_variance, variance, training), inputs)
         result: Tensor = output
         return result
 
-    def _composed(self, inputs: Tensor, training: Any, groups: int = 0) -> Tensor:
-        rank = inputs.shape.ndims
-        assert rank is not None
-        axes = [axis + groups for axis in self.axis]
-        reduced = [i for i in range(rank) if i not in axes and not (groups and i == 0)]
-        if len(axes) == 1 and not groups and axes[0] != rank - 1:
-            shape = [1] * rank
-            shape[axes[0]] = int(self.moving_mean.shape.num_elements())
-        else:
-            shape = []
+    def _composed(self, given: Tensor, training: Any, source: Tensor) -> Tensor:
+        """By operations on whole tensors, in float32 where the inputs are narrower."""
+        param_type = self.moving_mean.dtype.base
+        inputs = elementwise.cast(given, float32) if given.dtype.base in _NARROW else given
+        rank = len(inputs.shape)
+        groups = self.virtual_batch_size is not None
+        reduced = [i for i in range(rank) if i not in self.axis and not (groups and i == 1)]
 
         def spread(values: Any) -> Any:
-            return arrays.reshape(values, shape) if shape and values is not None else values
+            """A vector of channels along their dimension, where that is not the last."""
+            if values is None or len(values.shape) == rank or self.axis == [rank - 1]:
+                return values
+            sizes = [1] * rank
+            sizes[self.axis[0]] = -1
+            return arrays.reshape(values, sizes)
 
-        scale, offset = self.gamma, self.beta
-        keep = len(axes) > 1 or bool(groups)
+        scale, offset = spread(self.gamma), spread(self.beta)
         if known_flag(training) is False:
             mean, variance = self.moving_mean, self.moving_variance
         else:
             if self.adjustment is not None:
-                scale, offset = self._adjusted(inputs, training, scale, offset)
-            batch = normalization.moments(inputs, reduced, keepdims=keep)
-            mean = smart_cond(training, lambda: batch[0], lambda: _like(self.moving_mean, batch[0]))
-            variance = smart_cond(
-                training, lambda: batch[1], lambda: _like(self.moving_variance, batch[1])
+                adjusted = self._adjusted(inputs, training)
+                scale, offset = _composed_with(*adjusted, scale, offset)
+            keeps = groups or len(self.axis) > 1
+            batch = normalization.moments(_cast(inputs, param_type), reduced, keepdims=keeps)
+            mean, variance = smart_cond(
+                training,
+                lambda: batch,
+                lambda: (
+                    control.identity(self.moving_mean),
+                    control.identity(self.moving_variance),
+                ),
             )
             new_mean, new_variance = mean, variance
             if groups:
-                new_mean, new_variance = _pooled(mean, variance)
-            if self.renorm:
-                scale, offset, new_mean, new_variance = self._renormed(
-                    new_mean, new_variance, scale, offset, training, inputs
+                new_mean, new_variance = (
+                    reduction.reduce_mean(each, axis=1, keepdims=True) for each in (mean, variance)
                 )
-            self._move(self.moving_mean, new_mean, training, inputs)
-            self._move(self.moving_variance, new_variance, training, inputs)
+            if self.renorm:
+                ratio, shift, new_mean, new_variance = self._renormed(
+                    new_mean, new_variance, training
+                )
+                scale, offset = _composed_with(spread(ratio), spread(shift), scale, offset)
+            self.add_update(self._move(self.moving_mean, new_mean, training), source)
+            self.add_update(self._moved_variance(new_variance, training), source)
         kind = inputs.dtype.base
-        mean, variance, offset, scale = (
-            spread(_cast(each, kind)) for each in (mean, variance, offset, scale)
-        )
         outputs = normalization.batch_normalization(
-            inputs, mean, variance, offset, scale, self.epsilon
+            inputs,
+            spread(_cast(mean, kind)),
+            spread(_cast(variance, kind)),
+            _cast(offset, kind),
+            _cast(scale, kind),
+            self.epsilon,
         )
         outputs.set_shape(inputs.shape)
-        return outputs
+        result: Tensor = _cast(outputs, given.dtype.base)
+        return result
 
-    def _adjusted(self, inputs: Tensor, training: Any, scale: Any, offset: Any) -> tuple[Any, Any]:
+    def _adjusted(self, inputs: Tensor, training: Any) -> tuple[Tensor, Tensor]:
+        """The scale and the offset of `adjustment` in training, 1 and 0 else."""
         factor, shift = self.adjustment(arrays.shape(inputs))
         factor = smart_cond(training, lambda: factor, lambda: constants.ones_like(factor))
         shift = smart_cond(training, lambda: shift, lambda: constants.zeros_like(shift))
-        scale = factor if scale is None else factor * scale
-        offset = shift if self.beta is None else shift * (1 if self.gamma is None else self.gamma)
-        return scale, offset if self.beta is None else offset + self.beta
+        return factor, shift
 
     def _renormed(
-        self, mean: Tensor, variance: Tensor, scale: Any, offset: Any, training: Any, inputs: Any
-    ) -> tuple[Any, Any, Tensor, Tensor]:
-        """Scale and offset with the correction, and the statistics to move the averages with."""
+        self, mean: Tensor, variance: Tensor, training: Any
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The correction r and d, and the statistics to move the other averages with.
+
+        Whoever moves those moves `renorm_mean` and `renorm_stddev` too, after r and d are known.
+        """
         stddev = elementwise.sqrt(variance + self.epsilon)
-        limits = self.renorm_clipping
-        kept_stddev = elementwise.maximum(self._renorm_stddev, elementwise.sqrt(
-            constants.constant(self.epsilon, stddev.dtype.base)
-        ))  # fmt: skip
+        least = elementwise.sqrt(constants.constant(self.epsilon, stddev.dtype.base))
+        kept_stddev = elementwise.maximum(self.renorm_stddev, least)
         ratio = stddev / kept_stddev
-        shift = (mean - self._renorm_mean) / kept_stddev
-        if "rmax" in limits:
-            ratio = elementwise.minimum(ratio, limits["rmax"])
-        if "rmin" in limits:
+        shift = (mean - self.renorm_mean) / kept_stddev
+        with get_default_graph().control_dependencies([ratio, shift]):
+            moves = [
+                self._move(self.renorm_mean, mean, training, self.renorm_momentum),
+                self._move(self.renorm_stddev, stddev, training, self.renorm_momentum),
+            ]
+        limits = self.renorm_clipping
+        if limits.get("rmin") is not None:
             ratio = elementwise.maximum(ratio, limits["rmin"])
-        if "dmax" in limits:
+        if limits.get("rmax") is not None:
+            ratio = elementwise.minimum(ratio, limits["rmax"])
+        if limits.get("dmax") is not None:
             shift = clip.clip_by_value(shift, -limits["dmax"], limits["dmax"])
         ratio = smart_cond(training, lambda: ratio, lambda: constants.ones_like(ratio))
         shift = smart_cond(training, lambda: shift, lambda: constants.zeros_like(shift))
-        ratio, shift = (apply_op("StopGradient", each) for each in (ratio, shift))
-        self._move(self._renorm_mean, mean, training, inputs, self.renorm_momentum)
-        self._move(self._renorm_stddev, stddev, training, inputs, self.renorm_momentum)
-        out_scale = ratio if scale is None else scale * ratio
-        out_offset = shift if scale is None else shift * scale
-        out_offset = out_offset if offset is None else out_offset + offset
-        return out_scale, out_offset, mean, variance
+        ratio = apply_op("StopGradient", ratio, name="renorm_r")
+        shift = apply_op("StopGradient", shift, name="renorm_d")
+        with get_default_graph().control_dependencies(moves):
+            return ratio, shift, control.identity(mean), control.identity(variance)
+
+    def _moved_variance(self, variance: Tensor, training: Any) -> Any:
+        """What moves `moving_variance`; with renorm as the square of `moving_stddev`."""
+        if not self.renorm:
+            return self._move(self.moving_variance, variance, training)
+
+        def moved() -> Tensor:
+            stddev = elementwise.sqrt(variance + self.epsilon)
+            moving = self._move(self.moving_stddev, stddev, True)
+            square = apply_op("Relu", moving * moving - self.epsilon)
+            with get_default_graph().name_scope("AssignNewValue") as scope:
+                result: Tensor = apply_op("Assign", self.moving_variance, square, name=scope)
+                return result
+
+        return smart_cond(training, moved, lambda: control.identity(self.moving_variance))
 
     def _move(
-        self, average: Any, value: Tensor, training: Any, inputs: Any, momentum: float | None = None
-    ) -> None:
-        """Lists the operation that moves an average towards the batch's value."""
+        self, average: Any, value: Tensor, training: Any, momentum: float | None = None
+    ) -> Tensor:
+        """Moves an average towards the batch's value."""
         keeps = self.momentum if momentum is None else momentum
         kind = average.dtype.base
-        decay = smart_cond(
-            training,
-            lambda: constants.constant(1.0 - keeps, kind),
-            lambda: constants.constant(0.0, kind),
-        )
+
+        def decay() -> Tensor:
+            return constants.constant(1.0 - keeps, kind)
+
+        factor = smart_cond(training, decay, lambda: constants.constant(0.0, kind))
         graph = get_default_graph()
         with graph.name_scope("AssignMovingAvg") as scope, graph.colocate_with(average):
-            wanted = arrays.reshape(_cast(value, kind), average.shape.as_list())
-            update = apply_op("AssignSub", average, (average - wanted) * decay, name=scope)
+            change = (average - _cast(value, kind)) * factor
+            result: Tensor = apply_op("AssignSub", average, change, name=scope)
+            return result
+
+    def _list_update(self, update: Any, inputs: Tensor) -> None:
         self.add_update(update, inputs)
 
     def compute_output_shape(self, input_shape: Any) -> TensorShape:
@@ -319,15 +384,19 @@ def _cast(value: Any, dtype: Any) -> Any:
     return elementwise.cast(value, dtype)
 
 
-def _like(average: Any, batch: Tensor) -> Tensor:
-    """A moving average in the shape and dtype of the batch's."""
-    value = _cast(control.identity(average), batch.dtype.base)
-    return arrays.broadcast_to(value, arrays.shape(batch))
+def _composed_with(scale: Any, offset: Any, then: Any, then_add: Any) -> tuple[Any, Any]:
+    """The scale and offset of (x · scale + offset) · then + then_add, either of these or None."""
+    if then is not None:
+        scale, offset = scale * then, offset * then
+    return scale, offset if then_add is None else offset + then_add
 
 
-def _pooled(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-    """The means over groups."""
-    return reduction.reduce_mean(mean, 0), reduction.reduce_mean(variance, 0)
+def _root_of(initializer: Any) -> Any:
+    """An initializer with the square roots of another's values."""
+    if not callable(initializer):
+        return np.sqrt(initializer)
+    made = initializer() if isinstance(initializer, type) else initializer
+    return lambda shape, dtype=None, partition_info=None: elementwise.sqrt(made(shape, dtype=dtype))
 
 
 def batch_normalization(

@@ -125,13 +125,30 @@ def test_fused_and_composed_batch_normalization_agree(session):
     np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-5)
 
 
-def test_batch_renormalization_is_the_identity_of_it_at_first_in_inference(session):
+def test_batch_renormalization_moves_five_averages_by_two_listed_operations(session):
     x = tf.constant(np.random.RandomState(0).randn(8, 3), tf.float32)
     y = tf.layers.batch_normalization(
         x, renorm=True, renorm_clipping={"rmax": 1.5, "rmin": 0.5, "dmax": 0.5}, training=True
     )
-    assert len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)) == 4
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    assert len(updates) == 2
+    names = ["moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev"]
+    averages = [v for v in tf.global_variables() if v not in tf.trainable_variables()]
+    assert [v.op.name for v in averages] == [f"batch_normalization/{name}" for name in names]
+    before = run(session, averages)
     assert run(session, y).shape == (8, 3)
+    np.testing.assert_array_equal(session.run(averages), before)
+    session.run(updates)
+    assert all((now != was).all() for now, was in zip(session.run(averages), before, strict=True))
+
+
+def test_averages_of_batch_normalization_are_not_partitioned(session):
+    with tf.variable_scope("s", partitioner=tf.fixed_size_partitioner(2)):
+        y = tf.layers.batch_normalization(tf.constant(np.eye(4), tf.float32), training=True)
+    run(session, y)
+    session.run(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+    names = [v.op.name.removeprefix("s/batch_normalization/") for v in tf.global_variables()]
+    assert names[-2:] == ["moving_mean", "moving_variance"]
 
 
 def test_layers_as_objects_keep_their_variables(session):
