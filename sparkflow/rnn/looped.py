@@ -69,7 +69,7 @@ def dynamic_rnn(
         if lengths is not None and static_batch is not None and lengths.shape.ndims == 1:
             lengths.shape.assert_is_compatible_with(TensorShape([static_batch]))
         state = initial(cell, initial_state, batch if static_batch is None else static_batch, dtype)
-        state = tree.map_structure(convert_to_tensor, state)
+        state = tree.map_structure(_as_state, state)
         outputs, final = _loop(
             cell, tree.unflatten_as(inputs, flat), flat, state, lengths, parallel_iterations or 32
         )
@@ -156,7 +156,7 @@ def _loop(
             shape_invariants=(
                 TensorShape([]),
                 [TensorShape([])] * len(writing),
-                tree.map_structure(lambda each: each.shape, state),
+                tree.map_structure(_state_shape, state),
             ),
             parallel_iterations=parallel_iterations,
             maximum_iterations=steps,
@@ -165,6 +165,15 @@ def _loop(
         for output, size in zip(outputs, tree.flatten(sizes), strict=True):
             output.set_shape(TensorShape([static_steps, static_batch]).concatenate(_rest(size)))
     return tree.unflatten_as(sizes, outputs), final
+
+
+def _as_state(each: Any) -> Any:
+    """A part of a state as loops carry it: a tensor, or a `TensorArray` that the cell writes."""
+    return each if isinstance(each, TensorArray) else convert_to_tensor(each)
+
+
+def _state_shape(each: Any) -> TensorShape:
+    return TensorShape([]) if isinstance(each, TensorArray) else each.shape
 
 
 def _rest(size: Any) -> TensorShape:
@@ -270,7 +279,7 @@ def raw_rnn(
         time = convert_to_tensor(0, int32, "time")
         finished, first_input, state, emitted, loop_state = loop_fn(time, None, None, None)
         first_input = tree.map_structure(convert_to_tensor, first_input)
-        state = tree.map_structure(convert_to_tensor, state)
+        state = tree.map_structure(_as_state, state)
         shape = tree.flatten(first_input)[0].shape
         static_batch = None if shape.ndims is None else shape.as_list()[0]
         batch = arrays.shape(tree.flatten(first_input)[0])[0]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
-from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ops.op import Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
@@ -24,6 +24,8 @@ from sparkflow_runtime.ops.signature import (
     string_attr,
     type_attr,
 )
+from sparkflow_runtime.ops.tensor_list import unwritten
+from sparkflow_runtime.ops.tensor_list_joining import check_joinable
 from sparkflow_runtime.shapes import Shape
 
 _FLOW = "handle: resource, flow_in: float"
@@ -123,14 +125,7 @@ class ArrayOfTensors:
         if item is None:
             shape: Shape = self._shapes.get(place, self.element_shape)
             if not shapes.is_fully_defined(shape):
-                raise InvalidArgumentError(
-                    message=f"Could not read from TensorArray index {place}. Furthermore, the "
-                    f"element shape is not fully defined: {shapes.text(shape)}. It is possible you "
-                    "are working with a resizeable TensorArray and stop_gradients is not allowing "
-                    "the gradients to be written. If you set the full element_shape property on "
-                    "the forward TensorArray, the proper all-zeros tensor will be returned instead "
-                    "of incurring this error."
-                )
+                raise unwritten(place, shape)
             item = xp.zeros(shape, self.dtype)
         if self._clear_after_read:
             self._cleared.add(place)
@@ -141,11 +136,11 @@ class ArrayOfTensors:
         """No element at all, as one tensor.
 
         Raises:
-            InvalidArgumentError: The shape of the elements is not known.
+            UnimplementedError: The shape of the elements is not known.
         """
         shape = self.element_shape if element_shape is None else element_shape
         if not shapes.is_fully_defined(shape):
-            raise InvalidArgumentError(
+            raise UnimplementedError(
                 message=f"TensorArray has size zero, but element shape {shapes.text(shape)} is not "
                 "fully defined. Currently only static shapes are supported when packing zero-size "
                 "TensorArrays."
@@ -337,18 +332,7 @@ class TensorArrayConcatV3(_ElementsOp):
         lengths = xp.asarray([item.shape[0] if item.ndim else 0 for item in items], np.int64)
         if not items:
             return array.empty(xp, element_shape_except0), lengths
-        for place, item in enumerate(items):
-            if item.ndim == 0:
-                raise InvalidArgumentError(
-                    message=f"Concat saw a scalar shape at index {place} but requires at least "
-                    "vectors.  Did you mean to call pack?"
-                )
-            if item.shape[1:] != items[0].shape[1:]:
-                raise InvalidArgumentError(
-                    message="TensorArray has inconsistent shapes. Index 0 has (excepting dimension "
-                    f"0) shape: {list(items[0].shape[1:])} but index {place} has (excepting "
-                    f"dimension 0) shape: {list(item.shape[1:])}"
-                )
+        check_joinable(items)
         return xp.concatenate(items), lengths
 
 

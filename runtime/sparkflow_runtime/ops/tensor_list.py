@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
-from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ops.op import Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
@@ -52,7 +52,7 @@ def _complete(items: Sequence[Any], element_shape: Any) -> Shape:
     return shape
 
 
-def _filled(xp: Any, value: TensorList, element_shape: Any, what: str) -> list[Any]:
+def filled(xp: Any, value: TensorList, element_shape: Any) -> list[Any]:
     """The elements, zeros where nothing was set.
 
     Raises:
@@ -62,12 +62,21 @@ def _filled(xp: Any, value: TensorList, element_shape: Any, what: str) -> list[A
         return value.items
     shape = _complete(value.items, element_shape)
     if not shapes.is_fully_defined(shape):
-        raise InvalidArgumentError(
-            message=f"{what}: an element was never written, and the shape of the elements, "
-            f"{shapes.text(shape)}, is not fully defined"
-        )
+        missing = next(place for place, item in enumerate(value.items) if item is None)
+        raise unwritten(missing, shape)
     zeros = xp.zeros(shape, value.dtype)
     return [zeros if item is None else item for item in value.items]
+
+
+def unwritten(place: int, shape: Shape) -> InvalidArgumentError:
+    """What reading an element ends with that nobody wrote and whose shape nobody knows."""
+    return InvalidArgumentError(
+        message=f"Could not read from TensorArray index {place}.  Furthermore, the element shape "
+        f"is not fully defined: {shapes.text(shape)}. It is possible you are working with a "
+        "resizeable TensorArray and stop_gradients is not allowing the gradients to be written. "
+        "If you set the full element_shape property on the forward TensorArray, the proper "
+        "all-zeros tensor will be returned instead of incurring this error."
+    )
 
 
 class ListOp(Op):
@@ -224,14 +233,10 @@ class TensorListGetItem(ListOp):
             )
         item = value.items[place]
         if item is None:
-            single = TensorList([None], value.dtype)
             shape = _complete(value.items, element_shape)
-            known = (
-                element_shape
-                if shape is None
-                else np.array([-1 if n is None else n for n in shape])
-            )
-            return _filled(xp, single, known, f"Could not read index {place} of a TensorArray")[0]
+            if not shapes.is_fully_defined(shape):
+                raise unwritten(place, shape)
+            return xp.zeros(shape, value.dtype)
         return item
 
     def gradient(self, g: Any, op: Any, ditem: Any) -> tuple[Any, None, None]:
@@ -260,11 +265,11 @@ class TensorListStack(ListOp):
 
     def compute(self, xp: Any, value: TensorList, element_shape: Any) -> Any:
         """Stacks."""
-        items = _filled(xp, value, element_shape, "TensorArray.stack")
+        items = filled(xp, value, element_shape)
         if not items:
             shape = element_shape_of(element_shape)
             if not shapes.is_fully_defined(shape):
-                raise InvalidArgumentError(
+                raise UnimplementedError(
                     message="TensorArray has size zero, but element shape "
                     f"{shapes.text(shape)} is not fully defined. Currently only static shapes "
                     "are supported when packing zero-size TensorArrays."
@@ -338,7 +343,7 @@ class TensorListGather(ListOp):
                     f"{len(value.items)}"
                 )
         chosen = TensorList([value.items[place] for place in places], value.dtype)
-        items = _filled(xp, chosen, element_shape, "TensorArray.gather")
+        items = filled(xp, chosen, element_shape)
         if not items:
             shape = element_shape_of(element_shape) or ()
             return xp.empty((0, *(size or 0 for size in shape)), value.dtype)
@@ -469,7 +474,7 @@ class TensorListPopBack(ListOp):
         if not value.items:
             raise InvalidArgumentError(message="Trying to pop from an empty list.")
         last = TensorList(value.items[-1:], value.dtype)
-        item = _filled(xp, last, element_shape, "TensorListPopBack")[0]
+        item = filled(xp, last, element_shape)[0]
         return TensorList(value.items[:-1], value.dtype), item
 
     def gradient(self, g: Any, op: Any, dlist: Any, ditem: Any) -> tuple[Any, None]:

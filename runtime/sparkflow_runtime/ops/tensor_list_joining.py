@@ -11,21 +11,51 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
-from sparkflow_runtime.ops.tensor_list import SHAPE_TYPE, ListOp, TensorList, element_shape_of
+from sparkflow_runtime.ops.tensor_list import (
+    SHAPE_TYPE,
+    ListOp,
+    TensorList,
+    element_shape_of,
+    filled,
+)
 from sparkflow_runtime.shapes import Shape
 
 
 def _filled_lengths(xp: Any, value: TensorList, element_shape: Any, leading_dims: Any) -> list[Any]:
-    """The elements to join; where nothing was set, as many rows of zeros as the node says."""
+    """The elements to join; zeros where nothing was set, as many rows as the node says.
+
+    Raises:
+        InvalidArgumentError: Nobody says how many, nor the shape of the elements.
+    """
     lengths = np.asarray(leading_dims).tolist()
     if len(lengths) != len(value.items):
-        return [item for item in value.items if item is not None]
+        return filled(xp, value, element_shape)
     known = [item.shape[1:] for item in value.items if item is not None]
     tail = known[0] if known else tuple(np.asarray(element_shape).tolist()[1:])
     return [
         xp.zeros((length, *tail), value.dtype) if item is None else item
         for item, length in zip(value.items, lengths, strict=True)
     ]
+
+
+def check_joinable(items: Sequence[Any]) -> None:
+    """Passes for elements that differ in their first dimension only.
+
+    Raises:
+        InvalidArgumentError: One is a scalar, or they differ otherwise.
+    """
+    for place, item in enumerate(items):
+        if item.ndim == 0:
+            raise InvalidArgumentError(
+                message=f"Concat saw a scalar shape at index {place} but requires at least "
+                "vectors.  Did you mean to call pack?"
+            )
+        if item.shape[1:] != items[0].shape[1:]:
+            raise InvalidArgumentError(
+                message="TensorArray has inconsistent shapes. Index 0 has (excepting dimension "
+                f"0) shape: {list(items[0].shape[1:])} but index {place} has (excepting "
+                f"dimension 0) shape: {list(item.shape[1:])}"
+            )
 
 
 @register
@@ -48,17 +78,7 @@ class TensorListConcatV2(ListOp):
     ) -> tuple[Any, Any]:
         """Joins."""
         items = _filled_lengths(xp, value, element_shape, leading_dims)
-        for item in items:
-            if item.ndim == 0:
-                raise InvalidArgumentError(
-                    message="Concat saw a scalar shape at index 0 but requires at least vectors."
-                )
-            if item.shape[1:] != items[0].shape[1:]:
-                raise InvalidArgumentError(
-                    message=f"TensorArray has inconsistent shapes. Index 0 has (excepting "
-                    f"dimension 0) shape: {list(items[0].shape[1:])} but another has "
-                    f"{list(item.shape[1:])}"
-                )
+        check_joinable(items)
         lengths = xp.asarray([item.shape[0] for item in items], np.int64)
         if not items:
             shape = element_shape_of(element_shape) or (0,)

@@ -61,7 +61,14 @@ class Operation:
 
 
 class Store(Protocol):
-    """Where the elements of a queue lie, and in which order they leave."""
+    """Where the elements of a queue lie, and in which order they leave.
+
+    Attributes:
+        leaves_in_pieces: Whether a request for several elements takes what there is and waits for
+            the rest; else it waits until all are there, so that their order is that of all.
+    """
+
+    leaves_in_pieces: bool
 
     def __len__(self) -> int: ...
 
@@ -77,6 +84,8 @@ class Store(Protocol):
 
 class OldestFirst:
     """First in, first out."""
+
+    leaves_in_pieces = True
 
     def __init__(self) -> None:
         self._items: deque[Element] = deque()
@@ -104,6 +113,8 @@ class AnyOrder:
         chooser: Draws the numbers.
     """
 
+    leaves_in_pieces = True
+
     def __init__(self, chooser: random.Random) -> None:
         self._items: list[Element] = []
         self._chooser = chooser
@@ -129,6 +140,8 @@ class AnyOrder:
 
 class LeastFirst:
     """The element whose first component, a number, is least; of equal ones the oldest."""
+
+    leaves_in_pieces = False
 
     def __init__(self) -> None:
         self._items: list[tuple[int, int, Element]] = []
@@ -269,6 +282,8 @@ class QueueState:
             operation.wanted = size
         moved = False
         reserve = 0 if self.closed else self.min_after_dequeue
+        if not self._items.leaves_in_pieces and size < operation.wanted:
+            return False
         while operation.wanted and len(self._items) > reserve:
             operation.elements.append(self._items.take())
             operation.wanted -= 1
@@ -325,6 +340,8 @@ class Queue:
         """
         rows = int(np.shape(components[0])[0]) if np.ndim(components[0]) else 0
         arrays = self._checked(components, rows)
+        if not rows:
+            return  # nothing to wait for, even where the queue is full or closed
         elements = [tuple(array[row, ...] for array in arrays) for row in range(rows)]
         self._run(self._submit_enqueue(elements), step)
 

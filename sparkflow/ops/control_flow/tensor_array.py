@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
@@ -27,7 +29,7 @@ class TensorArray:
         tensor_array_name: Accepted for TensorFlow's sake.
         handle: The same as `flow`.
         flow: The value of another array, to go on with it.
-        infer_shape: Require all elements to have one shape.
+        infer_shape: Require all elements to have one shape, which writing makes known.
         element_shape: The static shape of the elements.
         colocate_with_first_write_call: Accepted for TensorFlow's sake.
         name: Name of the scope.
@@ -95,16 +97,15 @@ class TensorArray:
         """Takes note of the shape of an element.
 
         Raises:
-            ValueError: Elements must have one shape, and this is another.
+            ValueError: It is not the shape that elements have.
         """
-        if not self._infer_shape:
-            return
         if not shapes.is_compatible(self._known[0], shape):
             raise ValueError(
                 f"Inconsistent shapes: saw {shapes.text(shape)} but expected "
                 f"{shapes.text(self._known[0])}"
             )
-        self._known[0] = shapes.merge(self._known[0], shape)
+        if self._infer_shape:
+            self._known[0] = shapes.merge(self._known[0], shape)
 
     # ------------------------------------------------------------------ what it is
 
@@ -224,7 +225,7 @@ class TensorArray:
         return tensor
 
     def concat(self, name: str | None = None) -> Tensor:
-        """All elements joined along their first dimension."""
+        """All elements joined along their first dimension; zeros for those never written."""
         tensor, _ = apply_op(
             "TensorListConcatV2",
             self._flow,
@@ -276,6 +277,9 @@ class TensorArray:
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """An array of pieces of `value` along its first dimension, of these lengths."""
         tensor = self._converted(value)
+        known = constant_value(lengths) if isinstance(lengths, Tensor) else np.asarray(lengths)
+        if tensor._shape and known is not None and known.size and known.min() == known.max():
+            self._learn((int(known.flat[0]), *tensor._shape[1:]))
         flow = apply_op(
             "TensorListSplit",
             tensor,

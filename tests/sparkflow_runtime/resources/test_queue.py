@@ -10,7 +10,7 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OutOfRangeError
-from sparkflow_runtime.resources.queue import AnyOrder, Queue, QueueState
+from sparkflow_runtime.resources.queue import AnyOrder, LeastFirst, Queue, QueueState
 from sparkflow_runtime.testing.step import FakeStep
 
 DEADLINE_S = 60
@@ -32,6 +32,23 @@ class TestQueueState:
         assert names(queue.dequeue(1)) == [1]
         assert names(queue.dequeue(2)) == [2, 3]
         assert len(queue) == 0
+
+    def test_the_least_leave_in_order_only_once_all_asked_for_are_there(self):
+        queue = QueueState("q", store=LeastFirst())
+        several, one = queue.dequeue(4), queue.dequeue(1)
+        for name in (4, 3, 2):
+            queue.enqueue(elements(name))
+            assert (several.done, names(several), one.done) == (False, [], False)
+        queue.enqueue(elements(1, 0))
+        assert (names(several), names(one)) == ([0, 1, 2, 3], [4])
+
+    def test_the_least_that_are_left_leave_when_fewer_are_allowed(self):
+        queue = QueueState("q", store=LeastFirst())
+        several, at_most = queue.dequeue(3), queue.dequeue(3, allow_fewer=True)
+        queue.enqueue(elements(2, 1))
+        queue.close(False)
+        assert isinstance(several.error, OutOfRangeError)
+        assert names(at_most) == [1, 2]
 
     def test_a_full_queue_makes_enqueuers_wait_in_line(self):
         queue = QueueState("q", capacity=2)
@@ -371,3 +388,14 @@ class TestQueue:
         queue.request_close(False, FakeStep())
         got = [number for taker in takers for number in taker.result(DEADLINE_S)]
         assert sorted(got) == list(range(4 * per_giver))
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_no_rows_wait_for_nothing(closed):
+    queue = Queue(QueueState("q", capacity=1), [dtypes.int64], [()])
+    step = FakeStep()
+    queue.enqueue([np.int64(1)], step)
+    if closed:
+        queue.request_close(False, step)
+    queue.enqueue_many([np.zeros(0, np.int64)], step)
+    assert len(queue) == 1
