@@ -173,7 +173,10 @@ def _shown(
     moments: tuple[Array, Array],
     share: float,
 ) -> tuple[Array, Array]:
-    """The outputs of mean and of unbiased variance in training."""
+    """The outputs of mean and of unbiased variance in training; nan where there is no image."""
+    if not x.size:
+        unknown = moments[0] + scale.dtype.type(float("nan"))
+        return unknown, unknown
     count = x.size // max(scale.size, 1)
     unbiased = moments[1] * scale.dtype.type(count / max(count - 1, 1))
     return _moved(mean, moments[0], share), _moved(variance, unbiased, share)

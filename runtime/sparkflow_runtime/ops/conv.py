@@ -1,7 +1,8 @@
 """Convolution over two and three dimensions and its gradients; the arithmetic is in `convolution`.
 
 Images are [batch, ..., channels] or, for the formats NCHW and NCDHW, [batch, channels, ...];
-filters are [..., channels, outputs]. float16 is computed in float32.
+filters are [..., depth, outputs], where the depth is that of the images or divides it
+(then channels are convolved in groups). float16 is computed in float32.
 """
 
 from __future__ import annotations
@@ -51,17 +52,37 @@ _SOLID: Mapping[str, Attr] = {
 }
 
 
-def _depth_text(images: Shape, filters: Shape) -> str:
-    return (
-        f"input and filter must have the same depth: input shape {bracketed(images)}, "
-        f"filter shape {bracketed(filters)}"
-    )
+def _check_groups(images: Shape, filters: Shape) -> None:
+    """Passes where the channels are as many as filters are deep, or groups of so many.
+
+    Raises:
+        InvalidArgumentError: They are no groups, or these share no equal part of the outputs.
+    """
+    assert images is not None
+    assert filters is not None
+    channels, (depth, outputs) = images[-1], filters[-2:]
+    if channels is None or depth is None or channels == depth:
+        return
+    if not depth or channels % depth:
+        raise InvalidArgumentError(
+            message=f"Depth of input ({channels}) is not a multiple of input depth of filter "
+            f"({depth}): input shape {bracketed(images)} with channels last, filter shape "
+            f"{bracketed(filters)}"
+        )
+    if outputs is not None and outputs % (channels // depth):
+        raise InvalidArgumentError(
+            message=f"Depth of output ({outputs}) is not a multiple of the number of groups "
+            f"({channels // depth})"
+        )
 
 
 def _windows(layout: Layout, images: Sequence[int], filters: Sequence[int]) -> Windows:
-    """The windows of filters [..., channels, outputs] over images with channels last."""
-    if len(filters) != len(layout.data_format) or images[-1] != filters[-2]:
-        raise InvalidArgumentError(message=_depth_text(tuple(images), tuple(filters)))
+    """The windows of filters [..., depth, outputs] over images with channels last."""
+    if len(filters) != len(layout.data_format):
+        raise InvalidArgumentError(
+            message=f"filter must be {len(layout.data_format)}-dimensional: {bracketed(filters)}"
+        )
+    _check_groups(tuple(images), tuple(filters))
     return layout.windows(images[1:-1], filters[:-2])
 
 
@@ -94,9 +115,8 @@ class _Forward(ConvolutionOp):
         rank = len(layout.data_format)
         images, filters = node.with_rank(0, rank, "input"), node.with_rank(1, rank, "filter")
         batch, *dims, channels = static_channels_last(images, layout.data_format)
-        *sizes, depth, outputs = filters
-        if None not in (channels, depth) and channels != depth:
-            raise InvalidArgumentError(message=_depth_text(images, filters))
+        *sizes, _, outputs = filters
+        _check_groups((batch, *dims, channels), filters)
         counts = [
             layout.count(dim, axis, size)
             for axis, (dim, size) in enumerate(zip(dims, sizes, strict=True))
@@ -116,9 +136,9 @@ class _Forward(ConvolutionOp):
     @staticmethod
     def run(xp: Any, layout: Layout, images: Array, filters: Array) -> Array:
         """The convolution, with channels last; raises as `geometry` does."""
-        windows = _Forward.geometry(layout, images, filters).windows
+        geometry = _Forward.geometry(layout, images, filters)
         images = as_channels_last(images, layout.data_format, "input")
-        return convolve(xp, images, filters, windows)
+        return convolve(xp, images, filters, geometry.windows, geometry.groups)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """The two other ops of the family."""
@@ -157,7 +177,8 @@ class _BackpropInput(ConvolutionOp):
         """The gradient, with channels last; raises as `geometry` does."""
         geometry = _BackpropInput.geometry(layout, input_sizes, filters, dy)
         dy = as_channels_last(dy, layout.data_format, "out_backprop")
-        return input_gradient(xp, dy, filters, geometry.windows, geometry.images[1:-1])
+        size = geometry.images[1:-1]
+        return input_gradient(xp, dy, filters, geometry.windows, size, geometry.groups)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Linear in the filter and in out_backprop."""
@@ -198,10 +219,10 @@ class _BackpropFilter(ConvolutionOp):
     @staticmethod
     def run(xp: Any, layout: Layout, images: Array, filter_sizes: Array, dy: Array) -> Array:
         """The gradient; raises as `geometry` does."""
-        windows = _BackpropFilter.geometry(layout, images, filter_sizes, dy).windows
+        geometry = _BackpropFilter.geometry(layout, images, filter_sizes, dy)
         images = as_channels_last(images, layout.data_format, "input")
         dy = as_channels_last(dy, layout.data_format, "out_backprop")
-        return filter_gradient(xp, images, dy, windows)
+        return filter_gradient(xp, images, dy, geometry.windows, geometry.groups)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Linear in the input and in out_backprop."""
@@ -222,6 +243,9 @@ class Conv2D(_Forward):
     """Every output is the product sum of a filter and the window of the image below it.
 
     out[b, i, j, k] = Σ over y, x, c of input[b, i·stride + y, j·stride + x, c] · f[y, x, c, k]
+
+    Filters that are less deep than the images divide the channels into groups, each of which has
+    an equal share of the outputs.
     """
 
     family = _FLAT_FAMILY

@@ -32,7 +32,7 @@ DEVICE_BLOCK_BYTES = 1 << 28
 """The same where one large product is better than many: on a GPU."""
 
 
-def convolve(xp: Any, images: Array, filters: Array, windows: Windows) -> Array:
+def convolve(xp: Any, images: Array, filters: Array, windows: Windows, groups: int = 1) -> Array:
     """Every window of every image times the filters.
 
     out[n, i, j] = Σ over window elements (y, x) of image[n, at(i, y), at(j, x)] @ filters[y, x]
@@ -40,12 +40,16 @@ def convolve(xp: Any, images: Array, filters: Array, windows: Windows) -> Array:
     Args:
         xp: numpy or cupy.
         images: [batch, ..., channels].
-        filters: [..., channels, outputs] of the same dtype.
+        filters: [..., channels / groups, outputs] of the same dtype.
         windows: Geometry over the spatial dimensions.
+        groups: Into how many groups channels and outputs are divided.
 
     Returns:
         [batch, counts of windows..., outputs].
     """
+    if groups > 1:
+        parts = zip(_parts(xp, images, groups), _parts(xp, filters, groups), strict=True)
+        return xp.concatenate([convolve(xp, *part, windows) for part in parts], axis=-1)
     *_, channels, outputs = filters.shape
     batch = images.shape[0]
     result = xp.empty((batch, *(window.count for window in windows), outputs), images.dtype)
@@ -58,7 +62,7 @@ def convolve(xp: Any, images: Array, filters: Array, windows: Windows) -> Array:
     return result
 
 
-def filter_gradient(xp: Any, images: Array, dy: Array, windows: Windows) -> Array:
+def filter_gradient(xp: Any, images: Array, dy: Array, windows: Windows, groups: int = 1) -> Array:
     """The gradient of the filters of `convolve`: sum over windows of cellsᵀ @ dy.
 
     Args:
@@ -66,10 +70,14 @@ def filter_gradient(xp: Any, images: Array, dy: Array, windows: Windows) -> Arra
         images: [batch, ..., channels].
         dy: [batch, counts of windows..., outputs].
         windows: Geometry over the spatial dimensions.
+        groups: As for `convolve`.
 
     Returns:
-        [sizes of windows..., channels, outputs].
+        [sizes of windows..., channels / groups, outputs].
     """
+    if groups > 1:
+        parts = zip(_parts(xp, images, groups), _parts(xp, dy, groups), strict=True)
+        return xp.concatenate([filter_gradient(xp, *part, windows) for part in parts], axis=-1)
     channels, outputs = images.shape[-1], dy.shape[-1]
     total = xp.zeros((_cells(windows) * channels, outputs), dy.dtype)
     if dy.size:
@@ -79,7 +87,7 @@ def filter_gradient(xp: Any, images: Array, dy: Array, windows: Windows) -> Arra
 
 
 def input_gradient(
-    xp: Any, dy: Array, filters: Array, windows: Windows, size: Sequence[int]
+    xp: Any, dy: Array, filters: Array, windows: Windows, size: Sequence[int], groups: int = 1
 ) -> Array:
     """The gradient of the images of `convolve`.
 
@@ -93,10 +101,15 @@ def input_gradient(
         filters: [sizes of windows..., channels, outputs].
         windows: Geometry over the spatial dimensions.
         size: The spatial sizes of the images.
+        groups: As for `convolve`.
 
     Returns:
         [batch, *size, channels].
     """
+    if groups > 1:
+        parts = zip(_parts(xp, dy, groups), _parts(xp, filters, groups), strict=True)
+        found = [input_gradient(xp, *part, windows, size) for part in parts]
+        return xp.concatenate(found, axis=-1)
     back = [_mirrored(window, dim) for window, dim in zip(windows, size, strict=True)]
     mirrored = tuple(window for window in back if window is not None)
     channels, outputs = filters.shape[-2:]
@@ -104,6 +117,11 @@ def input_gradient(
         flipped = filters[(slice(None, None, -1),) * len(windows)].swapaxes(-1, -2)
         return convolve(xp, dy, xp.ascontiguousarray(flipped), mirrored)
     return _folded(xp, dy, filters, windows, size)
+
+
+def _parts(xp: Any, array: Array, groups: int) -> list[Array]:
+    """Equal parts along the last dimension."""
+    return [xp.ascontiguousarray(part) for part in xp.split(array, groups, axis=-1)]
 
 
 def _cells(windows: Windows) -> int:

@@ -39,13 +39,19 @@ class Geometry:
 
     Attributes:
         images: [batch, ..., channels].
-        filters: [..., channels, outputs].
+        filters: [..., depth, outputs].
         windows: Over the spatial dimensions.
     """
 
     images: Sequence[int]
     filters: Sequence[int]
     windows: Windows
+
+    @property
+    def groups(self) -> int:
+        """Into how many groups the channels are divided, each with outputs of its own."""
+        depth = self.filters[-2]
+        return self.images[-1] // depth if depth else 1
 
 
 class Chooser:
@@ -82,7 +88,7 @@ class Chooser:
         geometry = self._geometry(*inputs)
         images, filters, windows = geometry.images, geometry.filters, geometry.windows
         kernel = None
-        if min(filters) < 1:
+        if min(filters) < 1 or geometry.groups > 1:
             return None
         if not self._depthwise and _is_pointwise(windows):
             kernel = self._pointwise(filters)

@@ -14,7 +14,7 @@ import numpy as np
 from sparkflow_runtime.codegen import native
 from sparkflow_runtime.codegen.pooling_ir import Task
 from sparkflow_runtime.dtypes import FLOATING, REAL, float32, float64
-from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ops import pooling as arithmetic
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.by_shape import ByShape
@@ -31,7 +31,15 @@ from sparkflow_runtime.ops.static import (
     shape_tensor,
     vector,
 )
-from sparkflow_runtime.ops.windows import channels_last, offsets, pad_images
+from sparkflow_runtime.ops.windows import (
+    as_channels_last,
+    channels_last,
+    from_channels_last,
+    in_format,
+    offsets,
+    pad_images,
+    static_channels_last,
+)
 from sparkflow_runtime.shapes import Shape
 
 _SIZES = list_attr("int", minimum=4)
@@ -77,7 +85,14 @@ class _PoolOp(Op):
     checked: ClassVar[Callable[..., Sequence[int]]]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
-        """`run` with the array module and the geometry, or machine code that does the same."""
+        """`run` with the array module and the geometry, or machine code that does the same.
+
+        Raises:
+            UnimplementedError: Windows over the batch, or over channels as `over_channels` forbids.
+        """
+        width = over_channels(node.attrs)
+        if width > 1 and self.task in (Task.MAXIMUM, Task.MAXIMUM_GRADIENT, None):
+            return _over_channels(self.run, context.xp, node.attrs["data_format"], width)
         plain = partial(self.run, context.xp, Pooling.of(node.attrs))
         native_kernels = self._native(node, context)
         return native_kernels.kernel(plain) if native_kernels else plain
@@ -90,6 +105,8 @@ class _PoolOp(Op):
         return native_kernels.kernel_out(partial(self.run, context.xp, Pooling.of(node.attrs)))
 
     def _native(self, node: NodeView, context: KernelContext) -> ByShape | None:
+        if over_channels(node.attrs) > 1:
+            return None
         dtype, task, pooling = node.attrs["T"], self.task, Pooling.of(node.attrs)
         if context.xp is not np or dtype not in (float32, float64) or pooling.rank != 4:
             return None
@@ -109,14 +126,74 @@ class _PoolOp(Op):
         return result
 
 
+def _of_channels(attrs: Mapping[str, Any], name: str) -> int:
+    return int(channels_last(attrs[name], attrs["data_format"])[-1])
+
+
+def _is_spatial(attrs: Mapping[str, Any]) -> bool:
+    sizes = [channels_last(attrs[name], attrs["data_format"]) for name in ("ksize", "strides")]
+    return all(size[0] == size[-1] == 1 for size in sizes)
+
+
+def over_channels(attrs: Mapping[str, Any]) -> int:
+    """How many channels a window has; 1 where windows are of height and width.
+
+    Raises:
+        UnimplementedError: Windows over the batch, over channels and more, or that overlap.
+    """
+    if _is_spatial(attrs):
+        return 1
+    sizes, strides = (channels_last(attrs[n], attrs["data_format"]) for n in ("ksize", "strides"))
+    if sizes[0] != 1 or strides[0] != 1:
+        raise UnimplementedError(message="Pooling is not yet supported on the batch dimension.")
+    if any(size != 1 for size in sizes[1:-1]):
+        raise UnimplementedError(
+            message="MaxPooling supports exactly one of pooling across depth or pooling across "
+            "width/height."
+        )
+    if sizes[-1] != strides[-1]:
+        raise UnimplementedError(
+            message="Depthwise max pooling requires the depth window to equal the depth stride."
+        )
+    return int(sizes[-1])
+
+
+def _over_channels(
+    run: Callable[..., Array], xp: Any, data_format: str, width: int
+) -> Callable[..., Array]:
+    """The kernel of windows over `width` channels: those of an image one pixel high."""
+    window = {"ksize": [1, 1, width, 1], "strides": [1, 1, width, 1], "padding": "VALID"}
+    pooling = Pooling.of(window)
+
+    def kernel(*inputs: Array) -> Array:
+        images = [as_channels_last(each, data_format, "input") for each in inputs]
+        *outer, channels = images[0].shape
+        if channels % width:
+            raise UnimplementedError(
+                message="Depthwise max pooling requires the depth window to evenly divide the "
+                "input depth."
+            )
+        rows = [xp.ascontiguousarray(each).reshape(1, -1, each.shape[-1], 1) for each in images]
+        found = run(xp, pooling, *rows)
+        return from_channels_last(xp, found.reshape(*outer, found.shape[2]), data_format)
+
+    return kernel
+
+
 class _Max(_PoolOp):
     inputs = "input: T"
     task = Task.MAXIMUM
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """(batch, windows over each spatial dimension, channels)."""
-        pooling = Pooling.of(node.attrs)
-        return [pooling.static_shape(node.with_rank(0, pooling.rank, "input"))]
+        """(batch, windows over each spatial dimension, channels or windows over them)."""
+        data_format = node.attrs["data_format"]
+        images = node.with_rank(0, len(data_format), "input")
+        if _is_spatial(node.attrs):
+            return [Pooling.of(node.attrs).static_shape(images)]
+        *outer, channels = static_channels_last(images, data_format)
+        width = _of_channels(node.attrs, "ksize")
+        shape = (*outer, None if channels is None else channels // width)
+        return [in_format(shape, data_format)]
 
     @staticmethod
     def checked(pooling: Pooling, images: Array) -> Sequence[int]:
@@ -307,7 +384,10 @@ _AVERAGE_3D = ("AvgPool3D", "AvgPool3DGrad")
 
 @register
 class MaxPool(_Max):
-    """The largest element of every window, per channel; padding never wins."""
+    """The largest element of every window, per channel; padding never wins.
+
+    A window may be of channels instead of height and width, as long as it moves by its size.
+    """
 
     family = _MAX
     attrs = {"T": type_attr(REAL, float32), **_MAX_ATTRS}

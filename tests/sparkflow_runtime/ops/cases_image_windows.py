@@ -241,8 +241,8 @@ WRONG_SHAPES = [
         "Conv3D",
         [(1, 4, 4, 4, 3), (2, 2, 2, 4, 1)],
         {"strides": [1, 1, 1, 1, 1], "padding": "VALID"},
-        message="input and filter must have the same depth: input shape [1,4,4,4,3], "
-        "filter shape [2,2,2,4,1]",
+        message="Depth of input (3) is not a multiple of input depth of filter (4): "
+        "input shape [1,4,4,4,3] with channels last, filter shape [2,2,2,4,1]",
     ),
     WrongShapeCase(
         "MaxPool3D",

@@ -9,6 +9,8 @@ RNG = np.random.default_rng(3)
 IMAGES = RNG.integers(-8, 9, (2, 5, 4, 2)) / 4
 FILTERS = RNG.integers(-4, 5, (3, 2, 2, 3)) / 4
 POINTWISE = RNG.integers(-4, 5, (1, 1, 2, 3)) / 4
+# In two groups of channels, each with two of the outputs; drawn apart, so that the others stay.
+GROUPED = np.random.default_rng(4).integers(-4, 5, (2, 2, 1, 4)) / 4
 MANY = RNG.integers(-4, 5, (2, 2, 1, 12)) / 4  # so many outputs that the other gradient is taken
 # No two equal elements, so that the numerical gradient of a maximum is one.
 DISTINCT = RNG.permutation(2 * 5 * 4 * 2).reshape(2, 5, 4, 2) / 16 - 2
@@ -79,6 +81,41 @@ def conv(filters, strides=(1, 1), padding="SAME", images=IMAGES, **more):
         rtol=3e-6,
         atol=1e-6,
         **more,
+    )
+
+
+def convolved_in_groups(images, filters, strides, padding):
+    parts = zip(
+        np.split(images, images.shape[-1] // filters.shape[2], axis=-1),
+        np.split(filters, images.shape[-1] // filters.shape[2], axis=-1),
+        strict=True,
+    )
+    return np.concatenate([convolved(*part, strides, padding) for part in parts], axis=-1)
+
+
+def grouped(strides, padding):
+    return OpCase(
+        "Conv2D",
+        [IMAGES, GROUPED],
+        {"strides": [1, *strides, 1], "padding": padding},
+        expected=lambda x, f: convolved_in_groups(x, f, strides, padding),
+        rtol=3e-6,
+        atol=1e-6,
+        gradient=(0, 1),
+    )
+
+
+def over_channels(data_format):
+    first = data_format == "NCHW"
+    sizes = [1, 3, 1, 1] if first else [1, 1, 1, 3]
+    images = np.arange(2 * 2 * 3 * 6)[::-1].reshape(2, 2, 3, 6) / 8 % 5
+    expected = images.reshape(2, 2, 3, 2, 3).max(-1)
+    return OpCase(
+        "MaxPool",
+        [nchw(images) if first else images],
+        {"ksize": sizes, "strides": sizes, "padding": "SAME", "data_format": data_format},
+        expected=nchw(expected) if first else expected,
+        gradient=(0,),
     )
 
 
@@ -200,6 +237,10 @@ CASES = [
         )
         for op in ("MaxPool", "AvgPool")
     ),
+    grouped((1, 1), "SAME"),
+    grouped((2, 1), "VALID"),
+    over_channels("NHWC"),
+    over_channels("NCHW"),
     OpCase(
         "MaxPool",
         [DISTINCT],
@@ -247,10 +288,16 @@ POOL = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
 WRONG_SHAPES = [
     WrongShapeCase(
         "Conv2D",
+        [(2, 5, 4, 3), (3, 2, 2, 3)],
+        VALID,
+        message="Depth of input (3) is not a multiple of input depth of filter (2): "
+        "input shape [2,5,4,3] with channels last, filter shape [3,2,2,3]",
+    ),
+    WrongShapeCase(
+        "Conv2D",
         [(2, 5, 4, 2), (3, 2, 1, 3)],
         VALID,
-        message="input and filter must have the same depth: "
-        "input shape [2,5,4,2], filter shape [3,2,1,3]",
+        message="Depth of output (3) is not a multiple of the number of groups (2)",
     ),
     WrongShapeCase(
         "Conv2D",
@@ -324,8 +371,7 @@ FAILURES = [
         "Conv2D",
         [IMAGES, FILTERS[:, :, :1]],
         VALID,
-        message="input and filter must have the same depth: "
-        "input shape [2,5,4,2], filter shape [3,2,1,3]",
+        message="Depth of output (3) is not a multiple of the number of groups (2)",
     ),
     FailureCase(
         "Conv2D",

@@ -182,5 +182,5 @@ def test_every_call_is_checked() -> None:
     assert kernel(_sizes(1, 4, 4, 3), filters, dy).shape == (1, 4, 4, 3)
     with pytest.raises(InvalidArgumentError, match="out_backprop must have the shape"):
         kernel(_sizes(1, 4, 5, 3), filters, dy)
-    with pytest.raises(InvalidArgumentError, match="same depth"):
+    with pytest.raises(InvalidArgumentError, match="not a multiple of input depth"):
         kernel(_sizes(1, 4, 4, 2), filters, dy)
