@@ -32,7 +32,6 @@ from sparkflow.ops.sparse_layout import (
 )
 from sparkflow.ops.sparse_math import (
     sparse_add as add,
-    sparse_matmul as matmul,
     sparse_maximum as maximum,
     sparse_minimum as minimum,
     sparse_reduce_max as reduce_max,
@@ -40,6 +39,7 @@ from sparkflow.ops.sparse_math import (
     sparse_reduce_sum as reduce_sum,
     sparse_reduce_sum_sparse as reduce_sum_sparse,
     sparse_softmax as softmax,
+    sparse_tensor_dense_matmul as matmul,
     sparse_tensor_dense_matmul as sparse_dense_matmul,
 )
 

@@ -62,6 +62,8 @@ class Operators(Symbolic):
         return self._binary("Sub", "sub", other, reflected=True)
 
     def __mul__(self, other: Any) -> Any:
+        if hasattr(other, "dense_shape") and hasattr(other, "__rmul__"):
+            return NotImplemented  # a sparse tensor stays sparse
         return self._binary("Mul", "mul", other)
 
     def __rmul__(self, other: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkflow_runtime.dtypes import int64
+from sparkflow_runtime.dtypes import as_dtype, bool_ as boolean, int64
 
 if TYPE_CHECKING:
     from sparkflow.graph.tensor import Tensor
@@ -21,18 +21,23 @@ def strided_slice(tensor: Tensor, key: Any) -> Tensor:
     Args:
         tensor: Any tensor.
         key: An integer, slice, `...`, None (a new dimension), an integer scalar tensor, or a tuple
-            of those.
+            or list of those; or booleans, an array or a tensor, as for `tf.boolean_mask`.
 
     Raises:
-        TypeError: Another kind of key; advanced indexing is `tf.gather` and `tf.boolean_mask`.
+        TypeError: Another kind of key; advanced indexing is `tf.gather`.
+        ValueError: Booleans that are a scalar, or of another shape than the tensor begins with.
     """
+    if _is_mask(key):
+        from sparkflow.ops.arrays import boolean_mask  # a layer above
+
+        return boolean_mask(tensor, key)
     begin: list[Any] = []
     end: list[Any] = []
     strides: list[Any] = []
     masks = dict.fromkeys(
         ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0
     )
-    for index, item in enumerate(key if isinstance(key, tuple) else (key,)):
+    for index, item in enumerate(key if isinstance(key, tuple | list) else (key,)):
         bit = 1 << index
         if isinstance(item, slice):
             begin.append(0 if item.start is None else item.start)
@@ -61,6 +66,11 @@ def strided_slice(tensor: Tensor, key: Any) -> Tensor:
             ]
         result: Tensor = graph.apply("StridedSlice", (tensor, *parts), masks, scope)
         return result
+
+
+def _is_mask(key: Any) -> bool:
+    dtype = getattr(key, "dtype", None)
+    return isinstance(key, bool) or (dtype is not None and as_dtype(dtype).base is boolean)
 
 
 def _check_index(item: Any) -> None:

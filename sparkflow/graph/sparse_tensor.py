@@ -169,6 +169,9 @@ class SparseTensor(Symbolic):
     def __mul__(self, other: Any) -> SparseTensor:
         return self._with_dense("SparseDenseCwiseMul", other, "mul")
 
+    def __rmul__(self, other: Any) -> SparseTensor:
+        return self.__mul__(other)
+
     def __truediv__(self, other: Any) -> SparseTensor:
         return self._with_dense("SparseDenseCwiseDiv", other, "truediv")
 

@@ -128,7 +128,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
     Args:
         dtype: Of the values.
-        shape: Of the whole, None where not known.
+        shape: Of the whole, or of its first dimensions; None or () where nothing is known.
         shared_name: Under which the graphs of several sessions find it on its task.
         name: Of the operation.
         reduction_type: `MEAN`, over the gradients that have the row, or `SUM`.
@@ -196,8 +196,6 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             dtype=self._dtype,
             name=name,
         )
-        if self._shape.ndims is not None:
-            taken[1].set_shape([None, *self._shape.as_list()[1:]])
         return taken
 
     def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> IndexedSlices:

@@ -75,7 +75,7 @@ def _operations(items: Sequence[Any]) -> list[Operation]:
             found.extend(_operations(item))
         elif isinstance(item, Operation):
             found.append(item)
-        elif isinstance(item, IndexedSlices):
+        elif isinstance(item, IndexedSlices | SparseTensor):
             found.append(item.values.op)
         elif isinstance(item, Symbolic):
             found.append(item._to_tensor(as_ref=True).op)
@@ -93,7 +93,7 @@ def tuple_of(
     """Tensors with the values of `tensors`, none of which is available before all are computed.
 
     Args:
-        tensors: Tensors, `IndexedSlices`, operations, or None, which stays None.
+        tensors: Tensors, `IndexedSlices`, sparse tensors, operations, or None, which stays None.
         name: Name of the scope.
         control_inputs: Further operations to wait for.
 
@@ -122,4 +122,10 @@ def with_dependencies(dependencies: Sequence[Any], output: Any, name: str | None
 def _after(gate: Operation, value: Any) -> Any:
     if isinstance(value, Operation):
         return gate
+    if isinstance(value, SparseTensor):
+        parts = (value.indices, value.values, value.dense_shape)
+        return SparseTensor(*(_after(gate, part) for part in parts))
+    if isinstance(value, IndexedSlices):
+        values, indices = _after(gate, value.values), _after(gate, value.indices)
+        return IndexedSlices(values, indices, value.dense_shape)
     return with_dependencies([gate], value)

@@ -9,6 +9,7 @@ from typing import Any
 
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
+from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control import group
 from sparkflow.ops.spelling import either
@@ -74,6 +75,8 @@ _STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
 def print(*inputs: Any, **kwargs: Any) -> Operation:
     """An operation that writes texts and tensors, anywhere in nested lists and dictionaries.
 
+    Of a sparse tensor it writes the indices, the values and the shape.
+
     Args:
         *inputs: What is written.
         **kwargs: `output_stream` (sys.stderr, sys.stdout, a log level's name or `file://PATH`;
@@ -121,11 +124,15 @@ def _flat(values: Any) -> list[Any]:
 class _Placeholder:
     """Stands in a nested structure where a tensor's text goes."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
+
     def __repr__(self) -> str:
-        return _MARK
+        return self._text
 
 
 _MARK = "\x00tensor\x00"
+_SPARSE_MARK = f"'SparseTensor(indices={_MARK}, values={_MARK}, shape={_MARK})'"
 
 
 def _text(inputs: Any, separator: str, summarize: int) -> Tensor:
@@ -141,9 +148,12 @@ def _text(inputs: Any, separator: str, summarize: int) -> Tensor:
             return type(value)(*map(marked, value))
         if isinstance(value, list | tuple):
             return type(value)(map(marked, value))
+        if isinstance(value, SparseTensor):
+            tensors.extend((value.indices, value.values, value.dense_shape))
+            return _Placeholder(_SPARSE_MARK)
         if isinstance(value, Tensor) or hasattr(value, "_to_tensor"):
             tensors.append(convert_to_tensor(value))
-            return _Placeholder()
+            return _Placeholder(_MARK)
         return value
 
     parts = [

@@ -452,9 +452,13 @@ class Variable(Operators, metaclass=_Creating):
         return state.scatter_nd_update(self, indices, updates, use_locking=True, name=name)
 
     def __getitem__(self, key: Any) -> Any:
-        """The part that `key` selects, with a method `assign(value, name=None)` that sets it."""
+        """The part that `key` selects, with a method `assign(value, name=None)` that sets it.
+
+        What booleans select is a copy, which has none.
+        """
         part = super().__getitem__(key)
-        part.assign = partial(self._assign_part, part.op)
+        if part.op.type == "StridedSlice":
+            part.assign = partial(self._assign_part, part.op)
         return part
 
     def _assign_part(self, selecting: Operation, value: Any, name: str | None = None) -> Any:

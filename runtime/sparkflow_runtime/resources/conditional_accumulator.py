@@ -189,13 +189,19 @@ class SparseConditionalAccumulator(_Accumulator[Rows]):
         """
         self._check_rows(indices, values)
         whole = tuple(int(size) for size in shape)
-        if whole and not shapes.is_compatible(self.shape, whole):
+        if whole and not shapes.is_compatible(self._begins(len(whole)), whole):
             raise InvalidArgumentError(
                 message=f"Shape mismatch: expected {shapes.text(self.shape)}, "
                 f"got {shapes.text(whole)}, for accumulator {self.name!r}"
             )
-        rows = None if self.shape is None else self.shape[1:]
-        self._check(values, shapes.concatenate(indices.shape, rows))
+        known = self._begins(values.ndim)
+        self._check(values, (*indices.shape, *known[1:]))
+        if known[0] is not None and indices.size and int(indices.max()) >= known[0]:
+            slice_ = int(np.argmax(indices >= known[0]))
+            raise InvalidArgumentError(
+                message=f"Shape mismatch: index of slice {slice_} exceeded limits of shape; index "
+                f"is {int(indices[slice_])} exceeded {known[0]}"
+            )
         if whole and indices.size and int(indices.max()) >= whole[0]:
             raise InvalidArgumentError(
                 message=f"Index {int(indices.max())} is outside the shape {shapes.text(whole)} of "
@@ -215,9 +221,14 @@ class SparseConditionalAccumulator(_Accumulator[Rows]):
         if self.mean:
             counts = rows.counts.astype(values.dtype)
             values = values / counts.reshape(-1, *[1] * (values.ndim - 1))
-        known = self.shape if self.shape is not None else (None, *values.shape[1:])
-        sizes = [-1 if size is None else size for size in known]
+        first = self._begins(values.ndim)[0]
+        sizes = [-1 if first is None else first, *values.shape[1:]]
         return rows.indices, values, np.array(sizes, np.int64)
+
+    def _begins(self, rank: int) -> tuple[int | None, ...]:
+        """What the accumulator's shape says of a whole of a rank: it may know fewer dimensions."""
+        known = self.shape or ()
+        return (*known, *[None] * (rank - len(known)))
 
     def _added(self, total: Rows, gradient: Rows) -> Rows:
         self._check(gradient.values, (None, *total.values.shape[1:]))

@@ -1,5 +1,7 @@
 """Elementwise functions of SparseTensors and IndexedSlices, and of the bits of integers."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,11 @@ def test_logical_operators_of_integers_work_on_bits():
     n = tf.constant([6, 3])
     found = run([n & 3, n | 8, n ^ 1, ~n, 1 & n])
     assert [each.tolist() for each in found] == [[2, 3], [14, 11], [7, 2], [-7, -4], [0, 1]]
+
+
+def test_a_sparse_tensor_is_printed_by_its_parts(capfd):
+    with tf.Graph().as_default(), tf.Session() as session:
+        sparse = tf.SparseTensor([[0, 1], [1, 2]], [1.0, 2.0], [2, 3])
+        session.run(tf.print("a", sparse, {"k": sparse}, output_stream=sys.stdout))
+    parts = "'SparseTensor(indices=[[0 1]\n [1 2]], values=[1 2], shape=[2 3])'"
+    assert capfd.readouterr().out == f"a {parts} {{'k': {parts}}}\n"
