@@ -4,6 +4,8 @@ Run with a Python that has TensorFlow; `tests/sparkflow/test_differential.py` re
 
     /work/venvs/oracle/bin/python scripts/generate_differential_golden.py linalg strings
 
+Families with layers or RNN cells need `tf_keras` beside TensorFlow, and TF_USE_LEGACY_KERAS=1.
+
 A family is a module in `scripts/differential/` with
 
 - `PREAMBLE`: statements run first in a fresh graph, with `tf` and `np` in scope;
