@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,6 @@ from sparkflow.layers.base import Layer
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.layers.training import known_flag, smart_cond
 from sparkflow.ops import arrays, clip, constants, control, elementwise, normalization, reduction
-from sparkflow.variables.variable_scope import get_variable_scope, variable_scope
 from sparkflow_runtime.dtypes import bfloat16, float16, float32
 
 _NARROW = (float16, bfloat16)
@@ -185,8 +186,7 @@ class BatchNormalization(Layer):
         def average(name: str, initializer: Any) -> Any:
             return self.add_weight(name, params, kind, initializer, trainable=False)
 
-        with variable_scope(get_variable_scope(), auxiliary_name_scope=False) as scope:
-            scope.set_partitioner(None)  # what moves an average writes the whole of it
+        with self._scope_without_partitioner():  # what moves an average writes the whole of it
             self.moving_mean = average("moving_mean", self.moving_mean_initializer)
             self.moving_variance = average("moving_variance", self.moving_variance_initializer)
             if self.renorm:
@@ -194,6 +194,17 @@ class BatchNormalization(Layer):
                 self.moving_stddev = average("moving_stddev", stddev)
                 self.renorm_mean = average("renorm_mean", self.moving_mean_initializer)
                 self.renorm_stddev = average("renorm_stddev", stddev)
+
+    @contextmanager
+    def _scope_without_partitioner(self) -> Iterator[None]:
+        self._open_scope(None)
+        assert self._scope is not None
+        partitioner = self._scope.partitioner
+        self._scope.set_partitioner(None)
+        try:
+            yield
+        finally:
+            self._scope.set_partitioner(partitioner)
 
     def call(self, inputs: Any, training: Any = False, **kwargs: Any) -> Tensor:
         """The normalised inputs; `training` may be a bool tensor."""
