@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -186,7 +184,11 @@ class BatchNormalization(Layer):
         def average(name: str, initializer: Any) -> Any:
             return self.add_weight(name, params, kind, initializer, trainable=False)
 
-        with self._scope_without_partitioner():  # what moves an average writes the whole of it
+        self._open_scope(None)
+        assert self._scope is not None
+        partitioner = self._scope.partitioner
+        self._scope.set_partitioner(None)  # what moves an average writes the whole of it
+        try:
             self.moving_mean = average("moving_mean", self.moving_mean_initializer)
             self.moving_variance = average("moving_variance", self.moving_variance_initializer)
             if self.renorm:
@@ -194,15 +196,6 @@ class BatchNormalization(Layer):
                 self.moving_stddev = average("moving_stddev", stddev)
                 self.renorm_mean = average("renorm_mean", self.moving_mean_initializer)
                 self.renorm_stddev = average("renorm_stddev", stddev)
-
-    @contextmanager
-    def _scope_without_partitioner(self) -> Iterator[None]:
-        self._open_scope(None)
-        assert self._scope is not None
-        partitioner = self._scope.partitioner
-        self._scope.set_partitioner(None)
-        try:
-            yield
         finally:
             self._scope.set_partitioner(partitioner)
 
