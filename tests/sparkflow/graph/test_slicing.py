@@ -44,7 +44,17 @@ def test_tensors_as_indices():
     np.testing.assert_array_equal(block, ARRAY[:2])
 
 
-@pytest.mark.parametrize("key", ["a", [0, 1], 1.5, True, (0, "a")], ids=str)
+def test_lists_are_tuples_and_booleans_masks():
+    session, x = tf.Session(), tf.constant(ARRAY)
+    mask = np.arange(len(ARRAY)) % 2 == 0
+    np.testing.assert_array_equal(session.run(x[[0, 1]]), ARRAY[0, 1])
+    np.testing.assert_array_equal(session.run(x[mask]), ARRAY[mask])
+    np.testing.assert_array_equal(session.run(x[x > 3]), ARRAY[ARRAY > 3])
+    with pytest.raises(ValueError, match="mask cannot be scalar"):
+        x[True]
+
+
+@pytest.mark.parametrize("key", ["a", [0, "a"], 1.5, (True, 0), (0, "a")], ids=str)
 def test_other_indices_are_refused(key):
     with tf.Graph().as_default(), pytest.raises(TypeError, match="valid indices"):
         tf.constant(ARRAY)[key]
