@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkflow.variables.resource_switch import (
+    disable_resource_variables as disable_resource_variables,
+    enable_resource_variables as enable_resource_variables,
+    resource_variables_enabled as resource_variables_enabled,
+)
 from sparkflow_runtime.errors import UnimplementedError
 
 
 @dataclass(slots=True)
 class _Chosen:
-    resource_variables: bool = False
     control_flow_v2: bool = True
 
 
@@ -22,7 +26,7 @@ _chosen = _Chosen()
 
 def disable_v2_behavior() -> None:
     """Changes nothing: this is TensorFlow 1's behaviour."""
-    _chosen.resource_variables = False
+    disable_resource_variables()
 
 
 def disable_v2_tensorshape() -> None:
@@ -42,21 +46,6 @@ def enable_tensor_equality() -> None:
     raise UnimplementedError(
         message="Tensors are compared by identity, as in TensorFlow 1; use tf.equal"
     )
-
-
-def enable_resource_variables() -> None:
-    """Makes `resource_variables_enabled` true; variables are read when used, in both kinds."""
-    _chosen.resource_variables = True
-
-
-def disable_resource_variables() -> None:
-    """Makes `resource_variables_enabled` false."""
-    _chosen.resource_variables = False
-
-
-def resource_variables_enabled() -> bool:
-    """Whether `enable_resource_variables` was called last."""
-    return _chosen.resource_variables
 
 
 def enable_control_flow_v2() -> None:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.graph.conversion import convert, first_symbolic
-from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.operators import Held, Symbolic
 from sparkflow.graph.source import user_line
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import DType, as_dtype
@@ -31,6 +31,10 @@ def apply(
     """Adds one node, see `Graph.apply`."""
     op = registry.lookup(op_type)
     args = op.signature.inputs
+    if _has_ref(op_type):
+        held = [value for value in values if isinstance(value, Held)]
+        if held:
+            return held[0].updated(graph, op_type, values, attrs, name)
     if not _has_list(op_type):
         for value in values:
             if type(value) is not Tensor:

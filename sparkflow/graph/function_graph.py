@@ -271,6 +271,29 @@ class FunctionGraph(Graph):
                 tensor.op._set_attr("T", tensor.dtype.base)
                 tensor.dtype = tensor.dtype.base
 
+    def users_of_captured(self, outer: Tensor) -> list[Operation]:
+        """The operations here that take what stands for a captured tensor."""
+        tensor = self._adopted[outer]
+        return [op for op in self._operations.values() if tensor in op.inputs]
+
+    def settle_handle(self, handle: Tensor, read: Tensor) -> None:
+        """Takes a value instead of the handle of a variable, which the body only reads.
+
+        Args:
+            handle: A captured handle, of the graph around.
+            read: The value, read there.
+        """
+        readers, tensor = self.users_of_captured(handle), self._adopted[handle]
+        dtype = read.dtype
+        self.captured[self.captured.index(handle)] = read
+        for known in [each for each, found in self._adopted.items() if found is tensor]:
+            del self._adopted[known]
+        self._adopted[read] = tensor
+        tensor.op._set_attr("T", dtype)
+        tensor.dtype, tensor._shape = dtype, read._shape
+        for op in readers:
+            op.type, op._attrs = "Identity", {"T": dtype}
+
     def arrange_captures(self, wanted: Sequence[Tensor]) -> None:
         """Makes the captures those of `wanted`, in that order, adding what is missing."""
         explicit = len(self.inputs) - len(self.captured)
@@ -350,7 +373,7 @@ def _operation_of(item: Any) -> Operation:
     if isinstance(item, IndexedSlices):
         return item.values.op
     if isinstance(item, Symbolic):
-        return item._to_tensor(as_ref=True).op
+        return item._as_operation()
     if hasattr(item, "op") and isinstance(item.op, Operation):
         return item.op
     raise TypeError(f"Can not convert a {type(item).__name__} into a Tensor or Operation.")

@@ -337,7 +337,7 @@ class Graph(Collections):
         if isinstance(obj, str):
             found = self._by_name(obj, kinds if not allow_operation else None)
         elif isinstance(obj, Symbolic):
-            found = obj._to_tensor(as_ref=True)
+            found = obj._as_graph_element()
         elif isinstance(obj, Operation):
             found = obj
         else:

@@ -5,6 +5,7 @@ Names of the nodes made are TensorFlow's: `a + b` makes an `AddV2` node called `
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.graph import slicing
@@ -12,6 +13,7 @@ from sparkflow_runtime.dtypes import float32, float64, string
 
 if TYPE_CHECKING:
     from sparkflow.graph.graph import Graph
+    from sparkflow.graph.operation import Operation
     from sparkflow.graph.tensor import Tensor
 
 
@@ -28,7 +30,47 @@ class Symbolic:
         raise NotImplementedError(type(self).__name__)
 
     def _to_tensor(self, as_ref: bool = False) -> Tensor:
-        """The tensor it stands for; with `as_ref` the reference of a variable."""
+        """The tensor it stands for; with `as_ref` the reference or handle of a variable."""
+        raise NotImplementedError(type(self).__name__)
+
+    def _as_graph_element(self) -> Tensor:
+        """The tensor that a session fetches or feeds for it."""
+        return self._to_tensor(as_ref=True)
+
+    def _as_operation(self) -> Operation:
+        """The operation that is waited for where one waits for it."""
+        return self._to_tensor(as_ref=True).op
+
+
+class Held(Symbolic):
+    """A variable behind a handle: ops that change a reference have a form of their own for it."""
+
+    __slots__ = ()
+
+    def updated(
+        self,
+        graph: Graph,
+        op_type: str,
+        values: Sequence[Any],
+        attrs: Mapping[str, Any],
+        name: str | None,
+    ) -> Any:
+        """Adds the form of an op for handles.
+
+        Args:
+            graph: Where to.
+            op_type: The op type for references.
+            values: Its inputs.
+            attrs: Its attributes.
+            name: Of the node.
+
+        Returns:
+            What the op gives; instead of the reference, the variable after the update.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        """The rows at `indices`, read without the others."""
         raise NotImplementedError(type(self).__name__)
 
 

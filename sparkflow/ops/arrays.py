@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkflow.graph.constant_value import constant_value
-from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.operators import Held, Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
@@ -307,6 +307,9 @@ def gather(
     """
     attrs = {"batch_dims": batch_dims} if batch_dims else {}
     where = batch_dims if axis is None else axis
+    if isinstance(params, Held) and isinstance(where, int) and where == 0:
+        rows: Tensor = params.sparse_read(indices, name)
+        return rows
     result: Tensor = apply_op("GatherV2", params, indices, where, name=name, **attrs)
     return result
 

@@ -78,7 +78,7 @@ def _operations(items: Sequence[Any]) -> list[Operation]:
         elif isinstance(item, IndexedSlices | SparseTensor):
             found.append(item.values.op)
         elif isinstance(item, Symbolic):
-            found.append(item._to_tensor(as_ref=True).op)
+            found.append(item._as_operation())
         elif item is not None:
             raise TypeError(
                 "Expected tf.group() expected Tensor or Operation or Variable objects, not "

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tree
 
 from sparkflow.gradient_registry import RegisterGradient
 from sparkflow.graph.collections import GraphKeys
+from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.variables.variable import Variable
@@ -86,8 +87,13 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
         before = len(graph.get_collection(GraphKeys.GLOBAL_VARIABLES))
         result, grad_fn = f(*tree.unflatten_as(args, inside), **kwargs)
         results = [convert_to_tensor(each) for each in tree.flatten(result)]
-        made = graph.get_collection(GraphKeys.GLOBAL_VARIABLES)[before:]
-        variables = [v for v in made if isinstance(v, Variable) and v.trainable]
+        known = graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
+        used = _handles_behind(results, inside)
+        variables = [
+            v
+            for place, v in enumerate(known)
+            if isinstance(v, Variable) and v.trainable and (place >= before or v.op in used)
+        ]
         name = f"CustomGradient-{next(_gradient_numbers)}"
         count = len(results)
 
@@ -112,6 +118,17 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
         return tree.unflatten_as(result, list(op.outputs[:count]))
 
     return decorated
+
+
+def _handles_behind(results: Sequence[Tensor], inside: Sequence[Tensor]) -> set[Operation]:
+    """The handles of variables that results depend on, other than by the arguments."""
+    stack, seen = [each.op for each in results], {each.op for each in inside}
+    while stack:
+        op = stack.pop()
+        if op not in seen:
+            seen.add(op)
+            stack.extend(each.op for each in op.inputs)
+    return {op for op in seen if op.type == "VarHandleOp"}
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:

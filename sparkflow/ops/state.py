@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow.graph.operators import Held
 from sparkflow.graph.scopes import apply_op, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants
@@ -29,7 +30,7 @@ def assign(
     Returns:
         The variable, to be read after the assignment.
     """
-    if not ref.dtype.is_ref:
+    if not (ref.dtype.is_ref or isinstance(ref, Held)):
         result: Tensor = ref.assign(value, name=name)
         return result
     result = apply_op(

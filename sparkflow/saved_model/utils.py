@@ -26,7 +26,7 @@ def build_tensor_info(tensor: Any) -> TensorInfo:
         message.coo_sparse.dense_shape_tensor_name = tensor.dense_shape.name
         shape, dtype = tensor.get_shape(), tensor.dtype
     elif isinstance(tensor, Symbolic):
-        found = tensor._to_tensor(as_ref=True)
+        found = tensor._as_graph_element()
         message.name = found.name
         shape, dtype = found.shape, found.dtype
     else:

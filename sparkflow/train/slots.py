@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sparkflow.graph.operators import Held
 from sparkflow.ops import arrays, constants
 from sparkflow.variables.variable import Variable
 
@@ -95,6 +96,7 @@ def create_slot(
             trainable=False,
             name=op_name,
             validate_shape=primary.shape.is_fully_defined(),
+            use_resource=isinstance(primary, Held),
         )
     _keep_slice_info(primary, slot)
     slot._saved_by = getattr(primary, "_saved_by", None)

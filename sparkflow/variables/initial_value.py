@@ -10,7 +10,7 @@ from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 
 _VARIABLES = ("Variable", "VariableV2")
-_LEFT_ALONE = ("IsVariableInitialized", "InitializedValue")
+_LEFT_ALONE = ("IsVariableInitialized", "InitializedValue", "VarHandleOp", "If", "StatelessIf")
 
 
 def without_uninitialised(name: str, value: Tensor) -> Tensor:
@@ -22,6 +22,10 @@ def without_uninitialised(name: str, value: Tensor) -> Tensor:
     """
     # In eager execution variables have values when they exist.
     return value if value.graph.is_eager else _Copier(name, value).tensor(value)
+
+
+def _reads_handle(op: Operation) -> bool:
+    return op.type == "ReadVariableOp" and op.inputs[0].op.type == "VarHandleOp"
 
 
 class _Copier:
@@ -51,8 +55,9 @@ class _Copier:
                 continue
             if last.type in _LEFT_ALONE:
                 self._copies[last] = last
-            elif last.type in _VARIABLES:
-                variable = self._variables.get(last)
+            elif last.type in _VARIABLES or _reads_handle(last):
+                held = last.inputs[0].op if last.inputs else last
+                variable = self._variables.get(held)
                 self._copies[last] = last if variable is None else variable.initialized_value()
             else:
                 waiting = [each.op for each in last.inputs if each.op not in self._copies]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -25,6 +25,7 @@ from sparkflow.variables.creators import (
     creators,
 )
 from sparkflow.variables.initial_value import without_uninitialised
+from sparkflow.variables.resource_switch import resource_variables_enabled
 from sparkflow_runtime.dtypes import DType, as_dtype
 from sparkflow_runtime.protos import variable_pb2
 
@@ -34,11 +35,11 @@ class _Creating(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """Makes a variable, or has it made."""
-        if cls is not Variable or kwargs.get("variable_def") is not None:
+        if cls is not Variable:
             return super().__call__(*args, **kwargs)
         stack = creators(get_default_graph())
-        if not stack:
-            return super().__call__(*args, **kwargs)
+        if not stack or kwargs.get("variable_def") is not None:
+            return type.__call__(_kind(args, kwargs), *args, **kwargs)
         given = dict(zip(_ARGUMENTS, args, strict=False))
         defaults = dict.fromkeys(_ARGUMENTS, None)
         defaults |= {
@@ -46,11 +47,28 @@ class _Creating(type):
             "synchronization": VariableSynchronization.AUTO,
             "aggregation": VariableAggregation.NONE,
         }
-        make = super().__call__
-        creator: Callable[..., Any] = lambda **each: make(**each)  # noqa: E731
+
+        def make(**each: Any) -> Any:
+            return type.__call__(_kind((), each), **each)
+
+        creator: Callable[..., Any] = make
         for outer in reversed(stack):
             creator = partial(outer, creator)
         return creator(**{**defaults, **given, **kwargs})
+
+
+def _kind(args: Sequence[Any], kwargs: Mapping[str, Any]) -> type[Variable]:
+    """Whether a reference variable is made, or one behind a handle."""
+    given = dict(zip(_ARGUMENTS, args, strict=False)) | dict(kwargs)
+    message = given.get("variable_def")
+    asked = given.get("use_resource") if message is None else message.is_resource
+    if asked is None:
+        asked = resource_variables_enabled()
+    if not asked or get_default_graph().is_eager:
+        return Variable
+    from sparkflow.variables.resource_variable import ResourceVariable  # a subclass of this one
+
+    return ResourceVariable
 
 
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
@@ -92,7 +110,8 @@ class Variable(Operators, metaclass=_Creating):
         expected_shape: A shape that `initial_value` must have.
         import_scope: Prefix of the names in `variable_def`.
         constraint: A function applied to the value after each optimizer step.
-        use_resource: Accepted for TensorFlow's sake; variables are reference variables.
+        use_resource: Make a `ResourceVariable`, which is read through a handle; what
+            `enable_resource_variables` says when None. Eager variables are of one kind.
         synchronization: Accepted; with ON_READ it is not trainable unless `trainable` says so.
         aggregation: Accepted.
         shape: The static shape where `initial_value` does not tell it.
@@ -100,6 +119,8 @@ class Variable(Operators, metaclass=_Creating):
     Raises:
         ValueError: There is no initial value, or its shape is unknown while it is validated.
     """
+
+    _value_scope = ""  # below its own, of an initial value that is no function
 
     SaveSliceInfo = save_slice.SaveSliceInfo
     _saved_by: Any = None  # the saveable that saves it with others, see `embedding.saving`
@@ -175,34 +196,42 @@ class Variable(Operators, metaclass=_Creating):
                 ):
                     self._initial_value = graph.convert(initial_value(), dtype, "initial_value")
             else:
-                self._initial_value = graph.convert(initial_value, dtype, "initial_value")
+                with graph.name_scope(f"{scope}{self._value_scope}"):
+                    self._initial_value = graph.convert(initial_value, dtype, "initial_value")
             static = self._initial_value.shape if shape is None else TensorShape(shape)
             if validate_shape and not static.is_fully_defined():
                 raise ValueError(
                     f"initial_value must have a shape specified: {self._initial_value!r}; pass "
                     "validate_shape=False for a variable whose shape may change"
                 )
-            attrs = {
-                "shape": static.as_tuple() if validate_shape else None,
-                "dtype": self._initial_value.dtype.base,
-            }
-            with graph.colocation_group(scope[:-1]):
-                self._variable = graph.create_op("VariableV2", (), attrs, scope).outputs[0]
-            self._initializer = state.assign(
-                self._variable,
-                without_uninitialised(self._variable.op.name, self._initial_value),
-                validate_shape=validate_shape,
-            ).op
-            if caching_device is not None:
-                with graph.device(caching_device):
-                    self._snapshot: Tensor = graph.apply("Identity", (self._variable,), {}, "read")
-            else:
-                with graph.colocate_with(self._variable.op):
-                    self._snapshot = graph.apply("Identity", (self._variable,), {}, "read")
-            self._caching_device = caching_device
+            self._make_nodes(static, validate_shape, caching_device, scope)
             if graph.is_eager:
                 self._eager_name = f"{scope[:-1]}:0"
                 graph.owners[id(self._variable)] = self  # type: ignore[attr-defined]  # only eager contexts have owners
+
+    def _make_nodes(
+        self, static: TensorShape, validate_shape: bool, caching_device: Any, scope: str
+    ) -> None:
+        """Adds the nodes that hold, initialise and read it, in its own name scope."""
+        graph = self._graph
+        attrs = {
+            "shape": static.as_tuple() if validate_shape else None,
+            "dtype": self._initial_value.dtype.base,
+        }
+        with graph.colocation_group(scope[:-1]):
+            self._variable = graph.create_op("VariableV2", (), attrs, scope).outputs[0]
+        self._initializer = state.assign(
+            self._variable,
+            without_uninitialised(self._variable.op.name, self._initial_value),
+            validate_shape=validate_shape,
+        ).op
+        if caching_device is not None:
+            with graph.device(caching_device):
+                self._snapshot: Tensor = graph.apply("Identity", (self._variable,), {}, "read")
+        else:
+            with graph.colocate_with(self._variable.op):
+                self._snapshot = graph.apply("Identity", (self._variable,), {}, "read")
+        self._caching_device = caching_device
 
     # ------------------------------------------------------------------ what it is
 
@@ -346,9 +375,6 @@ class Variable(Operators, metaclass=_Creating):
     def _ref(self) -> Tensor:
         return self._variable
 
-    def _as_graph_element(self) -> Tensor:
-        return self._variable
-
     # ------------------------------------------------------------------ changing
 
     def assign(
@@ -463,7 +489,7 @@ class Variable(Operators, metaclass=_Creating):
 
     def _assign_part(self, selecting: Operation, value: Any, name: str | None = None) -> Any:
         masks = {key: selecting.get_attr(key) for key in _MASKS}
-        inputs = (self._variable, *selecting.inputs[1:], value)
+        inputs = (self, *selecting.inputs[1:], value)
         name = name or f"{selecting.name.rpartition('/')[2]}_assign"
         return self._graph.apply("StridedSliceAssign", inputs, masks, name)
 

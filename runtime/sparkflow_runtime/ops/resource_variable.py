@@ -7,7 +7,7 @@ those of the ops with a reference (`state`, `scatter`, `scatter_nd`, `training`)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -243,6 +243,25 @@ class ResourceGatherNd(_HandleOp):
         return found.copy() if xp.may_share_memory(found, resource.read()) else found
 
 
+@register
+class ResourceCountUpTo(_HandleOp):
+    """Increments a scalar variable until it reaches `limit`; gives the value before."""
+
+    inputs = "resource: resource"
+    outputs = "output: T"
+    attrs = {"limit": int_attr(), "T": type_attr(dtypes.INDEX)}
+    kernels: ClassVar = {"CPU": None}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def compute(self, xp: Any, resource: Variable, *, limit: int) -> Array:
+        """See `state.CountUpTo`."""
+        before: Array = lookup("CountUpTo").compute(xp, resource, limit=limit)
+        return before
+
+
 class _OnHandle(_HandleOp):
     """The op `reference`, given handles instead of references; it has no outputs."""
 
@@ -256,6 +275,18 @@ class _OnHandle(_HandleOp):
             run(*inputs)
 
         return update
+
+
+def handle_form(op_type: str) -> str | None:
+    """The op that does with a handle what `op_type` does with a reference; None where none does."""
+    return _FORMS.get(op_type)
+
+
+_FORMS: Final[dict[str, str]] = {
+    "Assign": "AssignVariableOp",
+    "CountUpTo": "ResourceCountUpTo",
+    "IsVariableInitialized": "VarIsInitializedOp",
+}
 
 
 def _on_handle(
@@ -287,6 +318,7 @@ def _on_handle(
         "__module__": __name__,
     }
     register(type(name, (_OnHandle,), members))
+    _FORMS[reference.type or reference.__name__] = name
 
 
 _on_handle(state.AssignAdd, "AssignAddVariableOp")

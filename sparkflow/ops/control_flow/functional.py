@@ -8,7 +8,7 @@ from sparkflow.graph.function_graph import Forward, FunctionGraph
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.dtypes import DType, resource
 from sparkflow_runtime.shapes import Shape
 
 BuildBody = Callable[[Sequence[Tensor]], Sequence[Tensor]]
@@ -22,6 +22,28 @@ def union_of_captures(functions: Sequence[FunctionGraph]) -> list[Tensor]:
     for function in functions:
         function.arrange_captures(wanted)
     return wanted
+
+
+def _settle_handles(functions: Sequence[FunctionGraph]) -> None:
+    """Has variables behind handles captured as values where no turn of a loop changes them.
+
+    The gradient of a value is added up over the turns.
+    """
+    users: dict[Tensor, list[FunctionGraph]] = {}
+    for function in functions:
+        for outer in function.captured:
+            if outer.dtype is resource:
+                users.setdefault(outer, []).append(function)
+    for handle, using in users.items():
+        readers = [op for function in using for op in function.users_of_captured(handle)]
+        if not readers or any(op.type != "ReadVariableOp" for op in readers):
+            continue
+        graph = using[0].outer
+        with graph.as_default(), graph.colocate_with(handle.op, ignore_existing=True):
+            dtype = readers[0].get_attr("dtype")
+            read = graph.apply("ReadVariableOp", (handle,), {"dtype": dtype}, None)
+        for function in using:
+            function.settle_handle(handle, read)
 
 
 def call_types(functions: Sequence[FunctionGraph], captured: Sequence[Tensor]) -> list[DType]:
@@ -118,6 +140,7 @@ def while_op(
         results = list(body(args))
     functions = (cond_graph, body_graph)
     body_graph.outputs = results
+    _settle_handles(functions)
     captured = union_of_captures(functions)
     types = call_types(functions, captured)
     body_graph.outputs = [*results, *body_graph.inputs[len(start) :]]

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError
+from sparkflow_runtime.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OutOfRangeError,
+)
 from sparkflow_runtime.ops import registry, resource_variable
 from sparkflow_runtime.testing.eager import EagerBuilder
 
@@ -147,3 +151,12 @@ def test_updates_by_handle_do_what_updates_by_reference_do(g, op_type):
         results.append([v.value.read().tolist() for v in variables])
     assert results[0] == results[1]
     assert results[0][0] != [0.5, 1.0, 2.0]
+
+
+def test_counting_ends_at_its_limit(g):
+    handle = g.VarHandleOp(shared_name="count", shape=(), dtype=dtypes.int64)
+    g.AssignVariableOp(handle, np.int64(0))
+    counts = [g.ResourceCountUpTo(handle, limit=2, T=dtypes.int64).value for _ in range(2)]
+    assert counts == [0, 1]
+    with pytest.raises(OutOfRangeError, match="Reached limit of 2"):
+        g.ResourceCountUpTo(handle, limit=2, T=dtypes.int64)

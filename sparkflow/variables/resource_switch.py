@@ -1,0 +1,28 @@
+"""Whether variables that say nothing else are behind handles: TensorFlow's switch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class _Chosen:
+    enabled: bool = False
+
+
+_chosen = _Chosen()
+
+
+def enable_resource_variables() -> None:
+    """Has `Variable` and `get_variable` make `ResourceVariable`s where `use_resource` is None."""
+    _chosen.enabled = True
+
+
+def disable_resource_variables() -> None:
+    """Has them make reference variables again, as at the start."""
+    _chosen.enabled = False
+
+
+def resource_variables_enabled() -> bool:
+    """Whether `enable_resource_variables` was called last."""
+    return _chosen.enabled
