@@ -39,6 +39,7 @@ from . import (
     quantization as quantization,
     queue as queue,
     random as random,
+    raw_ops as raw_ops,
     resource_loader as resource_loader,
     saved_model as saved_model,
     sets as sets,

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sparkflow.graph.scopes import apply_op, get_default_graph
+from sparkflow.graph.scopes import get_default_graph
+from sparkflow.ops.op_functions import function_of
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
-from sparkflow_runtime.ops.signature import REQUIRED
 
 _TYPE = re.compile(r"[A-Z][A-Za-z0-9_]*")
 
@@ -63,45 +63,8 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
         )
     get_default_graph()  # Fills the registry, so that an op of sparkflow's own is not hidden.
     registry.add_own(op)
-    return _function(op)
-
-
-def _function(op: Op) -> Callable[..., Any]:
-    """The function that adds a node of `op`."""
-    inputs = [arg.name for arg in op.signature.inputs]
-    inferred = {arg.type_attr for arg in op.signature.inputs if arg.type_attr}
-    attrs = [name for name in op.signature.attrs if name not in inferred]
-    parameters = [
-        *[inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in inputs],
-        *[
-            inspect.Parameter(
-                each,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=_default(op.signature.attrs[each].default),
-            )
-            for each in attrs
-        ],
-        inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, default=None),
-    ]
-    signature = inspect.Signature(parameters)
-
-    def build(*args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = signature.bind(*args, **kwargs).arguments
-        except TypeError as error:
-            raise TypeError(f"{op.op_type}{signature}: {error}") from None
-        name = bound.pop("name", None)
-        values = [bound.pop(each) for each in inputs]
-        return apply_op(op.op_type, *values, name=name, **bound)
-
-    build.__name__ = build.__qualname__ = _snake_case(op.op_type)
-    build.__doc__ = inspect.getdoc(type(op)) or f"Adds a node of {op.op_type}."
-    build.__signature__ = signature  # type: ignore[attr-defined]
-    return build
-
-
-def _default(value: Any) -> Any:
-    return inspect.Parameter.empty if value is REQUIRED else value
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return function_of(op, _snake_case(op.op_type), positional, {}, lambda result: result)
 
 
 def _snake_case(name: str) -> str:

@@ -41,7 +41,14 @@ class MaxPoolWithArgmax(Op):
 
     inputs = "input: T"
     outputs = "output: T, argmax: Targmax"
-    attrs = {**_ATTRS, "Targmax": type_attr(INDEX, int64), "T": type_attr(REAL)}
+    attrs = {
+        "ksize": _ATTRS["ksize"],
+        "strides": _ATTRS["strides"],
+        "Targmax": type_attr(INDEX, int64),
+        "padding": _ATTRS["padding"],
+        "include_batch_in_index": _ATTRS["include_batch_in_index"],
+        "T": type_attr(REAL),
+    }
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Twice (batch, rows, columns, channels)."""

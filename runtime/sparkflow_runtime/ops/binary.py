@@ -27,6 +27,7 @@ from sparkflow_runtime.dtypes import (
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.elementwise_table import REAL_KERNELS_ON_GPU, binary
 from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.signature import type_attr
 
 _FIELD = FLOATING | COMPLEX
 _ADDABLE = _FIELD | SIGNED | {uint8}
@@ -246,4 +247,6 @@ binary(
     "nextafter(x1, x2)",
     lambda g, x, y, z, dz: (dz, g.ZerosLike(dz)),
     inputs="x1: T, x2: T",
+    outputs="output: T",
+    attrs={"T": type_attr(_STEPPED, float32)},
 )

@@ -88,8 +88,8 @@ class CollectiveReduce(CollectiveOp):
         **_GROUP,
         "merge_op": string_attr(allowed=frozenset({"Min", "Max", "Mul", "Add"})),
         "final_op": string_attr(allowed=frozenset({"Id", "Div"})),
-        "subdiv_offsets": list_attr("int", ()),
-        "wait_for": list_attr("int", ()),
+        "subdiv_offsets": list_attr("int", []),
+        "wait_for": list_attr("int", []),
         **_HOW,
     }
 

@@ -84,8 +84,10 @@ class TensorSliceDataset(DatasetOp):
 
     inputs = "components: Toutput_types"
     attrs = {
-        **TensorDataset.attrs,
+        "Toutput_types": list_attr("type", minimum=1),
+        "output_shapes": list_attr("shape", minimum=1),
         "is_files": bool_attr(False),
+        **_METADATA,
         "replicate_on_split": bool_attr(False),
     }
 
@@ -547,7 +549,7 @@ class DatasetCardinality(DatasetOp):
 
     inputs = "input_dataset: variant"
     outputs = "cardinality: int64"
-    attrs: ClassVar = {}
+    attrs = {"cardinality_options": string_attr("")}
 
     def compute(self, xp: Any, source: Dataset) -> Array:
         """A number."""

@@ -149,6 +149,7 @@ def unary(
     *,
     integer_kernel: Kernel | None = None,
     kernels: Mapping[str, frozenset[DType] | None] | None = None,
+    **members: Any,
 ) -> None:
     """Enters a `UnaryOp`.
 
@@ -161,17 +162,13 @@ def unary(
         gradient: A function, the name of an op that takes y and the gradient of y, or None for an
             op through which no gradient flows.
         kernels: The dtypes with a kernel per device type, where not every allowed one has.
+        members: Class attributes that are not those of `UnaryOp`.
     """
-    enter(
-        UnaryOp,
-        name,
-        {"T": type_attr(allowed)},
-        kernel,
-        expression,
-        gradient=not_differentiable if gradient is None else _unary_gradient(gradient),
-        integer_kernel=integer_kernel,
-        kernels=UnaryOp.kernels if kernels is None else kernels,
-    )
+    rule = not_differentiable if gradient is None else _unary_gradient(gradient)
+    taken = UnaryOp.kernels if kernels is None else kernels
+    own: dict[str, Any] = {"gradient": rule, "integer_kernel": integer_kernel, "kernels": taken}
+    own |= {"attrs": {"T": type_attr(allowed)}, **members}
+    enter(UnaryOp, name, kernel=kernel, expression=expression, **own)
 
 
 def binary(
@@ -181,22 +178,16 @@ def binary(
     expression: str,
     gradient: BinaryGradient | None = None,
     *,
-    inputs: str = BinaryOp.inputs,
     integer_kernel: Kernel | None = None,
     kernels: Mapping[str, frozenset[DType] | None] | None = None,
+    **members: Any,
 ) -> None:
-    """Enters a `BinaryOp`; arguments as for `unary`, `inputs` where they are not x and y."""
-    enter(
-        BinaryOp,
-        name,
-        {"T": type_attr(allowed)},
-        kernel,
-        expression,
-        gradient=not_differentiable if gradient is None else _binary_gradient(gradient),
-        integer_kernel=integer_kernel,
-        kernels=BinaryOp.kernels if kernels is None else kernels,
-        inputs=inputs,
-    )
+    """Enters a `BinaryOp`; arguments as for `unary`."""
+    rule = not_differentiable if gradient is None else _binary_gradient(gradient)
+    taken = BinaryOp.kernels if kernels is None else kernels
+    own: dict[str, Any] = {"gradient": rule, "integer_kernel": integer_kernel, "kernels": taken}
+    own |= {"attrs": {"T": type_attr(allowed)}, **members}
+    enter(BinaryOp, name, kernel=kernel, expression=expression, **own)
 
 
 def conjugated(g: GraphBuilder, tensor: Tensor) -> Tensor:

@@ -5,11 +5,24 @@ Their handle was a reference to a string; everything else is as in the ops `...V
 
 from __future__ import annotations
 
+from typing import Any
+
 from sparkflow_runtime.ops import lookup_table, reader
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.registry import all_ops, register
 
 _HANDLES = ("table_handle", "reader_handle", "queue_handle")
+_LATER: dict[str, dict[str, Any]] = {
+    "MutableDenseHashTableV2": {"inputs": "empty_key: key_dtype"},
+    "FixedLengthRecordReaderV2": {
+        "attrs": {
+            name: attr
+            for name, attr in reader.FixedLengthRecordReaderV2.attrs.items()
+            if name != "encoding"
+        }
+    },
+}
+"""What the first releases did not have yet."""
 
 
 def _by_reference(op: type[Op]) -> None:
@@ -24,6 +37,7 @@ def _by_reference(op: type[Op]) -> None:
         "outputs": older(op.outputs),
         "__doc__": op.__doc__,
         "__module__": __name__,
+        **_LATER.get(op.__name__, {}),
     }
     register(type(f"{op.__name__}WithReference", (op,), changed))
 

@@ -163,7 +163,7 @@ class FixedLengthRecordReaderV2(_MakesReader):
         ):
             if value < least:
                 raise InvalidArgumentError(message=f"{what} must be >= {least} not {value}")
-        kind = check_kind(attrs["encoding"])
+        kind = check_kind(attrs.get("encoding", ""))  # the first form of the op has none
 
         def pieces(name: bytes) -> Iterator[Record]:
             with expanding(open_file(name), kind) as stream:

@@ -309,6 +309,8 @@ def _on_handle(
         for key, value in reference.attrs.items()
         if not (handle == "resource" and key == "use_locking")
     }
+    if name.startswith("ResourceScatterNd"):
+        attrs["use_locking"] = bool_attr(True)  # as TensorFlow has it, of references only False
     members = {
         "type": name,
         "inputs": inputs,

@@ -215,9 +215,9 @@ class TensorListUnset(ListOp):
 class TensorListGetItem(ListOp):
     """One element; zeros where nothing was set and the shape is known."""
 
-    inputs = "input_handle: variant, index: int32, element_shape: int32"
+    inputs = "input_handle: variant, index: int32, element_shape: Tshape"
     outputs = "item: element_dtype"
-    attrs = {"element_dtype": type_attr()}
+    attrs = {"element_dtype": type_attr(), "Tshape": type_attr(dtypes.INDEX, dtypes.int32)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape the node says."""

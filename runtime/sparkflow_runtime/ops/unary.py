@@ -9,9 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow_runtime.dtypes import COMPLEX, FLOATING, INTEGER, SIGNED
+from sparkflow_runtime.dtypes import COMPLEX, FLOATING, INTEGER, SIGNED, complex64
 from sparkflow_runtime.ops.elementwise_table import REAL_KERNELS_ON_GPU, binary, unary
 from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.signature import type_attr
 
 _FIELD = FLOATING | COMPLEX
 _SIGNED = FLOATING | SIGNED
@@ -101,7 +102,16 @@ def _one_minus_square(g: Any, x: Any) -> Any:
 
 unary("Neg", _SIGNED | COMPLEX, "negative", "-x", lambda g, x, y, dy: g.Neg(dy))
 unary("Abs", _SIGNED, "absolute", "absolute(x)", lambda g, x, y, dy: g.Mul(dy, g.Sign(x)))
-unary("Conj", COMPLEX, "conjugate", "x", lambda g, x, y, dy: g.Conj(dy))
+unary(
+    "Conj",
+    COMPLEX,
+    "conjugate",
+    "input",
+    lambda g, x, y, dy: g.Conj(dy),
+    inputs="input: T",
+    outputs="output: T",
+    attrs={"T": type_attr(COMPLEX, complex64)},
+)
 unary("Exp", _FIELD, "exp", "exp(x)", lambda g, x, y, dy: g.Mul(dy, y))
 unary(
     "Expm1",

@@ -19,8 +19,12 @@ def test_each_differs_from_the_new_form_in_its_handle_only():
     assert len(OLD) == 23
     for op in OLD:
         newer = registry.lookup(f"{op.op_type}V2")
-        assert op.attrs == newer.attrs
-        assert op.inputs.replace("Ref(string)", "resource") == newer.inputs
+        later = {"encoding"} if op.op_type == "FixedLengthRecordReader" else set()
+        assert op.attrs == {key: attr for key, attr in newer.attrs.items() if key not in later}
+        inputs = newer.inputs
+        if op.op_type == "MutableDenseHashTable":
+            inputs = inputs.replace(", deleted_key: key_dtype", "")
+        assert op.inputs.replace("Ref(string)", "resource") == inputs
         assert op.outputs.replace("Ref(string)", "resource") == newer.outputs
         assert op.inputs + op.outputs != newer.inputs + newer.outputs
 
