@@ -277,7 +277,7 @@ class Dataset:
         attrs = structure.attrs(element, "Toutput_types")
         attrs["N"] = len(sizes)
         inputs: list[Any] = [self._variant_tensor, size, sizes, values, drop]
-        op = get_default_graph().create_op("PaddedBatchDatasetV2", inputs, attrs)
+        op = get_default_graph().add_node("PaddedBatchDatasetV2", inputs, attrs)
         return Dataset(op.outputs[0], element, self._options)
 
     def unbatch(self) -> Dataset:
@@ -400,7 +400,7 @@ class Dataset:
         attrs: dict[str, Any] | None = None,
     ) -> Dataset:
         all_attrs = {**structure.attrs(element), **(attrs or {})}
-        op = get_default_graph().create_op(op_type, [self._variant_tensor, *inputs], all_attrs)
+        op = get_default_graph().add_node(op_type, [self._variant_tensor, *inputs], all_attrs)
         return Dataset(op.outputs[0], element, self._options)
 
     def _counted(self, op_type: str, count: Any) -> Dataset:

@@ -118,6 +118,6 @@ def node(
     graph = get_default_graph()
     waits_for = [op for function in functions for op in function.graph.waits_for]
     if not waits_for:
-        return graph.create_op(op_type, inputs, attrs, name)
+        return graph.add_node(op_type, inputs, attrs, name)
     with control_dependencies(waits_for):
-        return graph.create_op(op_type, inputs, attrs, name)
+        return graph.add_node(op_type, inputs, attrs, name)

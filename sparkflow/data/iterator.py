@@ -65,7 +65,7 @@ class Iterator:
         """
         element = structure.from_legacy(output_types, output_shapes, output_classes)
         handle = convert_to_tensor(string_handle, dtypes.string, "string_handle")
-        op = get_default_graph().create_op(
+        op = get_default_graph().add_node(
             "IteratorFromStringHandleV2", [handle], structure.attrs(element)
         )
         return Iterator(op.outputs[0], None, element)
@@ -95,7 +95,7 @@ class Iterator:
             )
         with graph.colocate_with(self._iterator_resource.op):
             inputs = [dataset._variant_tensor, self._iterator_resource]
-            return graph.create_op("MakeIterator", inputs, {}, name)
+            return graph.add_node("MakeIterator", inputs, {}, name)
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element, in each step that needs it; OutOfRangeError after the last.
@@ -104,7 +104,7 @@ class Iterator:
         """
         graph = self._iterator_resource.graph
         attrs = structure.attrs(self._structure)
-        op = graph.create_op("IteratorGetNext", [self._iterator_resource], attrs, name)
+        op = graph.add_node("IteratorGetNext", [self._iterator_resource], attrs, name)
         return structure.of_flat(self._structure, op.outputs)
 
     def string_handle(self, name: str | None = None) -> Tensor:
@@ -133,7 +133,7 @@ class Iterator:
 
 def _resource(element: Any, shared_name: str | None) -> Tensor:
     attrs = {"shared_name": shared_name or "", "container": "", **structure.attrs(element)}
-    return get_default_graph().create_op("IteratorV2", [], attrs).outputs[0]
+    return get_default_graph().add_node("IteratorV2", [], attrs).outputs[0]
 
 
 def initializable(dataset: Dataset, shared_name: str | None) -> Iterator:
@@ -183,7 +183,7 @@ def one_shot(dataset: Dataset) -> Any:
         "container": "",
         "shared_name": "",
     }
-    op = graph.create_op("OneShotIterator", [], attrs)
+    op = graph.add_node("OneShotIterator", [], attrs)
     return Iterator(op.outputs[0], None, dataset._structure)
 
 
@@ -258,7 +258,7 @@ class EagerIterator:
         self._dataset = dataset  # its generators live as long as it does
         self._structure = dataset._structure
         self._resource = _resource(dataset._structure, None)
-        get_default_graph().create_op("MakeIterator", [dataset._variant_tensor, self._resource])
+        get_default_graph().add_node("MakeIterator", [dataset._variant_tensor, self._resource])
 
     def __iter__(self) -> EagerIterator:
         return self
@@ -277,7 +277,7 @@ class EagerIterator:
         """The next element; OutOfRangeError after the last."""
         attrs = structure.attrs(self._structure)
         graph = self._resource.graph
-        op = graph.create_op("IteratorGetNext", [self._resource], attrs, name)
+        op = graph.add_node("IteratorGetNext", [self._resource], attrs, name)
         return structure.of_flat(self._structure, op.outputs)
 
     @property

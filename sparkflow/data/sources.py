@@ -34,7 +34,7 @@ def dataset_of(op_type: str, inputs: Sequence[Any], element: Any, **attrs: Any) 
     """The dataset that one node without functions makes."""
     from sparkflow.data.dataset import Dataset  # which has these functions as methods
 
-    op = get_default_graph().create_op(op_type, inputs, attrs)
+    op = get_default_graph().add_node(op_type, inputs, attrs)
     return Dataset(op.outputs[0], element)
 
 
@@ -144,7 +144,7 @@ def list_files(file_pattern: Any, shuffle: bool | None = None, seed: int | None 
     found: Tensor = apply_op("MatchingFiles", pattern)
     count = apply_op("Size", found)
     message = ["No files matched pattern:", pattern]
-    check = get_default_graph().create_op(
+    check = get_default_graph().add_node(
         "Assert",
         [
             apply_op("Greater", count, 0),

@@ -1,6 +1,6 @@
 """`EagerGraph`: the default "graph" of eager execution, in which nodes run instead of being added.
 
-Everything that builds graphs goes through `Graph.create_op`; here that computes. So all functions,
+Everything that builds graphs goes through `Graph.add_node`; here that computes. So all functions,
 layers and optimizers work in eager execution as they are.
 """
 
@@ -73,7 +73,7 @@ class EagerGraph(Graph):
         attrs: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> Operation:
-        """Runs one node; see `Graph.create_op`."""
+        """Runs one node; see `Graph.add_node`."""
         if op_type in _NOT_HERE:
             raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
         op = registry.lookup(op_type)

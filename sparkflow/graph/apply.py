@@ -44,7 +44,7 @@ def apply(
             return _result(op, _beside_variables(graph, op, values, attrs, name))
     inputs = _Inputs(graph, op, attrs, name)
     converted = [inputs.argument(arg, value) for arg, value in zip(args, values, strict=False)]
-    converted.extend(values[len(args) :])  # create_op reports the number
+    converted.extend(values[len(args) :])  # add_node reports the number
     return _result(op, _beside_variables(graph, op, converted, attrs, inputs.node_name))
 
 
@@ -53,12 +53,12 @@ def _beside_variables(
 ) -> Operation:
     """Adds the node; one that changes variables goes where they are."""
     if not _has_ref(op.op_type):
-        return graph.create_op(op.op_type, inputs, attrs, name)
+        return graph.add_node(op.op_type, inputs, attrs, name)
     with ExitStack() as stack:
         for arg, tensor in zip(op.signature.inputs, inputs, strict=False):
             if arg.is_ref:
                 stack.enter_context(graph.colocate_with(tensor))
-        return graph.create_op(op.op_type, inputs, attrs, name)
+        return graph.add_node(op.op_type, inputs, attrs, name)
 
 
 @cache

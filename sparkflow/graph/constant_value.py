@@ -46,7 +46,7 @@ def known_value(tensor: Tensor) -> Value | None:
     """
     op = tensor.op
     if op.type == "Const":
-        return Value(op.get_attr("value"))
+        return Value(op.attr("value"))
     if op.graph.is_eager:
         held = getattr(tensor, "held", None)
         return wholly(np.asarray(held)) if isinstance(held, np.ndarray | np.generic) else None
@@ -93,7 +93,7 @@ def _find(tensor: Tensor, known: KnownValues) -> list[Tensor]:
     """Notes the value of `tensor`, or gives the tensors whose values must be found before."""
     op = tensor.op
     if op.type == "Const":
-        known[tensor] = Value(op.get_attr("value"))
+        known[tensor] = Value(op.attr("value"))
         return []
     if op.type in ("_Arg", "If", "StatelessIf"):
         same, before = _same_value(tensor, known)
@@ -147,7 +147,7 @@ def _same_value(tensor: Tensor, known: KnownValues) -> tuple[Tensor | None, list
     value = known[predicate]
     if value is None or value.whole is None or tensor is op.outputs[-1]:
         return None, []
-    branch = op.get_attr("then_branch" if is_true(value.whole) else "else_branch")
+    branch = op.attr("then_branch" if is_true(value.whole) else "else_branch")
     outputs = getattr(op.graph.root.find_function(branch), "outputs", None)
     return (outputs[tensor.value_index] if outputs else None), []
 
@@ -161,5 +161,5 @@ def variable_shape(handle: Tensor) -> Shape:
             return None
         handle = op.inputs[0] if captured is None else captured
         op = handle.op
-    shape: Shape = op.get_attr("shape")
+    shape: Shape = op.attr("shape")
     return shape

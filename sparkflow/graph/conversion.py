@@ -84,7 +84,7 @@ def _made(tensor: Any, dtype: DType | None, function: Callable[..., Any]) -> Ten
 def constant(graph: Graph, array: Any, name: str | None) -> Tensor:
     """A Const node that holds `array`."""
     dtype = dtypes.as_dtype(array.dtype)
-    return graph.create_op("Const", (), {"value": array, "dtype": dtype}, name).outputs[0]
+    return graph.add_node("Const", (), {"value": array, "dtype": dtype}, name).outputs[0]
 
 
 def first_symbolic(value: Any) -> Symbolic | None:
@@ -125,19 +125,20 @@ def _cast(graph: Graph, items: Any, dtype: DType) -> Any:
 
 
 def _packed(graph: Graph, items: Any, dtype: DType, name: str | None) -> Tensor:
-    tensors = [
-        _packed(graph, item, dtype, None)
-        if isinstance(item, list | tuple) and first_symbolic(item) is not None
-        else convert(graph, item, None if isinstance(item, Symbolic) else dtype)
-        for item in items
-    ]
-    kinds = [tensor.dtype.base for tensor in tensors]
-    if len(set(kinds)) > 1:
-        raise TypeError(
-            f"Tensors in list passed to 'values' of 'Pack' Op have types [{dtypes.names(kinds)}] "
-            "that don't all match."
-        )
-    packed: Tensor = graph.apply("Pack", (tensors,), {"axis": 0}, name or "packed")
+    with graph.name_scope(name or "packed") as scope:
+        tensors = [
+            _packed(graph, item, dtype, str(place))
+            if isinstance(item, list | tuple) and first_symbolic(item) is not None
+            else convert(graph, item, None if isinstance(item, Symbolic) else dtype, str(place))
+            for place, item in enumerate(items)
+        ]
+        kinds = [tensor.dtype.base for tensor in tensors]
+        if len(set(kinds)) > 1:
+            raise TypeError(
+                f"Tensors in list passed to 'values' of 'Pack' Op have types "
+                f"[{dtypes.names(kinds)}] that don't all match."
+            )
+        packed: Tensor = graph.apply("Pack", (tensors,), {"axis": 0}, scope)
     return packed
 
 

@@ -167,7 +167,7 @@ class FunctionGraph(Graph):
         forward = self.forward
         of_forward = forward is not None and tensor.op.graph is forward.graph
         if tensor.op.type == "Const" and (of_forward or _is_small_index(tensor)):
-            attrs = {key: tensor.op.get_attr(key) for key in ("value", "dtype")}
+            attrs = {key: tensor.op.attr(key) for key in ("value", "dtype")}
             with self._control.entered(None):
                 copied = self._create_here("Const", (), attrs, tensor.op.name.rpartition("/")[2])
             self._adopted[tensor] = copied.outputs[0]
@@ -218,7 +218,7 @@ class FunctionGraph(Graph):
         """The tensor of the graph around that an argument was captured from."""
         first = len(self.inputs) - len(self.captured)
         if tensor.op.type == "_Arg" and tensor.op.graph is self:
-            place = tensor.op.get_attr("index") - first
+            place = tensor.op.attr("index") - first
             if place >= 0:
                 captured: Tensor = self.captured[place]
                 return captured
@@ -238,7 +238,7 @@ class FunctionGraph(Graph):
     def _from_forward(self, forward: Forward, tensor: Tensor) -> Tensor:
         """A tensor of the function this is the gradient of."""
         if tensor.op.type == "_Arg":
-            given = forward.inputs[tensor.op.get_attr("index")]
+            given = forward.inputs[tensor.op.attr("index")]
             if given is not None:
                 return given if given.op.graph is self else self._capture(given)
         forward.graph.taped[tensor] = None
@@ -362,7 +362,7 @@ def _connected(op: Operation) -> tuple[Any, Any]:
 
 
 def _is_small_index(tensor: Tensor) -> bool:
-    value = tensor.op.get_attr("value")
+    value = tensor.op.attr("value")
     # Gradients may be asked for real constants; shapes and indices are worth knowing inside.
     return value.dtype.kind in "iub" and value.nbytes <= LARGEST_COPIED_CONSTANT_BYTES
 

@@ -1,4 +1,4 @@
-"""`Graph`: nodes, collections, scopes. `Graph.create_op` is the one way a node is made."""
+"""`Graph`: nodes, collections, scopes. `Graph.add_node` is the one way a node is made."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from sparkflow.graph import default_stack
 from sparkflow.graph.apply import apply
 from sparkflow.graph.attributes import completed_attrs
-from sparkflow.graph.collections import Collections
 from sparkflow.graph.constant_value import KnownValues, known_value, variable_shape
 from sparkflow.graph.control import ControlDependencies
 from sparkflow.graph.conversion import convert
+from sparkflow.graph.graph_interface import GraphInterface, per_thread
 from sparkflow.graph.naming import Names
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
@@ -61,7 +61,7 @@ default_graphs = _DefaultGraphs("graph")
 """The default graphs of this thread; `sparkflow.graph.scopes` has the functions."""
 
 
-class Graph(Collections):
+class Graph(GraphInterface):
     """A dataflow graph under construction. Not safe to change from several threads at once.
 
     Attributes:
@@ -89,7 +89,7 @@ class Graph(Collections):
 
     # ------------------------------------------------------------------ adding nodes
 
-    def create_op(
+    def add_node(
         self,
         op_type: str,
         inputs: Sequence[Tensor | Sequence[Tensor]] = (),
@@ -117,7 +117,7 @@ class Graph(Collections):
         building = default_graphs.top()
         if building is not self and building is not None and building.sees(self):
             # A function is being built: its nodes may use tensors of this graph.
-            return building.create_op(op_type, inputs, attrs, name)
+            return building.add_node(op_type, inputs, attrs, name)
         return self._create_here(op_type, inputs, attrs, name)
 
     def _create_here(
@@ -127,7 +127,7 @@ class Graph(Collections):
         attrs: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> Operation:
-        """Adds one node to this very graph, see `create_op`."""
+        """Adds one node to this very graph, see `add_node`."""
         if self.finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         op = registry.lookup(op_type)
@@ -199,7 +199,7 @@ class Graph(Collections):
             when it has none.
 
         Raises:
-            TypeError, ValueError: As `create_op`, and for values that cannot be converted.
+            TypeError, ValueError: As `add_node`, and for values that cannot be converted.
         """
         return apply(self, op_type, values, attrs, name)
 
@@ -421,6 +421,15 @@ class Graph(Collections):
                 "Trying to reset colocation (op is None) but ignore_existing is not True"
             )
         return self._placement.colocated(None if op is None else self._as_op(op), ignore_existing)
+
+    def switch_to_thread_local(self) -> None:
+        """Gives every thread device scopes, colocations and control dependencies of its own.
+
+        Those that are open now stay open in this thread only. Name scopes are each thread's own in
+        any case.
+        """
+        self._placement = per_thread(Placement, self._placement)
+        self._control = per_thread(ControlDependencies, self._control)
 
     def colocation_group(self, name: str) -> AbstractContextManager[None]:
         """Puts nodes where the node `name` will be, which may be made later."""

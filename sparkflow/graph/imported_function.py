@@ -35,7 +35,7 @@ def function_graph_of(proto: function_pb2.FunctionDef, outer: Graph) -> Function
                 continue
             with body.control_dependencies([made[name] for name in node.control_inputs]):
                 given = grouped(node.op, flat, node.attrs)
-                made[node.name] = body.create_op(node.op, given, node.attrs, f"{node.name}/")
+                made[node.name] = body.add_node(node.op, given, node.attrs, f"{node.name}/")
     body.inputs = [made[node.name].outputs[0] for node in function.args]
     body.outputs = [results[index] for index in sorted(results)]
     return body

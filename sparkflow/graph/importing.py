@@ -228,7 +228,7 @@ class _Importer:
             self._graph.control_dependencies(waited),
             self._graph.device(node.device or ""),
         ):
-            op = self._graph.create_op(
+            op = self._graph.add_node(
                 node.op, grouped(node.op, flat, attrs), attrs, f"{self._scope}{node.name}/"
             )
         if node.colocated_with:

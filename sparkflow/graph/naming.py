@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,21 +11,29 @@ _OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 _SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 
 
-class Names:
-    """The names taken in a graph and the scope that is open.
+class _Open(threading.local):
+    """The scope that is open in a thread."""
 
-    Attributes:
-        scope: The open name scope without its final slash; "" at the root.
-    """
+    scope = ""
+
+
+class Names:
+    """The names taken in a graph and the scope that is open, in each thread its own."""
 
     def __init__(self) -> None:
-        self.scope = ""
+        self._open = _Open()
         # Keyed in lower case: TensorFlow takes names that differ only in case for the same.
         self._taken: dict[str, int] = {}
 
+    @property
+    def scope(self) -> str:
+        """The open name scope without its final slash; "" at the root."""
+        return self._open.scope
+
     def unique(self, name: str, mark_as_used: bool = True) -> str:
         """`name` inside the open scope, with `_1`, `_2`, ... where it is taken."""
-        return self.unique_path(f"{self.scope}/{name}" if self.scope else name, mark_as_used)
+        scope = self._open.scope
+        return self.unique_path(f"{scope}/{name}" if scope else name, mark_as_used)
 
     def unique_path(self, name: str, mark_as_used: bool = True) -> str:
         """`name` as a full path, with `_1`, `_2`, ... where it is taken."""
@@ -59,7 +68,7 @@ class Names:
         Raises:
             ValueError: `name` cannot be the name of a scope.
         """
-        outer = self.scope
+        outer = self._open.scope
         if not name:
             inner = ""
         elif name.endswith("/"):
@@ -68,11 +77,11 @@ class Names:
             if not (_SCOPE_NAME if outer else _OP_NAME).fullmatch(name):
                 raise ValueError(f"'{name}' is not a valid scope name")
             inner = self.unique(name)
-        self.scope = inner
+        self._open.scope = inner
         try:
             yield f"{inner}/" if inner else ""
         finally:
-            self.scope = outer
+            self._open.scope = outer
 
 
 def check_op_name(name: str) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkflow.graph import op_defs
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.ir import graph_def, node
-from sparkflow_runtime.protos import node_def_pb2
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.protos import attr_value_pb2, node_def_pb2, op_def_pb2
 
 if TYPE_CHECKING:
     from sparkflow.graph.graph import Graph
 
 
 class Operation:
-    """One node: an op type, its inputs, its attributes. Made by `Graph.create_op` only.
+    """One node: an op type, its inputs, its attributes. Made by `Graph.add_node` only.
 
     Attributes:
         graph: The graph it belongs to.
@@ -69,7 +72,7 @@ class Operation:
         """The user's `file:line` that made it."""
         return str(self._attrs.get(node.SOURCE_ATTR, ""))
 
-    def get_attr(self, name: str) -> Any:
+    def attr(self, name: str) -> Any:
         """The value of an attribute, in the runtime's canonical form.
 
         Raises:
@@ -78,10 +81,43 @@ class Operation:
         try:
             return self._attrs[name]
         except KeyError:
-            raise ValueError(f"Operation {self.name!r} has no attr named {name!r}.") from None
+            raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.") from None
+
+    def get_attr(self, name: str) -> Any:
+        """The value of an attribute as TensorFlow gives it.
+
+        Texts are bytes; shapes, arrays and functions are messages (`TensorShapeProto`,
+        `TensorProto`, `NameAttrList`); numbers, bools and dtypes are themselves.
+
+        Raises:
+            ValueError: There is no such attribute.
+        """
+        value = self.attr(name)
+        kind = None
+        if registry.contains(self.type):
+            spec = registry.lookup(self.type).signature.attrs.get(name)
+            kind = None if spec is None else spec.kind
+        return _as_tensorflow_gives(value, graph_def.export_attr(value, kind))
 
     def _set_attr(self, name: str, value: Any) -> None:
         self._attrs[name] = value
+
+    @property
+    def op_def(self) -> op_def_pb2.OpDef:
+        """The op type as a message.
+
+        Raises:
+            NotFoundError: This process has no such op type.
+        """
+        return op_defs.op_def(registry.lookup(self.type))
+
+    @property
+    def traceback(self) -> traceback.StackSummary:
+        """The user's line that made it, as a stack of one frame; empty where it is not known."""
+        path, _, line = self.source.rpartition(":")
+        if not path:
+            return traceback.StackSummary()
+        return traceback.StackSummary.from_list([(path, int(line), "<unknown>", None)])
 
     def values(self) -> Sequence[Tensor]:
         """The same as `outputs`."""
@@ -143,3 +179,16 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"<tf.Operation '{self.name}' type={self.type}>"
+
+
+def _as_tensorflow_gives(value: Any, message: attr_value_pb2.AttrValue) -> Any:
+    """An attribute's value, or for texts, shapes, arrays and functions what the message has."""
+    field = message.WhichOneof("value")
+    if field in ("s", "shape", "tensor", "func"):
+        return getattr(message, field)
+    if field != "list":
+        return value
+    for field in ("s", "shape", "tensor", "func"):
+        if len(getattr(message.list, field)):
+            return list(getattr(message.list, field))
+    return list(value)

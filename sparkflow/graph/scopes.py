@@ -113,6 +113,21 @@ def convert_to_tensor(
     )
 
 
+def operand(
+    value: Any, label: str | None, name: str, dtype: DType | None = None
+) -> tuple[Tensor, str]:
+    """`value` as the operand of a node called `name`, and what to call the node.
+
+    A tensor is itself. What becomes a constant is named after the node, as `name/label`
+    (`name/Const` without a label), and the node's name is taken for both.
+    """
+    if isinstance(value, Symbolic):
+        return convert(graph_of((value,)), value, dtype), name
+    graph = get_default_graph()
+    with graph.name_scope(name) as scope:
+        return convert(graph, value, dtype, label), scope
+
+
 def _dtype(value: Any) -> DType | None:
     return None if value is None else as_dtype(value).base
 

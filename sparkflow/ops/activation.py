@@ -87,7 +87,7 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any
 
 
 def _along_last(op_type: str, logits: Any, axis: Any, name: str | None) -> Tensor:
-    tensor = convert_to_tensor(logits, name="logits")
+    tensor = convert_to_tensor(logits)
     rank = None if tensor._shape is None else len(tensor._shape)
     if rank is not None and axis is not None and not -rank <= axis < rank:
         raise InvalidArgumentError(

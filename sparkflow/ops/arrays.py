@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.operators import Held, Symbolic
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.spelling import either
@@ -22,13 +22,13 @@ def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     if isinstance(input, SparseTensor):
         sizes: Tensor = apply_op("Cast", input.dense_shape, DstT=as_dtype(out_type), name=name)
         return sizes
-    graph = graph_of((input,))
-    tensor = graph.convert(input, None, "input")
+    tensor, node = operand(input, None, name or "Shape")
+    graph = tensor.op.graph
     kind = as_dtype(out_type)
     if tensor.shape.is_fully_defined():
         known = np.asarray(tensor._shape, kind.as_numpy_dtype)
-        return graph.convert(known, None, name or "Shape")
-    result: Tensor = graph.apply("Shape", (tensor,), {"out_type": kind}, name)
+        return graph.convert(known, None, node)
+    result: Tensor = graph.apply("Shape", (tensor,), {"out_type": kind}, node)
     return result
 
 
@@ -37,13 +37,13 @@ def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     if isinstance(input, SparseTensor):
         product: Tensor = apply_op("Prod", shape(input, out_type=out_type), [0], name=name)
         return product
-    graph = graph_of((input,))
-    tensor = graph.convert(input, None, "input")
+    tensor, node = operand(input, None, name or "Size")
+    graph = tensor.op.graph
     kind = as_dtype(out_type)
     count = tensor.shape.num_elements()
     if count is not None:
-        return graph.convert(np.asarray(count, kind.as_numpy_dtype), None, name or "Size")
-    result: Tensor = graph.apply("Size", (tensor,), {"out_type": kind}, name)
+        return graph.convert(np.asarray(count, kind.as_numpy_dtype), None, node)
+    result: Tensor = graph.apply("Size", (tensor,), {"out_type": kind}, node)
     return result
 
 
@@ -51,11 +51,11 @@ def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of dimensions when it runs: a scalar int32."""
     if isinstance(input, SparseTensor):
         return size(input.dense_shape, name=name)
-    graph = graph_of((input,))
-    tensor = graph.convert(input, None, "input")
+    tensor, node = operand(input, None, name or "Rank")
+    graph = tensor.op.graph
     if tensor._shape is not None:
-        return graph.convert(np.asarray(len(tensor._shape), np.int32), None, name or "Rank")
-    result: Tensor = graph.apply("Rank", (tensor,), {}, name)
+        return graph.convert(np.asarray(len(tensor._shape), np.int32), None, node)
+    result: Tensor = graph.apply("Rank", (tensor,), {}, node)
     return result
 
 
@@ -130,6 +130,8 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     """Joins tensors of one shape along a new dimension."""
     items = list(values)
+    if not axis and items and not all(isinstance(each, Symbolic) for each in items):
+        return convert_to_tensor(items, name=name)
     result: Tensor = apply_op("Pack", items, axis=axis, name=name)
     return result
 
@@ -142,7 +144,7 @@ def unstack(
     Raises:
         ValueError: `num` is not given and cannot be told from the shape.
     """
-    tensor = convert_to_tensor(value, name="value")
+    tensor = convert_to_tensor(value)
     if num is None:
         if tensor._shape is not None:
             rank = len(tensor._shape)

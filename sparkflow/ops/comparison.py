@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, graph_of, operand
 from sparkflow.graph.tensor import Tensor
 
 
@@ -64,8 +64,7 @@ def logical_not(x: Any, name: str | None = None) -> Tensor:
 
 def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
     """Whether exactly one is true, elementwise."""
-    with graph_of((x, y)).name_scope(name) as scope:
-        return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=scope)
+    return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=name)
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
@@ -84,7 +83,8 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         ValueError: Only one of `x` and `y` is given.
     """
     if x is None and y is None:
-        positions: Tensor = apply_op("Where", condition, name=name)
+        found, node = operand(condition, "condition", name or "Where")
+        positions: Tensor = apply_op("Where", found, name=node)
         return positions
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
@@ -96,6 +96,6 @@ def where_v2(condition: Any, x: Any, y: Any, name: str | None = None) -> Tensor:
     """Elements of `x` where `condition` holds, of `y` elsewhere; all three broadcast."""
     graph = graph_of((condition, x, y))
     with graph.as_default():
-        left = convert_to_tensor(x, name="t")
-        result: Tensor = apply_op("SelectV2", condition, left, y, name=name)
+        left, node = operand(x, "t", name or "SelectV2")
+        result: Tensor = apply_op("SelectV2", condition, left, y, name=node)
         return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import NUMERIC, complex64, complex128, float32, float64, variant
 
@@ -72,9 +72,9 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     Raises:
         TypeError: Not numbers.
     """
-    tensor = convert_to_tensor(x, name="x")
+    tensor, node = operand(x, "x", name or "Conj")
     if tensor.dtype.is_complex or tensor.dtype is variant:
-        result: Tensor = apply_op("Conj", tensor, name=name)
+        result: Tensor = apply_op("Conj", tensor, name=node)
         return result
     if tensor.dtype.base not in NUMERIC:
         raise TypeError(f"Expected numeric or variant tensor, got dtype {tensor.dtype!r}")

@@ -9,7 +9,13 @@ import numpy as np
 from sparkflow.graph import constants as values
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import constant as constant_node
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
+from sparkflow.graph.scopes import (
+    apply_op,
+    convert_to_tensor,
+    get_default_graph,
+    graph_of,
+    operand,
+)
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape, to_shape
 from sparkflow_runtime import shapes
@@ -122,7 +128,7 @@ def zeros_like(
     tensor: Any, dtype: Any = None, name: str = "zeros_like", optimize: bool = True
 ) -> Tensor:
     """Zeros in the shape of `tensor`."""
-    like = convert_to_tensor(tensor, name="tensor")
+    like, name = operand(tensor, "tensor", name)
     kind = like.dtype.base if dtype is None else as_dtype(dtype).base
     if optimize and like.shape.is_fully_defined():
         return zeros(like.shape, kind, name)
@@ -137,7 +143,7 @@ def ones_like(
     tensor: Any, dtype: Any = None, name: str = "ones_like", optimize: bool = True
 ) -> Tensor:
     """Ones in the shape of `tensor`."""
-    like = convert_to_tensor(tensor, name="tensor")
+    like, name = operand(tensor, "tensor", name)
     kind = like.dtype.base if dtype is None else as_dtype(dtype).base
     if optimize and like.shape.is_fully_defined():
         return ones(like.shape, kind, name)

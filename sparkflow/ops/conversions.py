@@ -115,9 +115,9 @@ def make_tensor_proto(
 
 
 def make_ndarray(tensor: tensor_pb2.TensorProto) -> np.ndarray[Any, Any]:
-    """The array that a message holds.
+    """The array that a message holds, a copy of its own.
 
     Raises:
         TypeError: Its dtype is unknown.
     """
-    return tensor_proto.import_tensor(tensor)
+    return tensor_proto.import_tensor(tensor).copy()

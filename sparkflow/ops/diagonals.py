@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, reduction
 
@@ -43,10 +43,10 @@ def matrix_diag(
     """
     graph = graph_of((diagonal, k, num_rows, num_cols, padding_value))
     with graph.as_default():
-        tensor = convert_to_tensor(diagonal, name="diagonal")
+        tensor, node = operand(diagonal, "diagonal", name)
         padding = _padding(padding_value, diagonal, tensor)
         values = (tensor, k, num_rows, num_cols, padding)
-        result: Tensor = apply_op("MatrixDiagV3", *values, align=align, name=name)
+        result: Tensor = apply_op("MatrixDiagV3", *values, align=align, name=node)
         return result
 
 
@@ -60,16 +60,15 @@ def matrix_diag_part(
     """The diagonals of matrices, arguments as for `matrix_diag`."""
     graph = graph_of((input, k, padding_value))
     with graph.as_default():
-        tensor = convert_to_tensor(input, name="input")
+        tensor, node = operand(input, "input", name)
         values = (tensor, k, _padding(padding_value, input, tensor))
-        result: Tensor = apply_op("MatrixDiagPartV3", *values, align=align, name=name)
+        result: Tensor = apply_op("MatrixDiagPartV3", *values, align=align, name=node)
         return result
 
 
-def _padding(value: Any, given: Any, like: Tensor) -> Tensor:
-    if hasattr(given, "dtype") and like.dtype.is_bool:
-        value = bool(value)
-    return convert_to_tensor(value, like.dtype.base, name="padding_value")
+def _padding(value: Any, given: Any, like: Tensor) -> Any:
+    """`value` as the op is to take it: the number 0 beside bools means False."""
+    return bool(value) if hasattr(given, "dtype") and like.dtype.is_bool else value
 
 
 def matrix_set_diag(

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operators import Symbolic, true_divide
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
@@ -51,14 +51,17 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """X + y, elementwise; texts are joined."""
     graph = graph_of((x, y))
     with graph.as_default():
-        left = convert_to_tensor(x, None if isinstance(x, Symbolic) else _dtype_of(y), "x")
+        left, node = operand(x, "x", name or "Add", _dtype_of(x, y))
         op_type = "Add" if left.dtype.base is string else "AddV2"
-        result: Tensor = apply_op(op_type, left, y, name=name or "Add")
+        result: Tensor = apply_op(op_type, left, y, name=node)
         return result
 
 
-def _dtype_of(other: Any) -> Any:
-    return other._to_tensor().dtype.base if isinstance(other, Symbolic) else None
+def _dtype_of(value: Any, other: Any) -> Any:
+    """The dtype that a value gets beside another operand; None for its own."""
+    if isinstance(value, Symbolic) or not isinstance(other, Symbolic):
+        return None
+    return other._to_tensor().dtype.base
 
 
 def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -304,10 +307,10 @@ def is_finite(x: Any, name: str | None = None) -> Tensor:
 @_of_stored_values
 def abs(x: Any, name: str | None = None) -> Tensor:
     """The absolute value of each element; of complex numbers a real number."""
-    tensor = convert_to_tensor(x, name="x")
+    tensor, node = operand(x, "x", name or "Abs")
     if tensor.dtype.is_complex:
-        return complex_abs(tensor, name)
-    result: Tensor = apply_op("Abs", tensor, name=name)
+        return complex_abs(tensor, node)
+    result: Tensor = apply_op("Abs", tensor, name=node)
     return result
 
 
@@ -321,25 +324,29 @@ def round(x: Any, name: str | None = None) -> Tensor:
 
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """X / y as Python 3 divides: integers become floating point first."""
-    tensor = convert_to_tensor(x, name="x")
-    if tensor.dtype.is_integer:
-        quotient: Tensor = true_divide(tensor, y, name or "truediv")
-        return quotient
-    result: Tensor = apply_op("RealDiv", tensor, y, name=name or "truediv")
-    return result
+    with graph_of((x, y)).as_default():
+        tensor, node = operand(x, "x", name or "truediv", _dtype_of(x, y))
+        if tensor.dtype.is_integer:
+            quotient: Tensor = true_divide(tensor, y, node)
+            return quotient
+        result: Tensor = apply_op("RealDiv", tensor, y, name=node)
+        return result
 
 
 def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     """X / y as Python 3 divides."""
+    if name is None and not isinstance(x, Symbolic):  # as TensorFlow: an operator's constant
+        x = convert_to_tensor(x, _dtype_of(x, y))
     return truediv(x, y, name)
 
 
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """X / y as Python 2 divides: integers give their floored quotient."""
-    tensor = convert_to_tensor(x, name="x")
-    op_type = "FloorDiv" if tensor.dtype.is_integer else "RealDiv"
-    result: Tensor = apply_op(op_type, tensor, y, name=name or "div")
-    return result
+    with graph_of((x, y)).as_default():
+        tensor, node = operand(x, "x", name or "div", _dtype_of(x, y))
+        op_type = "FloorDiv" if tensor.dtype.is_integer else "RealDiv"
+        result: Tensor = apply_op(op_type, tensor, y, name=node)
+        return result
 
 
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -362,10 +369,10 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     if isinstance(x, IndexedSlices):
         slices = IndexedSlices(cast(x.values, wanted, name), x.indices, x.dense_shape)
         return slices  # type: ignore[return-value]  # likewise
-    tensor = convert_to_tensor(x, name="x")
+    tensor, node = operand(x, "x", name or "Cast")
     if tensor.dtype.base is wanted:
         return tensor
-    result: Tensor = apply_op("Cast", tensor, DstT=wanted, name=name or "Cast")
+    result: Tensor = apply_op("Cast", tensor, DstT=wanted, name=node)
     return result
 
 

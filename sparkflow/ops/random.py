@@ -135,8 +135,7 @@ def _between(
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """The rows of `value` in random order."""
-    tensor = convert_to_tensor(value, name="value")
-    return _draw("RandomShuffle", tensor, seed=seed, name=name)
+    return _draw("RandomShuffle", value, seed=seed, name=name)
 
 
 def multinomial(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.graph.operators import Symbolic
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.complex import conj, real
 from sparkflow.ops.elementwise import cast, exp, log
@@ -29,12 +29,13 @@ def _reduce(
     keepdims = either("keepdims", keepdims, "keep_dims", keep_dims)
     graph = graph_of((input_tensor, axis))
     wanted = None if isinstance(input_tensor, Symbolic) else dtype  # apply refuses other tensors
-    tensor = graph.convert(input_tensor, wanted, "input_tensor")
+    with graph.as_default():
+        tensor, node = operand(input_tensor, "input", name or op_type, wanted)
     over_all = axis is None
     if over_all:
         axis = _all_axes(tensor)
     attrs = {"keep_dims": bool(keepdims)}
-    result: Tensor = graph.apply(op_type, (tensor, axis), attrs, name or op_type)
+    result: Tensor = graph.apply(op_type, (tensor, axis), attrs, node)
     if over_all and not keepdims:
         result.set_shape(())
     if keepdims and result._shape is None:
@@ -195,7 +196,7 @@ def count_nonzero(
     keepdims = either("keepdims", keepdims, "keep_dims", keep_dims)
     graph = graph_of((input_tensor,))
     with graph.as_default(), graph.name_scope(name or "count_nonzero"):
-        tensor = convert_to_tensor(input_tensor, name="input_tensor")
+        tensor = convert_to_tensor(input_tensor, name="input")
         empty = b"" if tensor.dtype.base is string else np.zeros((), tensor.dtype.as_numpy_dtype)
         zero = graph.convert(empty, None, "zeros")
         nonzero = cast(apply_op("NotEqual", tensor, zero), dtype)

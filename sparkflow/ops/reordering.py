@@ -163,9 +163,7 @@ def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
 
 def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
     """The same tensors as outputs of one node."""
-    result: list[Tensor] = apply_op(
-        "IdentityN", [convert_to_tensor(each) for each in input], name=name
-    )
+    result: list[Tensor] = apply_op("IdentityN", [*input], name=name)
     return result
 
 

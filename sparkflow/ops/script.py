@@ -47,16 +47,13 @@ def py_func(
     graph.add_to_collection(_FUNCTIONS, kept)
     several = isinstance(Tout, list | tuple)
     dtypes = [as_dtype(each) for each in (Tout if several else [Tout])]
-    inputs = [convert_to_tensor(each) for each in inp]
-    op = graph.create_op(
+    outputs = graph.apply(
         "PyFunc" if stateful else "PyFuncStateless",
-        (inputs,),
+        ([*inp],),
         {"token": kept.token, "Tout": dtypes},
         name or "PyFunc",
     )
-    if not several:
-        return op.outputs[0]
-    return list(op.outputs) if op.outputs else op
+    return outputs if several else outputs[0]
 
 
 def numpy_function(
@@ -112,7 +109,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
             return [*([None] * count), *flat, *of_variables]
 
         values: list[Tensor] = [v._to_tensor(as_ref=False) for v in variables]
-        op = graph.create_op(
+        op = graph.add_node(
             "IdentityN", ([*results, *inputs, *values],), {"_gradient_op_type": name}
         )
         return tree.unflatten_as(result, list(op.outputs[:count]))

@@ -20,8 +20,7 @@ def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Te
         separator: Put between.
         name: The node's name.
     """
-    values = [convert_to_tensor(each, string) for each in inputs]
-    joined: Tensor = apply_op("StringJoin", values, separator=separator, name=name)
+    joined: Tensor = apply_op("StringJoin", [*inputs], separator=separator, name=name)
     return joined
 
 

@@ -72,7 +72,7 @@ def _count(op: Any) -> int:
         return (len(op.inputs) - 1) * prod(_shape(op.outputs[0]))
     if kind in ("MatMul", "BatchMatMul", "BatchMatMulV2"):
         first = _shape(op.inputs[0])
-        transposed = op.get_attr("transpose_a" if kind == "MatMul" else "adj_x")
+        transposed = op.attr("transpose_a" if kind == "MatMul" else "adj_x")
         return 2 * first[-2 if transposed else -1] * prod(_shape(op.outputs[0]))
     if kind in ("Conv2D", "Conv3D"):
         return 2 * prod(_shape(op.inputs[1])[:-1]) * prod(_shape(op.outputs[0]))
@@ -83,7 +83,7 @@ def _count(op: Any) -> int:
     if kind == "Conv2DBackpropFilter":
         return 2 * prod(_shape(op.outputs[0])[:-1]) * prod(_shape(op.inputs[2]))
     if kind in _POOLS:
-        window: list[int] = op.get_attr("ksize")
+        window: list[int] = op.attr("ksize")
         return prod(window) * prod(_shape(op.outputs[0]))
     return 0
 

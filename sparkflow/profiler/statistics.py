@@ -126,7 +126,7 @@ def node_statistics(
 
 
 def _count_parameters(node: Statistics, op: Any) -> None:
-    sizes = op.get_attr("shape")
+    sizes = op.attr("shape")
     if sizes is not None and None not in sizes:
         node.parameters = prod(sizes)
         node.shape = "x".join(map(str, sizes))

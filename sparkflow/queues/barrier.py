@@ -43,7 +43,7 @@ class Barrier:
             "shared_name": shared_name or "",
         }
         self._graph = get_default_graph()
-        self._barrier_ref: Tensor = self._graph.create_op("Barrier", (), attrs, name).outputs[0]
+        self._barrier_ref: Tensor = self._graph.add_node("Barrier", (), attrs, name).outputs[0]
 
     @property
     def barrier_ref(self) -> Tensor:

@@ -179,7 +179,7 @@ class AllReduceReplication(Replication):
                 bucket, size = [], 0
                 buckets.append(bucket)
             bucket.append((tensor, variable))
-            elements = shapes.num_elements(variable.op.get_attr("shape"))
+            elements = shapes.num_elements(variable.op.attr("shape"))
             more = self._bucket_bytes if elements is None else elements * tensor.dtype.base.size
             open_buckets[key] = bucket, size + more
         return buckets

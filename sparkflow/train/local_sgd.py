@@ -197,7 +197,7 @@ class LocalSgd(Replication):
             mine = {"replica": self.replica}
             with graph.device(device):
                 handle = graph.apply("GradientRounds", (), attrs, "rounds")
-                mean = graph.create_op(
+                mean = graph.add_node(
                     "ReplicaMean",
                     (handle, weight, values, [], []),
                     {
@@ -209,9 +209,9 @@ class LocalSgd(Replication):
                     },
                     "mean",
                 )
-                self.join_ops.append(graph.create_op("GradientRoundsJoin", (handle,), mine, "join"))
+                self.join_ops.append(graph.add_node("GradientRoundsJoin", (handle,), mine, "join"))
                 self.leave_ops.append(
-                    graph.create_op("GradientRoundsLeave", (handle,), mine, "leave")
+                    graph.add_node("GradientRoundsLeave", (handle,), mine, "leave")
                 )
             for copy, value in zip(copies, mean.outputs, strict=True):
                 assigned.append(state.assign(copy, value))

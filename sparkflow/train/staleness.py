@@ -72,7 +72,7 @@ class BoundedStaleness(Replication):
                 "StalenessClock", (), {**attrs, "shared_name": f"{scope}clock"}, "clock"
             )
             mine = {"replica": self.replica}
-            self.join_ops.append(graph.create_op("StalenessClockJoin", (clock,), mine, "join"))
-            self.leave_ops.append(graph.create_op("StalenessClockLeave", (clock,), mine, "leave"))
+            self.join_ops.append(graph.add_node("StalenessClockJoin", (clock,), mine, "join"))
+            self.leave_ops.append(graph.add_node("StalenessClockLeave", (clock,), mine, "leave"))
             with graph.control_dependencies([updated]):
-                return graph.create_op("StalenessClockAdvance", (clock,), mine, "advance")
+                return graph.add_node("StalenessClockAdvance", (clock,), mine, "advance")

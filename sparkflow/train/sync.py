@@ -188,7 +188,7 @@ class SyncReplication(Replication):
                 [gradient.indices for gradient, _ in sparse],
                 [gradient.values for gradient, _ in sparse],
             )
-            op = graph.create_op("GradientRoundsMeet", inputs, attrs, "meet")
+            op = graph.add_node("GradientRoundsMeet", inputs, attrs, "meet")
             op._set_attr(GRADIENTS_OF, [variable.op.name for _, variable in (*dense, *sparse)])
         is_mine, *means = op.outputs
         indices = means[len(dense) : len(dense) + len(sparse)]
@@ -204,4 +204,4 @@ class SyncReplication(Replication):
     def _by_replica(self, what: str, device: str, handle: Tensor) -> Operation:
         attrs = {"replica": self.replica}
         with self.graph.device(device):
-            return self.graph.create_op(f"GradientRounds{what}", (handle,), attrs, what.lower())
+            return self.graph.add_node(f"GradientRounds{what}", (handle,), attrs, what.lower())

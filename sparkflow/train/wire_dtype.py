@@ -35,7 +35,7 @@ def set_wire_dtype(variables: Any, dtype: Any) -> None:
         op = variable._to_tensor(as_ref=True).op
         if op.type not in ("VariableV2", "VarHandleOp"):
             raise TypeError(f"Only variables have a dtype on the wire, got {variable!r}")
-        own = op.get_attr("dtype")
+        own = op.attr("dtype")
         if own not in NARROWED:
             raise ValueError(
                 f"Variable {op.name!r} is {own.name}; only float32 and float64 can travel as "

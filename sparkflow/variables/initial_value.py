@@ -75,4 +75,4 @@ class _Copier:
         attrs = {key: value for key, value in op._attrs.items() if not key.startswith("_")}
         with self._graph.name_scope(None):
             name = f"{op.name}_{self._name}"
-            return self._graph.create_op(op.type, grouped(op.type, inputs, attrs), attrs, name)
+            return self._graph.add_node(op.type, grouped(op.type, inputs, attrs), attrs, name)

@@ -44,7 +44,7 @@ class ResourceVariable(Variable, Held):
             "shared_name": scope[:-1],
         }
         with graph.colocation_group(scope[:-1]):
-            self._variable = graph.create_op("VarHandleOp", (), attrs, scope).outputs[0]
+            self._variable = graph.add_node("VarHandleOp", (), attrs, scope).outputs[0]
         self._dtype, self._shape = dtype, TensorShape(attrs["shape"])
         with graph.device(self._variable.device), graph.colocate_with(self._variable.op):
             self._is_initialized: Tensor = graph.apply(

@@ -219,7 +219,7 @@ class Variable(Operators, metaclass=_Creating):
             "dtype": self._initial_value.dtype.base,
         }
         with graph.colocation_group(scope[:-1]):
-            self._variable = graph.create_op("VariableV2", (), attrs, scope).outputs[0]
+            self._variable = graph.add_node("VariableV2", (), attrs, scope).outputs[0]
         self._initializer = state.assign(
             self._variable,
             without_uninitialised(self._variable.op.name, self._initial_value),
@@ -488,7 +488,7 @@ class Variable(Operators, metaclass=_Creating):
         return part
 
     def _assign_part(self, selecting: Operation, value: Any, name: str | None = None) -> Any:
-        masks = {key: selecting.get_attr(key) for key in _MASKS}
+        masks = {key: selecting.attr(key) for key in _MASKS}
         inputs = (self, *selecting.inputs[1:], value)
         name = name or f"{selecting.name.rpartition('/')[2]}_assign"
         return self._graph.apply("StridedSliceAssign", inputs, masks, name)

@@ -92,7 +92,7 @@ def test_every_op_type_the_front_end_names_is_registered():
     assert [op_type for op_type in sorted(found) if not registry.contains(op_type)] == []
 
 
-ADDING = {"apply_op", "apply", "create_op", "_binary", "_unary", "_draw", "_draw_shaped"}
+ADDING = {"apply_op", "apply", "add_node", "_binary", "_unary", "_draw", "_draw_shaped"}
 """Functions whose first argument is an op type."""
 
 

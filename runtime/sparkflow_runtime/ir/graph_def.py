@@ -157,7 +157,7 @@ def import_node(proto: NodeDef) -> Node:
                 control.append(text[1:])
             else:
                 inputs.append(parse_endpoint(text))
-        attrs = {name: _import_attr(value) for name, value in proto.attr.items()}
+        attrs = {name: import_attr(value) for name, value in proto.attr.items()}
         if registry.contains(proto.op):
             attrs = registry.lookup(proto.op).signature.read_attrs(attrs)
     except OpError as error:
@@ -165,7 +165,12 @@ def import_node(proto: NodeDef) -> Node:
     return Node(proto.name, proto.op, tuple(inputs), tuple(control), proto.device, attrs)
 
 
-def _import_attr(proto: AttrValue) -> Any:
+def import_attr(proto: AttrValue) -> Any:
+    """A message as the canonical value of an attribute.
+
+    Raises:
+        InvalidArgumentError: It has no value.
+    """
     which = proto.WhichOneof("value")
     if which == "list":
         return _import_list(proto.list)

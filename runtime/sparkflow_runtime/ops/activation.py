@@ -311,7 +311,7 @@ class LeakyRelu(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """`LeakyReluGrad` at the input."""
-        return [g.LeakyReluGrad(dy, op.inputs[0], alpha=op.get_attr("alpha"))]
+        return [g.LeakyReluGrad(dy, op.inputs[0], alpha=op.attr("alpha"))]
 
 
 @register
@@ -344,5 +344,5 @@ class LeakyReluGrad(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, grad: Tensor) -> Sequence[Tensor]:
         """Linear in the gradients; nothing through the features."""
         features = op.inputs[1]
-        alpha = op.get_attr("alpha")
+        alpha = op.attr("alpha")
         return [g.LeakyReluGrad(grad, features, alpha=alpha), g.ZerosLike(features)]

@@ -32,7 +32,7 @@ _ATTRS = {
 
 
 def _geometry(op: OperationView) -> dict[str, Any]:
-    return {name: op.get_attr(name) for name in _ATTRS}
+    return {name: op.attr(name) for name in _ATTRS}
 
 
 @register

@@ -130,9 +130,9 @@ class _Normalisation(Op):
         if dy is None:
             return (None,) * 5
         x, scale, _, mean, variance = op.inputs
-        training = op.get_attr("is_training")
+        training = op.attr("is_training")
         kept = op.outputs[3:5] if training else (mean, variance)
-        attrs = {name: op.get_attr(name) for name in _BACKWARD}
+        attrs = {name: op.attr(name) for name in _BACKWARD}
         version = {"FusedBatchNorm": "", "FusedBatchNormV2": "V2"}.get(self.op_type, "V3")
         inputs = [dy, x, scale if version == "" else g.Cast(scale, DstT=float32), *kept]
         if version == "":
@@ -350,7 +350,7 @@ def _second_order(
     """
     dy, x, scale, mean, variance = op.inputs[:5]
     kind = mean.dtype.base
-    data_format = op.get_attr("data_format")
+    data_format = op.attr("data_format")
     rank = len(data_format)
     moved = not has_channels_last(data_format)
     order = np.array(channels_last(range(rank), data_format), np.int32)
@@ -367,7 +367,7 @@ def _second_order(
         return g.Cast(placed, DstT=narrow) if narrow is not kind else placed
 
     upstream, images = taken(dy), taken(x)
-    inverse = g.Rsqrt(g.Add(variance, op.get_attr("epsilon")))
+    inverse = g.Rsqrt(g.Add(variance, op.attr("epsilon")))
     normal = g.Mul(g.Sub(images, mean), inverse)
     gamma = g.Cast(scale, DstT=kind) if scale.dtype.base is not kind else scale
     v = g.ZerosLike(images) if ddx is None else taken(ddx)
@@ -379,7 +379,7 @@ def _second_order(
         return g.Sum(tensor, axes)
 
     by_linear = g.Add(g.Mul(a, normal), b)
-    if not op.get_attr("is_training"):
+    if not op.attr("is_training"):
         by_dy = g.Add(g.Mul(factor, v), by_linear)
         by_x = g.Mul(g.Mul(a, inverse), upstream)
         by_scale = g.Mul(inverse, summed(g.Mul(v, upstream)))

@@ -35,7 +35,7 @@ class OperationView(Protocol):
     def outputs(self) -> Sequence[Tensor]:
         """All outputs, lists flattened."""
 
-    def get_attr(self, name: str) -> Any:
+    def attr(self, name: str) -> Any:
         """The canonical value of an attribute."""
 
 

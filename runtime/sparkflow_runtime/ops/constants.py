@@ -204,7 +204,7 @@ class PreventGradient(_PassThrough):
         Raises:
             LookupError: Always, as TensorFlow does.
         """
-        raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message')}")
+        raise LookupError(f"Gradient explicitly disabled. Reason: {op.attr('message')}")
 
 
 @register
@@ -256,7 +256,7 @@ class CheckNumerics(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """Checks the gradient too."""
         text = "Not a number (NaN) or infinity (Inf) values detected in gradient. "
-        return (g.CheckNumerics(dy, message=text + op.get_attr("message")),)
+        return (g.CheckNumerics(dy, message=text + op.attr("message")),)
 
 
 @register

@@ -120,7 +120,7 @@ class Qr(Op):
         if is_complex(a):
             raise NotImplementedError("The gradient of Qr is not defined for complex matrices")
         tall = shape is None or None in shape[-2:] or shape[-2] > shape[-1]  # type: ignore[operator]  # None is tested before
-        if op.get_attr("full_matrices") and tall:
+        if op.attr("full_matrices") and tall:
             raise NotImplementedError(
                 "QrGrad is not defined when full_matrices is true and there are more rows than "
                 "columns"
@@ -213,13 +213,13 @@ class Svd(Op):
         """
         a = op.inputs[0]
         ds, du, dv = grads
-        if not op.get_attr("compute_uv"):
+        if not op.attr("compute_uv"):
             _, u, v = g.Svd(a)
             assert ds is not None
             return [multiply(g, multiply(g, u, g.MatrixDiag(ds)), v, adj_y=True)]
         shape = g.shape(a)
         is_square = shape is not None and shape[-1] == shape[-2] is not None
-        if is_complex(a) or (op.get_attr("full_matrices") and not is_square):
+        if is_complex(a) or (op.attr("full_matrices") and not is_square):
             raise NotImplementedError(
                 "SVD gradient is not defined for complex matrices, nor for full_matrices=True "
                 "unless the matrices are known to be square"
@@ -276,7 +276,7 @@ class SelfAdjointEigV2(Op):
     ) -> Sequence[Tensor]:
         """V (diag(de) + (V' dV) / (e[j] - e[i])) V', folded into the lower triangle."""
         a = op.inputs[0]
-        if op.get_attr("compute_v"):
+        if op.attr("compute_v"):
             e, v = op.outputs
             de, dv = every_gradient(g, op, grads)
             turned = g.Mul(spread_reciprocal(g, e), multiply(g, v, dv, adj_x=True))

@@ -83,7 +83,7 @@ class _DiagonalOp(Op):
     kernels = STRINGS_ON_HOST
 
     def _align(self, op: OperationView) -> dict[str, str]:
-        return {"align": op.get_attr("align") if "align" in self.attrs else _LEFT}
+        return {"align": op.attr("align") if "align" in self.attrs else _LEFT}
 
 
 def _square_minimum(low: int, high: int, length: int, rows: int, columns: int) -> tuple[int, int]:

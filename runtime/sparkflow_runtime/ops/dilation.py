@@ -106,7 +106,7 @@ class Dilation2D(_Dilation):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """The two ops below."""
-        attrs = {name: op.get_attr(name) for name in _ATTRS if name != "T"}
+        attrs = {name: op.attr(name) for name in _ATTRS if name != "T"}
         images, filters = op.inputs
         return (
             g.Dilation2DBackpropInput(images, filters, dy, **attrs),

@@ -167,7 +167,7 @@ class Einsum(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> list[Tensor]:
         """For each input the sum of products of dy and the other inputs."""
-        inputs, output = parse(op.get_attr("equation"), op.get_attr("N"))
+        inputs, output = parse(op.attr("equation"), op.attr("N"))
         return [
             _gradient(g, index, list(op.inputs), inputs, output, dy) for index in range(len(inputs))
         ]

@@ -167,7 +167,7 @@ class Cast(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
         """Cast back; none through integers."""
         fields = dtypes.FLOATING | dtypes.COMPLEX
-        source = op.get_attr("SrcT")
-        if source not in fields or op.get_attr("DstT") not in fields:
+        source = op.attr("SrcT")
+        if source not in fields or op.attr("DstT") not in fields:
             return [None]
         return [g.Cast(dy, DstT=source)]

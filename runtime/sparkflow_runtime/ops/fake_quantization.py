@@ -51,7 +51,7 @@ def _inside(
 
 
 def _attrs_of(op: OperationView, *names: str) -> dict[str, Any]:
-    return {name: op.get_attr(name) for name in names}
+    return {name: op.attr(name) for name in names}
 
 
 @register

@@ -133,7 +133,7 @@ class FractionalMaxPool(_FractionalPool):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor, *_: Any) -> tuple[Any]:
         """To the largest elements."""
         y, rows, columns = op.outputs
-        overlapping = op.get_attr("overlapping")
+        overlapping = op.attr("overlapping")
         x = op.inputs[0]
         return (g.FractionalMaxPoolGrad(x, y, dy, rows, columns, overlapping=overlapping),)
 
@@ -147,7 +147,7 @@ class FractionalAvgPool(_FractionalPool):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor, *_: Any) -> tuple[Any]:
         """Shared by the elements of each window."""
         _, rows, columns = op.outputs
-        overlapping = op.get_attr("overlapping")
+        overlapping = op.attr("overlapping")
         sizes = g.Cast(shape_tensor(g, op.inputs[0]), DstT=int64)
         return (g.FractionalAvgPoolGrad(sizes, dy, rows, columns, overlapping=overlapping),)
 

@@ -198,7 +198,7 @@ class GatherV2(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """Sparse along the first dimension; dense, as a sum by index, along another."""
         params, indices, axis = op.inputs
-        batch = op.get_attr("batch_dims")
+        batch = op.attr("batch_dims")
         position = g.value(axis)
         if batch == 0 and position is not None and int(position) == 0:
             return _sparse_gradient(g, params, indices, dy), None, None

@@ -141,7 +141,7 @@ class CropAndResize(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Through images and boxes."""
         image, boxes, numbers, _ = op.inputs
-        method = op.get_attr("method")
+        method = op.attr("method")
         by_image = by_boxes = None
         if image.dtype.is_floating:
             by_image = g.CropAndResizeGradImage(

@@ -185,7 +185,7 @@ class _Smooth(_Resize):
         images = op.inputs[0]
         if not images.dtype.is_floating:
             return None, None
-        attrs = {name: op.get_attr(name) for name in _MODES}
+        attrs = {name: op.attr(name) for name in _MODES}
         return getattr(g, self.backward)(dy, images, **attrs), None
 
 
@@ -305,7 +305,7 @@ class ResizeNearestNeighbor(_Resize):
                 np.array([3], np.int32),
                 np.array([1], np.int32),
             )
-        attrs = {name: op.get_attr(name) for name in _MODES}
+        attrs = {name: op.attr(name) for name in _MODES}
         return g.ResizeNearestNeighborGrad(dy, size, **attrs), None
 
 

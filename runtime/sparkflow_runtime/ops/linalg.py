@@ -106,7 +106,7 @@ class MatMul(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, Tensor]:
         """For y = a b: da = dy b', db = a' dy; transposed where the input was."""
         a, b = (conjugated(g, each) for each in op.inputs)
-        transpose_a, transpose_b = op.get_attr("transpose_a"), op.get_attr("transpose_b")
+        transpose_a, transpose_b = op.attr("transpose_a"), op.attr("transpose_b")
         if transpose_a:
             da = g.MatMul(b, dy, transpose_a=transpose_b, transpose_b=True)
         else:
@@ -191,7 +191,7 @@ class _BatchMatMulOp(Op):
     ) -> tuple[Tensor | None, Tensor | None]:
         """As for `MatMul`, and summed over batch dimensions that were broadcast."""
         x, y = op.inputs
-        adj_x, adj_y = op.get_attr("adj_x"), op.get_attr("adj_y")
+        adj_x, adj_y = op.attr("adj_x"), op.attr("adj_y")
         multiply = getattr(g, self.op_type)
         of_x = (y, dz, adj_y, True) if adj_x else (dz, y, False, not adj_y)
         of_y = (dz, x, True, adj_x) if adj_y else (x, dz, not adj_x, False)
@@ -346,7 +346,7 @@ class MatrixInverse(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """-y* dy y*, adjoint where the input was."""
         y = op.outputs[0]
-        if op.get_attr("adjoint"):
+        if op.attr("adjoint"):
             product = g.BatchMatMulV2(y, g.BatchMatMulV2(dy, y, adj_x=True))
         else:
             product = g.BatchMatMulV2(y, g.BatchMatMulV2(dy, y, adj_y=True), adj_x=True)

@@ -155,7 +155,7 @@ class MatrixSolve(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """Of b: the adjoint system; of A: -db x'."""
         matrix, solution = op.inputs[0], op.outputs[0]
-        is_adjoint = op.get_attr("adjoint")
+        is_adjoint = op.attr("adjoint")
         db = g.MatrixSolve(matrix, dy, adjoint=not is_adjoint)
         return [_of_product(g, is_adjoint, solution, db), db]
 
@@ -200,7 +200,7 @@ class MatrixTriangularSolve(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
         """As for `MatrixSolve`, in the triangle that is read."""
         matrix, rhs = op.inputs
-        lower, is_adjoint = op.get_attr("lower"), op.get_attr("adjoint")
+        lower, is_adjoint = op.attr("lower"), op.attr("adjoint")
         db = g.MatrixTriangularSolve(matrix, dy, lower=lower, adjoint=not is_adjoint)
         whole = _of_product(g, is_adjoint, op.outputs[0], db)
         band = (-1, 0) if lower else (0, -1)
@@ -260,7 +260,7 @@ class MatrixSolveLs(Op):
         Raises:
             NotImplementedError: `fast` is False, or it is not known which of the shapes it is.
         """
-        if not op.get_attr("fast"):
+        if not op.attr("fast"):
             raise NotImplementedError("Gradient not defined for fast=False")
         a, b, ridge = op.inputs
         x = op.outputs[0]

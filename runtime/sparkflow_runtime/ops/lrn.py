@@ -59,7 +59,7 @@ class LRN(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """One op; it has none of its own, as in TensorFlow."""
-        attrs = {name: op.get_attr(name) for name in _ATTRS if name != "T"}
+        attrs = {name: op.attr(name) for name in _ATTRS if name != "T"}
         return (g.LRNGrad(dy, op.inputs[0], op.outputs[0], **attrs),)
 
 

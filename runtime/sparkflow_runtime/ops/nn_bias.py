@@ -70,7 +70,7 @@ class BiasAdd(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """For the value dy, for the bias dy summed over all but channels."""
-        return dy, g.BiasAddGrad(dy, data_format=op.get_attr("data_format"))
+        return dy, g.BiasAddGrad(dy, data_format=op.attr("data_format"))
 
 
 def _fitting(value: Array, bias: Array, data_format: str) -> Array:
@@ -138,7 +138,7 @@ class BiasAddGrad(Op):
         """The gradient of each channel, at all its places."""
         source = op.inputs[0]
         shape = shape_tensor(g, source)
-        if op.get_attr("data_format") == "NCHW":
+        if op.attr("data_format") == "NCHW":
             one = np.array([1], np.int32)
             count = g.Sub(g.Reshape(g.Rank(source), one), np.array([2], np.int32))
             trailing = g.Fill(count, np.array(1, np.int32))

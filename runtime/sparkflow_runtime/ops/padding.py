@@ -268,7 +268,7 @@ class MirrorPad(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: dy with its border folded back."""
-        return g.MirrorPadGrad(dy, op.inputs[1], mode=op.get_attr("mode")), None
+        return g.MirrorPadGrad(dy, op.inputs[1], mode=op.attr("mode")), None
 
 
 @register
@@ -314,4 +314,4 @@ class MirrorPadGrad(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The mirrored gradient."""
-        return g.MirrorPad(dy, op.inputs[1], mode=op.get_attr("mode")), None
+        return g.MirrorPad(dy, op.inputs[1], mode=op.attr("mode")), None

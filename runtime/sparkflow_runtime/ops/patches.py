@@ -69,7 +69,7 @@ class _Extract(Op):
         """Extraction is, per channel, a convolution with a filter per element of the window."""
         images = op.inputs[0]
         rank = len(self.layout)
-        sizes = spatial(op.get_attr("ksizes"), self.layout, "ksizes")
+        sizes = spatial(op.attr("ksizes"), self.layout, "ksizes")
         count = math.prod(sizes)
         kind = images.dtype.base
         filters = g.const(np.eye(count, dtype=kind.as_numpy_dtype).reshape(*sizes, 1, count), kind)
@@ -110,11 +110,11 @@ class _Extract(Op):
         one = g.const(np.array([1], np.int32), int32)
         target = g.ConcatV2([flat, inner, one], zero)
         attrs: dict[str, Any] = {
-            "strides": op.get_attr("strides"),
-            "padding": op.get_attr("padding"),
+            "strides": op.attr("strides"),
+            "padding": op.attr("padding"),
         }
         if "rates" in self.attrs:
-            attrs["dilations"] = op.get_attr("rates")
+            attrs["dilations"] = op.attr("rates")
         back = getattr(g, self.backprop)(target, filters, windows, **attrs)
         parted = g.Reshape(back, g.ConcatV2([batch, channels, inner], zero))
         return (g.Transpose(parted, np.array([0, *range(2, rank), 1], np.int32)),)

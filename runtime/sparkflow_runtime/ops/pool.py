@@ -119,7 +119,7 @@ class _PoolOp(Op):
 
     def add(self, g: GraphBuilder, op: OperationView, index: int, *inputs: Tensor) -> Tensor:
         """A node of this family with the geometry of `op`."""
-        attrs = {name: op.get_attr(name) for name in self.attrs if name not in ("T", "TInput")}
+        attrs = {name: op.attr(name) for name in self.attrs if name not in ("T", "TInput")}
         if index == 2 and not attrs.get("explicit_paddings"):
             attrs.pop("explicit_paddings", None)  # TensorFlow's op has none
         result: Tensor = getattr(g, self.family[index])(*inputs, **attrs)

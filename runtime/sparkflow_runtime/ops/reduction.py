@@ -190,7 +190,7 @@ def _euclidean_norm(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -
 def _broadcast_back(g: GraphBuilder, op: OperationView, gradient: Tensor) -> Tensor:
     """A gradient in the shape of the output, repeated to the shape of the input."""
     x, axes = op.inputs
-    restored = restore_axes(g, x, axes, gradient, op.get_attr("keep_dims"))
+    restored = restore_axes(g, x, axes, gradient, op.attr("keep_dims"))
     return g.BroadcastTo(restored, shape_tensor(g, x))
 
 
@@ -253,7 +253,7 @@ class _Extreme(ReductionOp):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """To the extreme element; elements that tie get equal shares."""
         x, axes = op.inputs
-        keep_dims = op.get_attr("keep_dims")
+        keep_dims = op.attr("keep_dims")
         y = restore_axes(g, x, axes, op.outputs[0], keep_dims)
         dy = restore_axes(g, x, axes, dy, keep_dims)
         chosen = g.Cast(g.Equal(x, y), DstT=x.dtype.base)

@@ -72,7 +72,7 @@ class ReverseSequence(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """The same reversal of the gradient."""
-        attrs = {name: op.get_attr(name) for name in ("seq_dim", "batch_dim")}
+        attrs = {name: op.attr(name) for name in ("seq_dim", "batch_dim")}
         return g.ReverseSequence(dy, op.inputs[1], **attrs), None
 
 

@@ -74,9 +74,7 @@ class DynamicPartition(Op):
         zero, one, everything = (np.array(i, np.int32) for i in (0, 1, [-1]))
         count = g.Size(partitions)
         places = g.Reshape(g.Range(zero, count, one), shape_tensor(g, partitions))
-        origins = g.DynamicPartition(
-            places, partitions, num_partitions=op.get_attr("num_partitions")
-        )
+        origins = g.DynamicPartition(places, partitions, num_partitions=op.attr("num_partitions"))
         parts = every_gradient(g, op, grads)
         rows = g.DynamicStitch([g.Reshape(each, everything) for each in origins], parts)
         return g.Reshape(rows, shape_tensor(g, data)), None
@@ -124,7 +122,7 @@ class DynamicStitch(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Each slice gets the gradient of its row."""
-        count = op.get_attr("N")
+        count = op.attr("N")
         axis = g.const(np.array(0, np.int32), int32)
         return (
             *(None for _ in range(count)),

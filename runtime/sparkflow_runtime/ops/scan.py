@@ -97,7 +97,7 @@ class Cumsum(_CumulativeOp):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The cumulative sum of what arrives, from the other end."""
-        exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
+        exclusive, reverse = op.attr("exclusive"), op.attr("reverse")
         return g.Cumsum(dy, op.inputs[1], exclusive=exclusive, reverse=not reverse), None
 
 
@@ -111,7 +111,7 @@ class Cumprod(_CumulativeOp):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Sums of products that contain the element, over the element: 0 where that is 0."""
         x, axis = op.inputs
-        exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
+        exclusive, reverse = op.attr("exclusive"), op.attr("reverse")
         products = g.Mul(conjugated(g, op.outputs[0]), dy)
         sums = g.Cumsum(products, axis, exclusive=exclusive, reverse=not reverse)
         return g.DivNoNan(sums, conjugated(g, x)), None
@@ -142,7 +142,7 @@ class CumulativeLogsumexp(_CumulativeOp):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The sum of what arrives weighted by exp(x - y), positive and negative parts apart."""
         x, axis = op.inputs
-        exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
+        exclusive, reverse = op.attr("exclusive"), op.attr("reverse")
         least = g.const(dy.dtype.min, dy.dtype)
 
         def part(chosen: Tensor, size: Tensor) -> Tensor:

@@ -202,7 +202,7 @@ class StridedSlice(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: dy at the places that were taken, zero elsewhere."""
         x, begin, end, strides = op.inputs
-        masks = {name: op.get_attr(name) for name in _MASKS}
+        masks = {name: op.attr(name) for name in _MASKS}
         shape = shape_tensor(g, x, begin.dtype if begin.dtype in INDEX else int32)
         bounds = [
             each if each.dtype in INDEX else g.Cast(each, SrcT=each.dtype, DstT=int32)
@@ -261,7 +261,7 @@ class StridedSliceGrad(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The same slice of the gradient."""
         _, begin, end, strides, _ = op.inputs
-        masks = {name: op.get_attr(name) for name in _MASKS}
+        masks = {name: op.attr(name) for name in _MASKS}
         return None, None, None, None, g.StridedSlice(dy, begin, end, strides, **masks)
 
 

@@ -263,7 +263,7 @@ class SpaceToBatch(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """The blocks put back, the padding cropped."""
-        return g.BatchToSpace(dy, op.inputs[1], block_size=op.get_attr("block_size")), None
+        return g.BatchToSpace(dy, op.inputs[1], block_size=op.attr("block_size")), None
 
 
 @register
@@ -294,7 +294,7 @@ class BatchToSpace(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """The blocks moved into the batch again."""
-        return g.SpaceToBatch(dy, op.inputs[1], block_size=op.get_attr("block_size")), None
+        return g.SpaceToBatch(dy, op.inputs[1], block_size=op.attr("block_size")), None
 
 
 class _DepthOp(Op):
@@ -342,7 +342,7 @@ class _DepthOp(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """The inverse."""
         inverse = getattr(g, self.inverse)
-        block, data_format = op.get_attr("block_size"), op.get_attr("data_format")
+        block, data_format = op.attr("block_size"), op.attr("data_format")
         return (inverse(dy, block_size=block, data_format=data_format),)
 
 

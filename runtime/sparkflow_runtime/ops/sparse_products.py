@@ -89,7 +89,7 @@ class SparseTensorDenseMatMul(Op):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
         """Of the elements: products of rows; of b: the adjoint product."""
         indices, values, shape, b = op.inputs
-        adjoint_a, adjoint_b = op.get_attr("adjoint_a"), op.get_attr("adjoint_b")
+        adjoint_a, adjoint_b = op.attr("adjoint_a"), op.attr("adjoint_b")
         zero = np.array(0, np.int32)
         rows, columns = g.Unpack(indices, num=2, axis=1)
         turned = conjugated(g, b)
@@ -149,7 +149,7 @@ class SparseMatMul(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """As for `MatMul`."""
-        transpose_a, transpose_b = op.get_attr("transpose_a"), op.get_attr("transpose_b")
+        transpose_a, transpose_b = op.attr("transpose_a"), op.attr("transpose_b")
         a, b = (
             each if each.dtype == float32 else g.Cast(each, SrcT=each.dtype, DstT=float32)
             for each in op.inputs

@@ -91,7 +91,7 @@ class _SparseSegment(Op):
         """Each row gets its part of the gradients of the segments it was added to."""
         data, indices, ids, *number = op.inputs
         nothing = (None,) * (2 + len(number))
-        if op.get_attr("sparse_gradient"):
+        if op.attr("sparse_gradient"):
             rows = _shares(g, self.way, dy, ids)
             return (g.indexed_slices(rows, indices, g.Shape(data)), *nothing)
         rows_of_data = g.StridedSlice(

@@ -68,7 +68,7 @@ class Pack(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """Each input gets its slice of dy."""
-        return tuple(g.Unpack(dy, num=op.get_attr("N"), axis=op.get_attr("axis")))
+        return tuple(g.Unpack(dy, num=op.attr("N"), axis=op.attr("axis")))
 
 
 def _check_same_shape(values: Sequence[Array]) -> None:
@@ -126,7 +126,7 @@ class Unpack(Op):
 
     def gradient(self, g: GraphBuilder, op: OperationView, *grads: Tensor) -> tuple[Tensor, ...]:
         """The slices' gradients stacked."""
-        return (g.Pack(every_gradient(g, op, grads), axis=op.get_attr("axis")),)
+        return (g.Pack(every_gradient(g, op, grads), axis=op.attr("axis")),)
 
 
 def _checked_unstack(shape: Sequence[Dim], axis: int, num: int) -> int:

@@ -55,7 +55,7 @@ class TapeRead(Op):
 
     def gradient(self, g: Any, op: Any, *grads: Any) -> tuple[Any, None]:
         """Remembers the gradients under the iteration and the tensors' names."""
-        known = [(n, d) for n, d in zip(op.get_attr("names"), grads, strict=True) if d is not None]
+        known = [(n, d) for n, d in zip(op.attr("names"), grads, strict=True) if d is not None]
         if not known:
             return None, None
         kept = g._TapeGradient(op.inputs[1], [d for _, d in known], names=[n for n, _ in known])

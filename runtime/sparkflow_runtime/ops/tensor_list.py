@@ -184,7 +184,7 @@ class TensorListSetItem(ListOp):
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None, Any]:
         """The element's gradient is the list's at its place, which gets none from before."""
         _, index, item = op.inputs
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         ditem = g.TensorListGetItem(dlist, index, g.Shape(item), element_dtype=dtype)
         return g._TensorListUnset(dlist, index, element_dtype=dtype), None, ditem
 
@@ -207,7 +207,7 @@ class TensorListUnset(ListOp):
 
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None]:
         """The same hole."""
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         return g._TensorListUnset(dlist, op.inputs[1], element_dtype=dtype), None
 
 
@@ -242,7 +242,7 @@ class TensorListGetItem(ListOp):
     def gradient(self, g: Any, op: Any, ditem: Any) -> tuple[Any, None, None]:
         """A list in which only this element is set."""
         value, index, _ = op.inputs
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         empty = g.TensorListReserve(g.Shape(ditem), g.TensorListLength(value), element_dtype=dtype)
         return g.TensorListSetItem(empty, index, ditem, element_dtype=dtype), None, None
 
@@ -287,7 +287,7 @@ class TensorListStack(ListOp):
 
     def gradient(self, g: Any, op: Any, dtensor: Any) -> tuple[Any, None]:
         """The rows as a list."""
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         return g.TensorListFromTensor(dtensor, op.inputs[1], element_dtype=dtype), None
 
 
@@ -310,7 +310,7 @@ class TensorListFromTensor(ListOp):
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None]:
         """The list's elements stacked again."""
         tensor = op.inputs[0]
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         shape = g.StridedSlice(g.Shape(tensor), [1], [0], [1], end_mask=1)
         return g.TensorListStack(dlist, shape, element_dtype=dtype), None
 
@@ -352,7 +352,7 @@ class TensorListGather(ListOp):
     def gradient(self, g: Any, op: Any, dvalues: Any) -> tuple[Any, None, None]:
         """The rows put back at their places."""
         value, indices, shape = op.inputs
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         dlist = g.TensorListScatterV2(
             dvalues, indices, shape, g.TensorListLength(value), element_dtype=dtype
         )
@@ -381,7 +381,7 @@ class TensorListScatterV2(ListOp):
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None, None, None]:
         """The elements read back."""
         _, indices, shape, _ = op.inputs
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         return g.TensorListGather(dlist, indices, shape, element_dtype=dtype), None, None, None
 
 
@@ -412,7 +412,7 @@ class TensorListScatterIntoExistingList(ListOp):
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, Any, None]:
         """The rows read back; the list before gets none for those."""
         _, tensor, indices = op.inputs
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         shape = g.StridedSlice(g.Shape(tensor), [1], [0], [1], end_mask=1)
         dtensor = g.TensorListGather(dlist, indices, shape, element_dtype=dtype)
         # What was there before lost its place: its gradient is that of the other elements.
@@ -451,7 +451,7 @@ class TensorListPushBack(ListOp):
 
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, Any]:
         """The last element and the rest."""
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         rest, last = g.TensorListPopBack(dlist, g.Shape(op.inputs[1]), element_dtype=dtype)
         return rest, last
 
@@ -479,7 +479,7 @@ class TensorListPopBack(ListOp):
 
     def gradient(self, g: Any, op: Any, dlist: Any, ditem: Any) -> tuple[Any, None]:
         """The element put back."""
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         if dlist is None:
             count = g.Sub(g.TensorListLength(op.inputs[0]), 1)
             dlist = g.TensorListReserve(op.inputs[1], count, element_dtype=dtype)

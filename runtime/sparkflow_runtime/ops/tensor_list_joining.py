@@ -87,7 +87,7 @@ class TensorListConcatV2(ListOp):
 
     def gradient(self, g: Any, op: Any, dtensor: Any, _: Any) -> tuple[Any, None, None]:
         """Cut at the same places."""
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         cut = g.TensorListSplit(dtensor, op.inputs[1], op.outputs[1], element_dtype=dtype)
         return cut, None, None
 
@@ -119,6 +119,6 @@ class TensorListSplit(ListOp):
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None, None]:
         """Joined again."""
         tensor, _, lengths = op.inputs
-        dtype = op.get_attr("element_dtype")
+        dtype = op.attr("element_dtype")
         joined, _ = g.TensorListConcatV2(dlist, g.Shape(tensor), lengths, element_dtype=dtype)
         return joined, None, None

@@ -69,7 +69,7 @@ class EagerOperation:
     attrs: Mapping[str, Any]
     outputs: tuple[EagerTensor, ...] = ()
 
-    def get_attr(self, name: str) -> Any:
+    def attr(self, name: str) -> Any:
         """The canonical value of an attribute."""
         return self.attrs[name]
 

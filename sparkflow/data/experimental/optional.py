@@ -31,7 +31,7 @@ class Optional:
     def get_value(self, name: str | None = None) -> Any:
         """The element; InvalidArgumentError, when it runs, where there is none."""
         attrs = structure.attrs(self._structure)
-        op = self._variant_tensor.graph.create_op(
+        op = self._variant_tensor.graph.add_node(
             "OptionalGetValue", [self._variant_tensor], attrs, name
         )
         return structure.of_flat(self._structure, op.outputs)
@@ -40,7 +40,7 @@ class Optional:
     def from_value(value: Any) -> Optional:
         """An element."""
         element, flat = structure.of_values(value)
-        op = get_default_graph().create_op("OptionalFromValue", [flat])
+        op = get_default_graph().add_node("OptionalFromValue", [flat])
         return Optional(op.outputs[0], element)
 
     @staticmethod
@@ -50,7 +50,7 @@ class Optional:
         Args:
             value_structure: Another `Optional` or a dataset, whose elements it would be like.
         """
-        op = get_default_graph().create_op("OptionalNone")
+        op = get_default_graph().add_node("OptionalNone")
         return Optional(op.outputs[0], value_structure._structure)
 
 
@@ -58,5 +58,5 @@ def get_next_as_optional(iterator: Iterator) -> Optional:
     """The next element of an iterator, or that it is at its end."""
     resource = iterator._iterator_resource
     attrs = structure.attrs(iterator._structure)
-    op = resource.graph.create_op("IteratorGetNextAsOptional", [resource], attrs)
+    op = resource.graph.add_node("IteratorGetNextAsOptional", [resource], attrs)
     return Optional(op.outputs[0], iterator._structure)

@@ -39,7 +39,7 @@ def get_single_element(dataset: Dataset) -> Any:
             f"Invalid `dataset`. Expected a `tf.data.Dataset` object but got {type(dataset)}."
         )
     attrs = structure.attrs(dataset._structure)
-    op = get_default_graph().create_op("DatasetToSingleElement", [dataset._variant_tensor], attrs)
+    op = get_default_graph().add_node("DatasetToSingleElement", [dataset._variant_tensor], attrs)
     return structure.of_flat(dataset._structure, op.outputs)
 
 

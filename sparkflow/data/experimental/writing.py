@@ -36,4 +36,4 @@ class TFRecordWriter:
                 f"{dataset.output_types}"
             )
         inputs = [dataset._variant_tensor, self._filename, self._compression_type]
-        return get_default_graph().create_op("DatasetToTFRecord", inputs)
+        return get_default_graph().add_node("DatasetToTFRecord", inputs)

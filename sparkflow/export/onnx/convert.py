@@ -97,7 +97,7 @@ def to_onnx(model: InferenceModel) -> Any:
 
 def _convert(op: Any, names: dict[str, str], target: _Target) -> None:
     if op.type == "Const":
-        names[op.outputs[0].name] = target.add_constant(op.get_attr("value"), op.name)
+        names[op.outputs[0].name] = target.add_constant(op.attr("value"), op.name)
         return
     if op.type not in TABLE:
         raise unknown(op)

@@ -72,7 +72,7 @@ class Node:
 
     def attr(self, name: str) -> Any:
         """An attribute; bytes as text."""
-        value = self._op.get_attr(name)
+        value = self._op.attr(name)
         return value.decode() if isinstance(value, bytes) else value
 
     def dtype(self, index: int = 0) -> np.dtype[Any]:

@@ -40,7 +40,7 @@ def _settle_handles(functions: Sequence[FunctionGraph]) -> None:
             continue
         graph = using[0].outer
         with graph.as_default(), graph.colocate_with(handle.op, ignore_existing=True):
-            dtype = readers[0].get_attr("dtype")
+            dtype = readers[0].attr("dtype")
             read = graph.apply("ReadVariableOp", (handle,), {"dtype": dtype}, None)
         for function in using:
             function.settle_handle(handle, read)
@@ -183,7 +183,7 @@ def _call(
     for function in functions:
         graph.add_function(function.function_name, function)
     with graph.as_default(), graph.control_dependencies(waits_for):
-        op = _beside(graph, references, lambda: graph.create_op(op_type, inputs, attrs, name))
+        op = _beside(graph, references, lambda: graph.add_node(op_type, inputs, attrs, name))
     return op
 
 

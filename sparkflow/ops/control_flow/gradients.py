@@ -26,18 +26,18 @@ Grads = Sequence[Tensor | None]
 
 def if_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor | None]:
     """The gradient of an `If`: an `If` of the branches' gradients."""
-    names = (op.get_attr("then_branch"), op.get_attr("else_branch"))
+    names = (op.attr("then_branch"), op.attr("else_branch"))
     return _branch_gradient(op, names, grads)
 
 
 def case_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor | None]:
     """The gradient of a `Case`: a `Case` of the branches' gradients."""
-    return _branch_gradient(op, op.get_attr("branches"), grads)
+    return _branch_gradient(op, op.attr("branches"), grads)
 
 
 def call_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor | None]:
     """The gradient of a call: a `Case` of one branch."""
-    found = _branch_gradient(op, [op.get_attr("f")], grads, selector=convert_to_tensor(0))
+    found = _branch_gradient(op, [op.attr("f")], grads, selector=convert_to_tensor(0))
     return found[1:]
 
 
@@ -145,7 +145,7 @@ def while_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor 
     if op._attrs.get("_back_prop") is False:
         return [None] * len(op.inputs)
     graph = get_default_graph()
-    forward = _function(op, op.get_attr("body"))
+    forward = _function(op, op.attr("body"))
     tape, tape_grad = op.outputs[-1], grads[-1]
     invariant = [y is x for x, y in zip(forward.inputs, forward.outputs, strict=True)]
     flowing = _flowing(forward, grads[:-1], tape_grad is not None)
@@ -197,7 +197,7 @@ def while_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor 
         condition,
         step,
         "Exit",
-        label=f"{op.get_attr('body')}_grad",
+        label=f"{op.attr('body')}_grad",
         forward=fixed,
     )
     gradients: list[Tensor | None] = [None] * len(op.inputs)

@@ -27,7 +27,7 @@ class _LeastLoaded:
 
     def __call__(self, op: Any) -> int:
         task = self._bytes.index(min(self._bytes))
-        elements = shapes.num_elements(op.get_attr("shape"))
+        elements = shapes.num_elements(op.attr("shape"))
         # At least one, so that variables of unknown size are spread, too.
-        self._bytes[task] += max(1, (elements or 0) * op.get_attr("dtype").base.size)
+        self._bytes[task] += max(1, (elements or 0) * op.attr("dtype").base.size)
         return task

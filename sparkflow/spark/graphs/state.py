@@ -79,7 +79,7 @@ def add_state_nodes(shared: Sequence[Any], local: Sequence[Any]) -> StateNodes:
         with graph.device(f"{WORKER_DEVICE}/device:CPU:0"):
             random = graph.apply("RandomStates", (), {}, name="random")
             random_feed = tf.placeholder(tf.string, [], name="new_random")
-            set_random = graph.create_op("SetRandomStates", (random_feed,), {}, name="set_random")
+            set_random = graph.add_node("SetRandomStates", (random_feed,), {}, name="set_random")
         nodes = {each.op.name: _nodes_of(each) for each in shared}
         # Those that a parameter server has are shared after all: one worker's value is no other's.
         own = {

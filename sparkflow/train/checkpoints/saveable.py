@@ -234,9 +234,7 @@ def _saveable(variable: Any, slice_spec: str, name: str) -> SaveableObject:
     if tensor.op.type in ("VarHandleOp", "ReadVariableOp"):
         handle = tensor.op.inputs[0] if tensor.op.inputs else tensor
         attrs = handle.op
-        return HandleSaveable(
-            handle, attrs.get_attr("dtype"), attrs.get_attr("shape"), slice_spec, name
-        )
+        return HandleSaveable(handle, attrs.attr("dtype"), attrs.attr("shape"), slice_spec, name)
     return VariableSaveable(tensor, slice_spec, name)
 
 

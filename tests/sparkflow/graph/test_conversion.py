@@ -12,7 +12,7 @@ def _graph():
 
 
 def value(tensor):
-    return tensor.op.get_attr("value")
+    return tensor.op.attr("value")
 
 
 def test_a_tensor_is_itself_and_keeps_its_dtype():

@@ -44,7 +44,7 @@ def test_a_dtype_that_the_op_refuses_is_a_type_error_with_those_it_takes():
 
 def test_a_failed_node_leaves_no_name_behind(graph):
     with pytest.raises(ValueError, match="input shapes"):
-        graph.create_op("MatMul", (tf.zeros([2, 3]), tf.zeros([4, 5])))
+        graph.add_node("MatMul", (tf.zeros([2, 3]), tf.zeros([4, 5])))
     assert tf.matmul(tf.zeros([2, 3]), tf.zeros([3, 5])).name == "MatMul:0"
 
 
@@ -80,11 +80,11 @@ def test_a_finalized_graph_takes_no_nodes(graph):
 
 def test_unknown_op_types_and_attributes_are_named(graph):
     with pytest.raises(tf.errors.NotFoundError, match="'Nope' is not registered"):
-        graph.create_op("Nope")
+        graph.add_node("Nope")
     with pytest.raises(TypeError, match="no attribute 'wrong'"):
-        graph.create_op("NoOp", (), {"wrong": 1})
+        graph.add_node("NoOp", (), {"wrong": 1})
     with pytest.raises(TypeError, match="takes 2 inputs"):
-        graph.create_op("MatMul", (tf.zeros([1, 1]),))
+        graph.add_node("MatMul", (tf.zeros([1, 1]),))
 
 
 def test_names_differ_although_they_differ_in_case_only():
@@ -167,8 +167,8 @@ def test_the_message_can_hold_only_what_is_new(graph):
 def test_containers_reach_stateful_nodes(graph):
     with graph.container("mine"):
         w = tf.Variable(1.0)
-    assert w.op.get_attr("container") == "mine"
-    assert tf.Variable(1.0).op.get_attr("container") == ""
+    assert w.op.get_attr("container") == b"mine"
+    assert tf.Variable(1.0).op.get_attr("container") == b""
 
 
 def test_get_attr_names_what_is_missing():

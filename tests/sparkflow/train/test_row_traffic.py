@@ -176,7 +176,7 @@ def test_variables_by_handle_move_distinct_rows(cluster, sent):
             "VarHandleOp", (), {"dtype": tf.float32, "shape": (ROWS, COLUMNS), "shared_name": "a"}
         )
         filled = [
-            graph.create_op("AssignVariableOp", (each, tf.ones([ROWS, COLUMNS])), {})
+            graph.add_node("AssignVariableOp", (each, tf.ones([ROWS, COLUMNS])), {})
             for each in (handle, accum)
         ]
     with tf.device("/job:worker/task:0"):
@@ -185,7 +185,7 @@ def test_variables_by_handle_move_distinct_rows(cluster, sent):
         doubled = grads * 2.0
     with tf.device("/job:ps/task:1"):
         rows = graph.apply("ResourceGather", (handle, ids), {"dtype": tf.float32})
-        update = graph.create_op(
+        update = graph.add_node(
             "ResourceSparseApplyAdagrad", (handle, accum, tf.constant(1.0), doubled, ids), {}
         )
     with tf.device("/job:worker/task:0"):

@@ -412,7 +412,7 @@ def node(op_type, *inputs, **attrs):
         else tf.convert_to_tensor(each)
         for each in inputs
     ]
-    op = tf.get_default_graph().create_op(op_type, converted, attrs)
+    op = tf.get_default_graph().add_node(op_type, converted, attrs)
     (shape,) = attrs["output_shapes"]
     return D(op.outputs[0], D.range(1)._structure.with_shape(shape))
 
@@ -424,12 +424,12 @@ def like(op_type, dataset, replaced=(), **attrs):
     kept = {k: v for k, v in made._attrs.items() if k in ("f", "Targuments", *LONG)}
     inputs = [*grouped[: 2 + (2 if "Interleave" in op_type else 0)]]
     inputs += [tf.constant(each, dtype) for each, dtype in replaced]
-    op = tf.get_default_graph().create_op(op_type, inputs, {**kept, **attrs})
+    op = tf.get_default_graph().add_node(op_type, inputs, {**kept, **attrs})
     return D(op.outputs[0], dataset._structure)
 
 
 def resource(op_type):
-    return tf.get_default_graph().create_op(op_type).outputs[0]
+    return tf.get_default_graph().add_node(op_type).outputs[0]
 
 
 def long(value):
@@ -620,7 +620,7 @@ def test_ops_of_files(tmp_path):
     with tf.Graph().as_default(), tf.Session() as session:
         text = D.from_tensors("x")._structure
         sizes = [long(each) for each in (0, 3, 0, 0)]
-        op = tf.get_default_graph().create_op(
+        op = tf.get_default_graph().add_node(
             "FixedLengthRecordDataset", [tf.constant(path), *sizes]
         )
         made = {

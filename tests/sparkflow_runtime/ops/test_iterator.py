@@ -107,21 +107,19 @@ def test_kinds_of_iterators():
     with tf.Graph().as_default() as graph, tf.Session() as session:
         dataset = tf.data.Dataset.range(3)
         shot = dataset.make_one_shot_iterator()
-        anonymous = graph.create_op(
+        anonymous = graph.add_node(
             "AnonymousIterator", [], {"output_types": [tf.int64], "output_shapes": [()]}
         )
-        begun = graph.create_op("MakeIterator", [dataset._variant_tensor, anonymous.outputs[0]])
+        begun = graph.add_node("MakeIterator", [dataset._variant_tensor, anonymous.outputs[0]])
         with tf.control_dependencies([begun]):
-            first = graph.create_op(
+            first = graph.add_node(
                 "IteratorGetNextSync",
                 [anonymous.outputs[0]],
                 {"output_types": [tf.int64], "output_shapes": [()]},
             )
-        ended = graph.create_op(
-            "DeleteIterator", [shot._iterator_resource, dataset._variant_tensor]
-        )
+        ended = graph.add_node("DeleteIterator", [shot._iterator_resource, dataset._variant_tensor])
         text = shot.string_handle()
-        found = graph.create_op("IteratorFromStringHandle", [text])
+        found = graph.add_node("IteratorFromStringHandle", [text])
         same = tf.data.Iterator(found.outputs[0], None, dataset._structure).get_next()
         other = tf.data.Iterator.from_string_handle(text, tf.int64)
         assert [op.type for op in (shot._iterator_resource.op, text.op)] == [

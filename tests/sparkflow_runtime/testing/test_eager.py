@@ -66,8 +66,8 @@ def test_missing_kernels_are_refused(g):
 def test_attributes_are_completed_and_checked(g):
     a = g.tensor(np.ones((2, 2)))
     product = g.MatMul(a, a)
-    assert product.op.get_attr("transpose_a") is False
-    assert product.op.get_attr("T") is dtypes.float64
+    assert product.op.attr("transpose_a") is False
+    assert product.op.attr("T") is dtypes.float64
     assert product.name == "MatMul_1:0"
     with pytest.raises(InvalidArgumentError, match="MatMul has no attribute 'transposed'"):
         g.MatMul(a, a, transposed=True)
