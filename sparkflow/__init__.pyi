@@ -68,6 +68,8 @@ from .compat.switches import (
     enable_control_flow_v2 as enable_control_flow_v2,
     enable_resource_variables as enable_resource_variables,
     enable_tensor_equality as enable_tensor_equality,
+    enable_v2_behavior as enable_v2_behavior,
+    enable_v2_tensorshape as enable_v2_tensorshape,
     resource_variables_enabled as resource_variables_enabled,
 )
 from .derivatives import (
@@ -108,6 +110,7 @@ from .eager.mode import (
     disable_eager_execution as disable_eager_execution,
     enable_eager_execution as enable_eager_execution,
     executing_eagerly as executing_eagerly,
+    executing_eagerly_outside_functions as executing_eagerly_outside_functions,
 )
 from .eager.tape import (
     GradientTape as GradientTape,
@@ -139,6 +142,7 @@ from .graph.device_spec import (
 )
 from .graph.dimension import (
     Dimension as Dimension,
+    dimension_at_index as dimension_at_index,
     dimension_value as dimension_value,
 )
 from .graph.graph import (
@@ -688,6 +692,7 @@ from .variables.variable_scope import (
 from .version import (
     COMPILER_VERSION as COMPILER_VERSION,
     CXX11_ABI_FLAG as CXX11_ABI_FLAG,
+    CXX_VERSION as CXX_VERSION,
     GIT_VERSION as GIT_VERSION,
     GRAPH_DEF_VERSION as GRAPH_DEF_VERSION,
     GRAPH_DEF_VERSION_MIN_CONSUMER as GRAPH_DEF_VERSION_MIN_CONSUMER,
@@ -752,7 +757,6 @@ from .ops.histogram import (
     histogram_fixed_width_bins as histogram_fixed_width_bins,
 )
 from .ops.leftovers import (
-    dimension_at_index as dimension_at_index,
     is_symbolic_tensor as is_symbolic_tensor,
     load_file_system_library as load_file_system_library,
     load_library as load_library,
@@ -811,6 +815,8 @@ from .ops.special import (
     zeta as zeta,
 )
 from .ops.tensor_spec import (
+    IndexedSlicesSpec as IndexedSlicesSpec,
+    SparseTensorSpec as SparseTensorSpec,
     TensorSpec as TensorSpec,
     TypeSpec as TypeSpec,
     type_spec_from_value as type_spec_from_value,

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from absl import app as _app
 
 from sparkflow import flags
+from sparkflow.absent import answers
 
 
 def run(main: Callable[..., Any] | None = None, argv: Sequence[str] | None = None) -> NoReturn:
@@ -31,5 +32,7 @@ def _known_flags(argv: Sequence[str]) -> list[str]:
     """What is left of a command line; flags that nobody defined stay in it."""
     return flags.FLAGS(list(argv), known_only=True)
 
+
+__getattr__ = answers("app")
 
 __all__ = ["flags", "run"]

@@ -1,5 +1,6 @@
 """`tf.debugging`: checks of tensors, while a graph is built and while it runs."""
 
+from sparkflow.absent import answers
 from sparkflow.ops.checks import (
     assert_equal,
     assert_greater,
@@ -31,6 +32,8 @@ from sparkflow.ops.shape_checks import (
 )
 
 assert_all_finite = verify_tensor_all_finite
+
+__getattr__ = answers("debugging")
 
 __all__ = [
     "Assert",

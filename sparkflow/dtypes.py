@@ -1,5 +1,6 @@
 """`tf.dtypes`: the element types, under TensorFlow's names."""
 
+from sparkflow.absent import answers
 from sparkflow.ops.bitwise import bitcast
 from sparkflow.ops.complex import complex
 from sparkflow.ops.elementwise import cast, saturate_cast
@@ -36,6 +37,8 @@ bool = bool_
 double = float64
 half = float16
 QUANTIZED_DTYPES = QUANTIZED | {dtype.ref for dtype in QUANTIZED}
+
+__getattr__ = answers("dtypes")
 
 __all__ = [
     "QUANTIZED_DTYPES",

@@ -16,6 +16,8 @@ from absl import flags as _flags
 from absl.flags import *  # noqa: F403 - TensorFlow 1 offers all of absl's names here
 from absl.flags import __all__ as _absl_names
 
+from sparkflow.absent import answers
+
 _OLD_NAMES = {"flag_name": "name", "default_value": "default", "docstring": "help"}
 
 
@@ -95,4 +97,5 @@ DEFINE_float = _with_old_names(_flags.DEFINE_float)
 DEFINE_boolean = _with_old_names(_flags.DEFINE_boolean)
 DEFINE_bool = DEFINE_boolean
 
+__getattr__ = answers("flags")
 __all__ = list(_absl_names)

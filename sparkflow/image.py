@@ -1,5 +1,6 @@
 """`tf.image`: functions on images."""
 
+from sparkflow.absent import answers
 from sparkflow.ops.image.boxes import (
     non_max_suppression,
     non_max_suppression_overlaps,
@@ -81,6 +82,8 @@ from sparkflow.ops.morphology import extract_image_patches, extract_patches
 from sparkflow.ops.random import random_crop
 
 resize = resize_images
+
+__getattr__ = answers("image")
 
 __all__ = [
     "ResizeMethod",

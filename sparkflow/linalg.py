@@ -1,5 +1,6 @@
 """`tf.linalg`: linear algebra under its newer names."""
 
+from sparkflow.absent import answers
 from sparkflow.ops.clip import global_norm
 from sparkflow.ops.decompositions import (
     cholesky,
@@ -46,6 +47,8 @@ from sparkflow.ops.linear_systems import (
 from sparkflow.ops.normalization import l2_normalize
 from sparkflow.ops.norms import norm, normalize
 from sparkflow.ops.reordering import cross
+
+__getattr__ = answers("linalg")
 
 __all__ = [
     "adjoint",

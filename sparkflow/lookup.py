@@ -1,5 +1,6 @@
 """`tf.lookup`: tables from keys to values; `tf.contrib.lookup` offers the rest of these names."""
 
+from sparkflow.absent import answers
 from sparkflow.ops.tables import (
     HashTable,
     KeyValueTensorInitializer,
@@ -22,6 +23,8 @@ from sparkflow.ops.vocabulary import (
     index_to_string_table_from_file,
     index_to_string_table_from_tensor,
 )
+
+__getattr__ = answers("lookup")
 
 __all__ = [
     "FastHashSpec",

@@ -1,5 +1,6 @@
 """`tf.math`: the mathematical functions under their newer names."""
 
+from sparkflow.absent import answers
 from sparkflow.ops import special
 from sparkflow.ops.activation import (
     in_top_k,
@@ -129,6 +130,7 @@ from sparkflow.ops.segment import (
     unsorted_segment_sqrt_n,
     unsorted_segment_sum,
 )
+from sparkflow.ops.sorting import approx_max_k, approx_min_k
 from sparkflow.ops.special import (
     bessel_i0,
     bessel_i0e,
@@ -150,6 +152,8 @@ from sparkflow.ops.special import (
 
 divide_no_nan = div_no_nan
 
+__getattr__ = answers("math")
+
 __all__ = [
     "abs",
     "accumulate_n",
@@ -158,6 +162,8 @@ __all__ = [
     "add",
     "add_n",
     "angle",
+    "approx_max_k",
+    "approx_min_k",
     "argmax",
     "argmin",
     "asin",

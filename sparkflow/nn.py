@@ -1,5 +1,6 @@
 """`tf.nn`: what networks are made of."""
 
+from sparkflow.absent import answers
 from sparkflow.ops.activation import (
     bias_add,
     crelu,
@@ -80,6 +81,7 @@ from sparkflow.ops.embedding import (
     embedding_lookup,
 )
 from sparkflow.ops.fractional_pooling import fractional_avg_pool, fractional_max_pool
+from sparkflow.ops.loss_scaling import compute_average_loss, scale_regularization_loss
 from sparkflow.ops.morphology import (
     dilation2d,
     erosion2d,
@@ -111,6 +113,7 @@ from sparkflow.ops.pooling import (
     pool,
     with_space_to_batch,
 )
+from sparkflow.ops.sorting import approx_max_k, approx_min_k
 from sparkflow.ops.sparse_embedding import (
     embedding_lookup_sparse,
     safe_embedding_lookup_sparse,
@@ -130,8 +133,12 @@ from sparkflow.rnn.unrolled import (
     static_state_saving_rnn,
 )
 
+__getattr__ = answers("nn")
+
 __all__ = [
     "all_candidate_sampler",
+    "approx_max_k",
+    "approx_min_k",
     "atrous_conv2d",
     "atrous_conv2d_transpose",
     "avg_pool",
@@ -145,6 +152,7 @@ __all__ = [
     "bidirectional_dynamic_rnn",
     "collapse_repeated",
     "compute_accidental_hits",
+    "compute_average_loss",
     "conv1d",
     "conv1d_transpose",
     "conv2d",
@@ -209,6 +217,7 @@ __all__ = [
     "rnn_cell",
     "safe_embedding_lookup_sparse",
     "sampled_softmax_loss",
+    "scale_regularization_loss",
     "selu",
     "separable_conv2d",
     "sigmoid",

@@ -1,5 +1,6 @@
 """`tf.quantization`: numbers as integers of few bits."""
 
+from sparkflow.absent import answers
 from sparkflow.ops.quantization import (
     dequantize,
     fake_quant_with_min_max_args,
@@ -12,6 +13,8 @@ from sparkflow.ops.quantization import (
     quantize_and_dequantize,
     quantize_and_dequantize_v2,
 )
+
+__getattr__ = answers("quantization")
 
 __all__ = [
     "dequantize",

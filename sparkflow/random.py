@@ -1,5 +1,6 @@
 """`tf.random`: random tensors under their newer names, and the seeds behind them."""
 
+from sparkflow.absent import answers
 from sparkflow.ops.candidate_sampling import (
     all_candidate_sampler,
     fixed_unigram_candidate_sampler,
@@ -49,6 +50,8 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     seeds = _seeds(op_seed)
     return (None, None) if seeds == (0, 0) else seeds
 
+
+__getattr__ = answers("random")
 
 __all__ = [
     "all_candidate_sampler",

@@ -1,5 +1,6 @@
 """`tf.signal`: Fourier transforms, windows and frames."""
 
+from sparkflow.absent import answers
 from sparkflow.ops.fourier import (
     dct,
     fft,
@@ -31,6 +32,8 @@ from sparkflow.ops.signal import (
     stft,
     vorbis_window,
 )
+
+__getattr__ = answers("signal")
 
 __all__ = [
     "dct",

@@ -1,5 +1,6 @@
 """`tf.sparse`: sparse tensors under their newer names."""
 
+from sparkflow.absent import answers
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.ops.accumulators import SparseConditionalAccumulator
 from sparkflow.ops.segment import (
@@ -42,6 +43,10 @@ from sparkflow.ops.sparse_math import (
     sparse_tensor_dense_matmul as matmul,
     sparse_tensor_dense_matmul as sparse_dense_matmul,
 )
+
+__getattr__ = answers("sparse")
+
+matmul = sparse_dense_matmul
 
 __all__ = [
     "SparseConditionalAccumulator",

@@ -1,5 +1,6 @@
 """`tf.strings`: operations on string tensors."""
 
+from sparkflow.absent import answers
 from sparkflow.ops.strings import (
     as_string,
     bytes_split,
@@ -29,6 +30,8 @@ from sparkflow.ops.unicode import (
     unicode_split_with_offsets,
     unicode_transcode,
 )
+
+__getattr__ = answers("strings")
 
 __all__ = [
     "as_string",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from sparkflow.version import CXX11_ABI_FLAG, MONOLITHIC_BUILD
+from sparkflow.absent import answers
+from sparkflow.version import CXX11_ABI_FLAG, CXX_VERSION, MONOLITHIC_BUILD
 
 
 def get_include() -> str:
@@ -22,14 +23,23 @@ def get_compile_flags() -> list[str]:
     return []
 
 
+def get_build_info() -> dict[str, bool]:
+    """What was compiled in: nothing was; GPU kernels are compiled when they first run."""
+    return {"is_cuda_build": False, "is_rocm_build": False, "is_tensorrt_build": False}
+
+
 def get_link_flags() -> list[str]:
     """No flags: there is nothing to link with."""
     return []
 
 
+__getattr__ = answers("sysconfig")
+
 __all__ = [
     "CXX11_ABI_FLAG",
+    "CXX_VERSION",
     "MONOLITHIC_BUILD",
+    "get_build_info",
     "get_compile_flags",
     "get_include",
     "get_lib",

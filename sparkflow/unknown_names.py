@@ -6,25 +6,9 @@ Imported only when somebody asks for such a name.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable
 
-SENTENCES: Final[Mapping[str, str]] = {
-    "keras": "tf.keras is no part of the graph interface that sparkflow offers: build layers with "
-    "tf.layers (tf.layers.dense, tf.layers.conv2d, ...), optimizers with tf.train "
-    "(tf.train.AdamOptimizer, ...), losses with tf.losses and metrics with tf.metrics; "
-    "sparkflow.spark.SparkDNNClassifier and SparkDNNRegressor need no graph at all",
-    "optimizers": "optimizers are in tf.train: tf.train.AdamOptimizer, ...",
-    "lite": "TensorFlow Lite is not offered; model.toONNX(path) and tf.saved_model write files for "
-    "other runtimes",
-    "tpu": "there is no TPU back end; kernels run on CPUs and CUDA GPUs (docs/gpu.md)",
-    "distribute": "SparkTrainer(syncMode=...) distributes training; tf.train.replica_device_setter "
-    "and tf.train.SyncReplicasOptimizer do in programs of one's own",
-    "hub": "TensorFlow Hub is a package of its own and loads TensorFlow; tf.saved_model.load reads "
-    "models that are on disk",
-}
-"""By name, for those that are asked for out of habit."""
-
+from sparkflow.absent import instead_of
 
 def describe(module: str, name: str, known: Iterable[str]) -> str:
     """The text of the AttributeError.
@@ -36,8 +20,10 @@ def describe(module: str, name: str, known: Iterable[str]) -> str:
     """
     shown = "tf" + module.removeprefix("sparkflow")
     text = f"module {module!r} has no attribute {name!r}"
-    if module == "sparkflow" and name in SENTENCES:
-        return f"{text}: {SENTENCES[name]}"
+    inner = module.removeprefix("sparkflow").lstrip(".")
+    hint = instead_of(f"{inner}.{name}" if inner else name)
+    if hint is not None:
+        return f"{text}: {hint}"
     public = {each for each in known if not each.startswith("_")}
     close = closest(name, public)
     if close:

@@ -15,6 +15,8 @@ COMPILER_VERSION = ""
 """Empty: nothing was compiled before it was installed."""
 CXX11_ABI_FLAG = 0
 """0: there is no C++ to link with."""
+CXX_VERSION = 0
+"""0, likewise."""
 MONOLITHIC_BUILD = 0
 """0, likewise."""
 GRAPH_DEF_VERSION = 134

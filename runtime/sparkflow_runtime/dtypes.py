@@ -61,6 +61,11 @@ class DType:
         return self.number
 
     @property
+    def is_numeric(self) -> bool:
+        """Whether values are numbers, booleans and quantised ones included."""
+        return self.base not in (string, resource, variant)
+
+    @property
     def is_floating(self) -> bool:
         """Whether values are real floating-point numbers."""
         return self.base in FLOATING

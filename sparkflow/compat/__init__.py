@@ -1,5 +1,6 @@
 """`tf.compat`: text and bytes under Python 2 and 3; `tf.compat.v1`, which is sparkflow itself."""
 
+from sparkflow.absent import answers
 from sparkflow.compat import v1
 from sparkflow.compat.text import (
     as_bytes,
@@ -14,6 +15,9 @@ from sparkflow.compat.text import (
     path_to_str,
     real_types,
 )
+from sparkflow.graph.dimension import dimension_at_index, dimension_value
+
+__getattr__ = answers("compat")
 
 __all__ = [
     "as_bytes",
@@ -22,6 +26,8 @@ __all__ = [
     "as_text",
     "bytes_or_text_types",
     "complex_types",
+    "dimension_at_index",
+    "dimension_value",
     "forward_compatibility_horizon",
     "forward_compatible",
     "integral_types",

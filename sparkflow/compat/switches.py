@@ -29,6 +29,29 @@ def disable_v2_behavior() -> None:
     disable_resource_variables()
 
 
+def enable_v2_behavior() -> None:
+    """Not possible here; `tf.enable_eager_execution` turns on the part that there is.
+
+    Raises:
+        UnimplementedError: Always.
+    """
+    raise UnimplementedError(
+        message="This is TensorFlow 1's behaviour; tf.enable_eager_execution computes at once"
+    )
+
+
+def enable_v2_tensorshape() -> None:
+    """Not possible here.
+
+    Raises:
+        UnimplementedError: Always.
+    """
+    raise UnimplementedError(
+        message="Sizes of shapes are Dimensions, as in TensorFlow 1; tf.compat.dimension_value and "
+        "TensorShape.as_list give integers"
+    )
+
+
 def disable_v2_tensorshape() -> None:
     """Changes nothing: sizes of shapes are `Dimension`s, as in TensorFlow 1."""
 

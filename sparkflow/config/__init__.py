@@ -1,5 +1,6 @@
 """`tf.config`: the devices of this machine, and what sessions without a ConfigProto do."""
 
+from sparkflow.absent import answers
 from sparkflow.config import experimental, threading
 from sparkflow.config.devices import (
     LogicalDevice,
@@ -11,6 +12,8 @@ from sparkflow.config.devices import (
     set_soft_device_placement,
     set_visible_devices,
 )
+
+__getattr__ = answers("config")
 
 __all__ = [
     "LogicalDevice",

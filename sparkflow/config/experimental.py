@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparkflow.absent import answers
 from sparkflow.config.devices import (
     PhysicalDevice,
     defaults,
@@ -10,6 +11,8 @@ from sparkflow.config.devices import (
     list_physical_devices,
     set_visible_devices,
 )
+
+__getattr__ = answers("config.experimental")
 
 __all__ = [
     "get_memory_growth",

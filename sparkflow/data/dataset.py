@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.data import functions, nest, padding, sources, structure
+from sparkflow.data.methods import DatasetMethods
 from sparkflow.data.options import Options
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
@@ -24,7 +25,7 @@ from sparkflow_runtime.dtypes import int64
 AUTOTUNE = -1
 
 
-class Dataset:
+class Dataset(DatasetMethods):
     """A sequence of elements, each a nested structure of tensors.
 
     Made by the static methods `from_tensor_slices` and so on, and by methods of other datasets.
@@ -64,7 +65,7 @@ class Dataset:
         """The options that were set."""
         return self._options
 
-    def with_options(self, options: Options) -> Dataset:
+    def with_options(self, options: Options, name: str | None = None) -> Dataset:
         """The same dataset with options, which change no element.
 
         Raises:
@@ -116,12 +117,24 @@ class Dataset:
 
     # ------------------------------------------------------------------ functions
 
-    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None) -> Dataset:
+    def map(
+        self,
+        map_func: Callable[..., Any],
+        num_parallel_calls: Any = None,
+        deterministic: Any = None,
+        synchronous: Any = None,
+        use_unbounded_threadpool: bool = False,
+        name: str | None = None,
+    ) -> Dataset:
         """What a function makes of each element.
 
         Args:
             map_func: From the components of an element to tensors; called once, to build a graph.
             num_parallel_calls: How many elements are computed at a time, in order.
+            deterministic: Accepted: the order always stays.
+            synchronous: Accepted.
+            use_unbounded_threadpool: Accepted.
+            name: Accepted for TensorFlow's sake, as in all methods.
 
         Raises:
             TypeError: It is not callable, or returns something that is no tensor.
@@ -135,12 +148,16 @@ class Dataset:
         return self._of_function(op_type, inputs, function, function.result)
 
     def map_with_legacy_function(
-        self, map_func: Callable[..., Any], num_parallel_calls: Any = None
+        self,
+        map_func: Callable[..., Any],
+        num_parallel_calls: Any = None,
+        deterministic: Any = None,
+        use_unbounded_threadpool: bool = False,
     ) -> Dataset:
         """The same as `map`."""
         return self.map(map_func, num_parallel_calls)
 
-    def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
+    def flat_map(self, map_func: Callable[..., Any], name: str | None = None) -> Dataset:
         """The elements of the datasets that a function makes, one after the other.
 
         Raises:
@@ -156,6 +173,8 @@ class Dataset:
         cycle_length: Any = AUTOTUNE,
         block_length: Any = 1,
         num_parallel_calls: Any = None,
+        deterministic: Any = None,
+        name: str | None = None,
     ) -> Dataset:
         """The elements of the datasets that a function makes, in turn.
 
@@ -164,6 +183,8 @@ class Dataset:
             cycle_length: How many datasets are gone through at once; one per core by default.
             block_length: How many elements are taken from each in turn.
             num_parallel_calls: Read each dataset by a thread of its own. The order stays.
+            deterministic: Accepted.
+            name: Accepted.
 
         Raises:
             TypeError: The function returns no dataset.
@@ -183,7 +204,7 @@ class Dataset:
             inputs.append(convert_to_tensor(num_parallel_calls, int64))
         return self._of_function(op_type, inputs, function, element)
 
-    def filter(self, predicate: Callable[..., Any]) -> Dataset:
+    def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """The elements for which a function returns True.
 
         Raises:
@@ -195,12 +216,15 @@ class Dataset:
         """The same as `filter`."""
         return self.filter(predicate)
 
-    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+    def reduce(
+        self, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None
+    ) -> Any:
         """A state after a function was called with it and each element in turn.
 
         Args:
             initial_state: A nested structure of tensors.
             reduce_func: From a state and an element to the next state.
+            name: Accepted.
 
         Returns:
             The last state.
@@ -235,13 +259,23 @@ class Dataset:
 
     # ------------------------------------------------------------------ arranging
 
-    def batch(self, batch_size: Any, drop_remainder: Any = False) -> Dataset:
+    def batch(
+        self,
+        batch_size: Any,
+        drop_remainder: Any = False,
+        num_parallel_calls: Any = None,
+        deterministic: Any = None,
+        name: str | None = None,
+    ) -> Dataset:
         """Stacks of elements.
 
         Args:
             batch_size: How many make a batch; a scalar tensor or number.
             drop_remainder: Whether a last batch that is too short is left out; then the batch size
                 is part of the static shapes.
+            deterministic: Accepted.
+            num_parallel_calls: Accepted.
+            name: Accepted.
         """
         size = convert_to_tensor(batch_size, int64, "batch_size")
         drop = convert_to_tensor(drop_remainder, dtypes.bool_, "drop_remainder")
@@ -254,6 +288,7 @@ class Dataset:
         padded_shapes: Any = None,
         padding_values: Any = None,
         drop_remainder: Any = False,
+        name: str | None = None,
     ) -> Dataset:
         """Stacks of elements that are filled up to one size.
 
@@ -263,6 +298,7 @@ class Dataset:
                 None where it is that of the largest element. None: as the static shapes say.
             padding_values: Per component the scalar to fill up with; 0 or "" by default.
             drop_remainder: See `batch`.
+            name: Accepted.
 
         Raises:
             ValueError: A shape does not fit its component.
@@ -280,7 +316,7 @@ class Dataset:
         op = get_default_graph().add_node("PaddedBatchDatasetV2", inputs, attrs)
         return Dataset(op.outputs[0], element, self._options)
 
-    def unbatch(self) -> Dataset:
+    def unbatch(self, name: str | None = None) -> Dataset:
         """The rows of the elements.
 
         Raises:
@@ -289,7 +325,11 @@ class Dataset:
         return self._changed("UnbatchDataset", [], structure.unbatched(self._structure))
 
     def shuffle(
-        self, buffer_size: Any, seed: Any = None, reshuffle_each_iteration: bool | None = None
+        self,
+        buffer_size: Any,
+        seed: Any = None,
+        reshuffle_each_iteration: bool | None = None,
+        name: str | None = None,
     ) -> Dataset:
         """The elements in random order.
 
@@ -297,24 +337,25 @@ class Dataset:
             buffer_size: Each element is drawn from the next so many that are left.
             seed: For the same order every time.
             reshuffle_each_iteration: Whether each pass has another order; True by default.
+            name: Accepted.
         """
         inputs = [convert_to_tensor(buffer_size, int64, "buffer_size"), *seeds(seed)]
         attrs = {"reshuffle_each_iteration": reshuffle_each_iteration is not False}
         return self._changed("ShuffleDataset", inputs, self._structure, attrs)
 
-    def repeat(self, count: Any = None) -> Dataset:
+    def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
         """All elements `count` times, without end where it is None or -1."""
         return self._counted("RepeatDataset", -1 if count is None else count)
 
-    def take(self, count: Any) -> Dataset:
+    def take(self, count: Any, name: str | None = None) -> Dataset:
         """The first `count` elements, all where it is -1."""
         return self._counted("TakeDataset", count)
 
-    def skip(self, count: Any) -> Dataset:
+    def skip(self, count: Any, name: str | None = None) -> Dataset:
         """All but the first `count` elements, none where it is -1."""
         return self._counted("SkipDataset", count)
 
-    def shard(self, num_shards: Any, index: Any) -> Dataset:
+    def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
         """Every `num_shards`-th element, from `index`.
 
         It fails when it runs where `num_shards` is not positive, or `index` not below it.
@@ -323,15 +364,16 @@ class Dataset:
         place = convert_to_tensor(index, int64, "index")
         return self._changed("ShardDataset", [number, place], self._structure)
 
-    def prefetch(self, buffer_size: Any) -> Dataset:
+    def prefetch(self, buffer_size: Any, name: str | None = None) -> Dataset:
         """The elements, up to `buffer_size` of them computed by a thread before they are asked for.
 
         Args:
             buffer_size: A number; -1 (`tf.data.experimental.AUTOTUNE`) or None for a few.
+            name: Accepted.
         """
         return self._counted("PrefetchDataset", AUTOTUNE if buffer_size is None else buffer_size)
 
-    def concatenate(self, dataset: Dataset) -> Dataset:
+    def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
         """The elements of this dataset, then those of `dataset`.
 
         Raises:
@@ -352,21 +394,27 @@ class Dataset:
         element = structure.common(mine, others)
         return self._changed("ConcatenateDataset", [dataset._variant_tensor], element)
 
-    def cache(self, filename: Any = "") -> Dataset:
+    def cache(self, filename: Any = "", name: str | None = None) -> Dataset:
         """The elements, computed in the first pass and remembered.
 
         Args:
             filename: Where to keep them, for other programs too; in memory where it is empty.
+            name: Accepted.
         """
-        name = convert_to_tensor(filename, dtypes.string, "filename")
-        return self._changed("CacheDataset", [name], self._structure)
+        path = convert_to_tensor(filename, dtypes.string, "filename")
+        return self._changed("CacheDataset", [path], self._structure)
 
-    def enumerate(self, start: Any = 0) -> Dataset:
+    def enumerate(self, start: Any = 0, name: str | None = None) -> Dataset:
         """Pairs of a number, counted from `start`, and an element."""
         return sources.zip_((sources.range_(start, np.iinfo(np.int64).max), self))
 
     def window(
-        self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False
+        self,
+        size: Any,
+        shift: Any = None,
+        stride: Any = 1,
+        drop_remainder: Any = False,
+        name: str | None = None,
     ) -> Dataset:
         """Datasets of neighbouring elements.
 
@@ -375,6 +423,7 @@ class Dataset:
             shift: How far the next window begins behind this one; `size` by default.
             stride: How far the elements of a window are apart.
             drop_remainder: Whether windows that are too short are left out.
+            name: Accepted.
 
         Returns:
             A dataset whose elements have a dataset for each component.

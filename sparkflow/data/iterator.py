@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.data import structure
+from sparkflow.data import nest, structure
 from sparkflow.data.dataset import Dataset
 from sparkflow.graph.function_graph import FunctionGraph
 from sparkflow.graph.operation import Operation
@@ -114,6 +114,17 @@ class Iterator:
             "IteratorToStringHandle", [self._iterator_resource], {}, name or "string_handle"
         )
         return found
+
+    @property
+    def element_spec(self) -> Any:
+        """What the elements are: nested `TensorSpec` and its like."""
+        return nest.mapped(structure.spec_of, self._structure)
+
+    def get_next_as_optional(self, name: str | None = None) -> Any:
+        """The next element, or that there is none; see `tf.data.experimental.Optional`."""
+        from sparkflow.data.experimental.optional import get_next_as_optional  # knows iterators
+
+        return get_next_as_optional(self)
 
     @property
     def output_types(self) -> Any:
@@ -279,6 +290,11 @@ class EagerIterator:
         graph = self._resource.graph
         op = graph.add_node("IteratorGetNext", [self._resource], attrs, name)
         return structure.of_flat(self._structure, op.outputs)
+
+    @property
+    def element_spec(self) -> Any:
+        """What the elements are: nested `TensorSpec` and its like."""
+        return nest.mapped(structure.spec_of, self._structure)
 
     @property
     def output_types(self) -> Any:

@@ -10,9 +10,9 @@ class _Advice:
 
     _names: tuple[str, ...] = ()
 
-    def __init__(self) -> None:
-        for name in self._names:
-            object.__setattr__(self, name, None)
+    def __init_subclass__(cls) -> None:
+        for name in cls._names:
+            setattr(cls, name, None)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._names:
@@ -46,9 +46,12 @@ class OptimizationOptions(_Advice):
         "map_and_filter_fusion",
         "map_fusion",
         "map_parallelization",
+        "filter_parallelization",
+        "inject_prefetch",
         "map_vectorization",
         "noop_elimination",
         "parallel_batch",
+        "seq_interleave_prefetch",
         "shuffle_and_repeat_fusion",
     )
 
@@ -81,19 +84,24 @@ class Options(_Advice):
         "experimental_external_state_policy",
         "experimental_optimization",
         "experimental_slack",
+        "dataset_name",
+        "experimental_service",
         "experimental_stats",
+        "experimental_symbolic_checkpoint",
         "experimental_threading",
+        "experimental_warm_start",
+        "framework_type",
         "autotune",
         "deterministic",
         "threading",
     )
 
     def __init__(self) -> None:
-        super().__init__()
         self.experimental_distribute = DistributeOptions()
         self.experimental_optimization = OptimizationOptions()
         self.experimental_stats = StatsOptions()
         self.experimental_threading = ThreadingOptions()
+        self.threading = ThreadingOptions()
 
     def merge(self, options: Options) -> Options:
         """These options with what `options` sets.

@@ -53,6 +53,7 @@ class TFRecordDataset(Dataset):
         compression_type: Any = None,
         buffer_size: Any = None,
         num_parallel_reads: Any = None,
+        name: str | None = None,
     ) -> None:
         names = _filenames(filenames)
         kind, size = _compression(compression_type), _number(buffer_size, _BUFFER_BYTES, "buffer")
@@ -86,10 +87,17 @@ class TextLineDataset(Dataset):
         filenames: A path or several; a tensor or a dataset of them.
         compression_type: "", "GZIP" or "ZLIB".
         buffer_size: Accepted for TensorFlow's sake, in bytes.
+        num_parallel_reads: Accepted: files are read in their order.
+        name: Accepted.
     """
 
     def __init__(
-        self, filenames: Any, compression_type: Any = None, buffer_size: Any = None
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+        name: str | None = None,
     ) -> None:
         names = _filenames(filenames)
         kind, size = _compression(compression_type), _number(buffer_size, _BUFFER_BYTES, "buffer")
@@ -111,6 +119,8 @@ class FixedLengthRecordDataset(Dataset):
         footer_bytes: How many bytes come after the last.
         buffer_size: Accepted for TensorFlow's sake, in bytes.
         compression_type: "", "GZIP" or "ZLIB".
+        num_parallel_reads: Accepted: files are read in their order.
+        name: Accepted.
     """
 
     def __init__(
@@ -121,6 +131,8 @@ class FixedLengthRecordDataset(Dataset):
         footer_bytes: Any = None,
         buffer_size: Any = None,
         compression_type: Any = None,
+        num_parallel_reads: Any = None,
+        name: str | None = None,
     ) -> None:
         names = _filenames(filenames)
         inputs = [

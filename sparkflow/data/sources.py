@@ -38,22 +38,24 @@ def dataset_of(op_type: str, inputs: Sequence[Any], element: Any, **attrs: Any) 
     return Dataset(op.outputs[0], element)
 
 
-def from_tensors(tensors: Any) -> Dataset:
+def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
     """A dataset of one element.
 
     Args:
         tensors: A nested structure of tensors.
+        name: Accepted.
     """
     element, flat = structure.of_values(tensors)
     attrs = structure.attrs(element, "Toutput_types")
     return dataset_of("TensorDataset", [flat], element, **attrs)
 
 
-def from_tensor_slices(tensors: Any) -> Dataset:
+def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
     """A dataset of the rows of tensors.
 
     Args:
         tensors: A nested structure of tensors with equal first dimensions.
+        name: Accepted.
 
     Raises:
         ValueError: A scalar, or first dimensions that differ.
@@ -79,11 +81,13 @@ def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
     return from_tensor_slices(as_sparse(sparse_tensor))
 
 
-def range_(*args: Any) -> Dataset:
-    """A dataset of int64 numbers, as Python's `range` gives.
+def range_(*args: Any, output_type: Any = int64, name: str | None = None) -> Dataset:
+    """A dataset of numbers, as Python's `range` gives.
 
     Args:
         args: `stop`, `start, stop` or `start, stop, step`; numbers or scalar tensors.
+        output_type: The dtype of the numbers.
+        name: Accepted.
 
     Raises:
         ValueError: No argument, or more than three.
@@ -97,21 +101,25 @@ def range_(*args: Any) -> Dataset:
         convert_to_tensor(stop, int64, "stop"),
         convert_to_tensor(step, int64, "step"),
     ]
-    element = structure.Component(int64, ())
+    element = structure.Component(as_dtype(output_type), ())
     return dataset_of("RangeDataset", inputs, element, **structure.attrs(element))
 
 
-def zip_(datasets: Any) -> Dataset:
+def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
     """A dataset of elements side by side, as long as the shortest.
 
     Args:
-        datasets: A nested structure of datasets.
+        args: Datasets, or one nested structure of them.
+        datasets: That structure, by name.
+        name: Accepted.
 
     Raises:
         TypeError: It is none.
     """
     from sparkflow.data.dataset import Dataset
 
+    if args:
+        datasets = args[0] if len(args) == 1 else args
     flat = nest.flatten(datasets)
     for each in flat:
         if isinstance(each, list):
@@ -129,13 +137,19 @@ def zip_(datasets: Any) -> Dataset:
     return dataset_of("ZipDataset", inputs, element, N=len(flat), **structure.attrs(element))
 
 
-def list_files(file_pattern: Any, shuffle: bool | None = None, seed: int | None = None) -> Dataset:
+def list_files(
+    file_pattern: Any,
+    shuffle: bool | None = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Dataset:
     """A dataset of the paths that match patterns.
 
     Args:
         file_pattern: A pattern or several, as `tf.gfile.Glob` takes them.
         shuffle: Give them in random order, the default.
         seed: For the same order every time.
+        name: Accepted.
 
     Raises:
         InvalidArgumentError: When it runs: nothing matches.
@@ -205,7 +219,12 @@ class _Generators:
 
 
 def from_generator(
-    generator: Callable[..., Any], output_types: Any, output_shapes: Any = None, args: Any = None
+    generator: Callable[..., Any],
+    output_types: Any = None,
+    output_shapes: Any = None,
+    args: Any = None,
+    output_signature: Any = None,
+    name: str | None = None,
 ) -> Dataset:
     """A dataset of what a Python generator yields; it runs in the process that built the graph.
 
@@ -214,13 +233,26 @@ def from_generator(
         output_types: The dtypes of what it yields, in its structure.
         output_shapes: Their shapes; unknown where None.
         args: Tensors whose values `generator` is called with.
+        output_signature: What it yields as nested `TensorSpec`, instead of types and shapes.
+        name: Accepted.
 
     Raises:
-        TypeError: `generator` is not callable, or the shapes do not fit the types.
+        TypeError: `generator` is not callable, the shapes do not fit the types, or neither types
+            nor a signature are given.
     """
     if not callable(generator):
         raise TypeError("`generator` must be callable.")
-    element = structure.from_legacy(output_types, output_shapes)
+    if output_signature is not None:
+        if output_types is not None or output_shapes is not None:
+            raise TypeError(
+                "The `output_types` and `output_shapes` arguments can not be used together with "
+                "`output_signature`."
+            )
+        element = nest.mapped(structure.of_spec, output_signature)
+    elif output_types is None:
+        raise TypeError("Either `output_types` or `output_signature` must be specified.")
+    else:
+        element = structure.from_legacy(output_types, output_shapes)
     flat = nest.flatten(element)
 
     def converted(value: Any) -> list[Any]:
@@ -229,7 +261,8 @@ def from_generator(
         except (TypeError, ValueError) as error:
             raise TypeError(
                 "`generator` yielded an element that did not match the expected structure. The "
-                f"expected structure was {output_types}, but the yielded element was {value}."
+                f"expected structure was {structure.types(element)}, but the yielded element was "
+                f"{value}."
             ) from error
         pairs = zip(parts, flat, strict=True)
         return [_as_array(part, component) for part, component in pairs]

@@ -15,6 +15,7 @@ from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
+from sparkflow.ops.tensor_spec import SparseTensorSpec, TensorSpec
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.shapes import Shape
@@ -92,6 +93,26 @@ def register_dataset_class(kind: type[Dataset]) -> None:
 def class_of(component: Component) -> Any:
     """The class of its values: `Tensor`, `SparseTensor` or `Dataset`."""
     return _KINDS[component.kind]
+
+
+def spec_of(component: Component) -> Any:
+    """What `Dataset.element_spec` says of it."""
+    if component.kind == "dataset":
+        return nest.mapped(spec_of, component.inner)
+    spec = SparseTensorSpec if component.kind == "sparse" else TensorSpec
+    return spec(TensorShape(component.shape), component.dtype)
+
+
+def of_spec(spec: Any) -> Component:
+    """The component that a `TensorSpec` or `SparseTensorSpec` describes.
+
+    Raises:
+        TypeError: It describes something else.
+    """
+    for kind, known in (("tensor", TensorSpec), ("sparse", SparseTensorSpec)):
+        if isinstance(spec, known):
+            return Component(spec.dtype.base, raw_shape(spec.shape), kind)
+    raise TypeError(f"Each leaf of a signature must be a TensorSpec, got {spec!r}")
 
 
 def types(structure: Any) -> Any:

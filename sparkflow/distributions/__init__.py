@@ -1,5 +1,6 @@
 """`tf.distributions`: probability distributions with densities, moments and samples."""
 
+from sparkflow.absent import answers
 from sparkflow.distributions.continuous import (
     Beta,
     Exponential,
@@ -18,6 +19,8 @@ from sparkflow.distributions.distribution import (
     ReparameterizationType,
     kl_divergence,
 )
+
+__getattr__ = answers("distributions")
 
 __all__ = [
     "FULLY_REPARAMETERIZED",

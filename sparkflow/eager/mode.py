@@ -14,6 +14,15 @@ def executing_eagerly() -> bool:
     return graph is not None and graph.is_eager
 
 
+def executing_eagerly_outside_functions() -> bool:
+    """Whether functions compute at once where no function is being built around this."""
+    return executing_eagerly() or (
+        default_graphs.fallback is not None
+        and (top := default_graphs.top()) is not None
+        and top.root.is_eager
+    )
+
+
 def enable_eager_execution(
     config: Any = None, device_policy: Any = None, execution_mode: Any = None
 ) -> None:

@@ -16,6 +16,7 @@ class GraphKeys:
     METRIC_VARIABLES: Final = "metric_variables"
     MODEL_VARIABLES: Final = "model_variables"
     TRAINABLE_VARIABLES: Final = "trainable_variables"
+    TRAINABLE_RESOURCE_VARIABLES: Final = "trainable_resource_variables"
     MOVING_AVERAGE_VARIABLES: Final = "moving_average_variables"
     SUMMARIES: Final = "summaries"
     QUEUE_RUNNERS: Final = "queue_runners"

@@ -140,6 +140,11 @@ def _size(value: Any) -> int | None:
     return size
 
 
+def dimension_at_index(shape: Any, index: int) -> Dimension:
+    """A dimension of a `TensorShape`; an unknown one where the rank is unknown."""
+    return Dimension(None) if shape.ndims is None else shape.dims[index]
+
+
 def dimension_value(dimension: Any) -> int | None:
     """The plain size of a `Dimension`, an integer or None."""
     return _size(dimension)

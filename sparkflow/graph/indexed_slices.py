@@ -63,6 +63,10 @@ class IndexedSlices(Symbolic):
             return TensorShape(None)
         return TensorShape(constant_value_as_shape(self.dense_shape))
 
+    def consumers(self) -> list[Operation]:
+        """The operations that read `values`."""
+        return self.values.consumers()
+
     def _to_tensor(self, as_ref: bool = False) -> Tensor:
         if self.dense_shape is None:
             raise ValueError(

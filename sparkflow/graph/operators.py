@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.graph import slicing
+from sparkflow.graph.reference import Reference
 from sparkflow_runtime.dtypes import float32, float64, string
 
 if TYPE_CHECKING:
@@ -78,6 +79,14 @@ class Operators(Symbolic):
     """Overloads of Python's operators."""
 
     __slots__ = ()
+
+    def ref(self) -> Reference:
+        """What stands for this very object in sets and dictionaries; `deref()` gives it back."""
+        return Reference(self)
+
+    def experimental_ref(self) -> Reference:
+        """The same as `ref`."""
+        return Reference(self)
 
     def _binary(self, op_type: str, name: str, other: Any, reflected: bool = False) -> Any:
         tensor = self._to_tensor()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.operators import Operators
@@ -30,6 +30,11 @@ class Tensor(Operators):
         assign: Only of a part `v[...]` of a variable: a function that sets that part.
     """
 
+    OVERLOADABLE_OPERATORS: ClassVar = frozenset(
+        name
+        for name, member in (*vars(Operators).items(), ("__eq__", len), ("__ne__", len))
+        if name.startswith("__") and callable(member)
+    )
     __slots__ = ("__weakref__", "_shape", "assign", "dtype", "op", "value_index")
 
     assign: Callable[..., Any]
@@ -64,6 +69,11 @@ class Tensor(Operators):
     def endpoint(self) -> Endpoint:
         """The runtime's name of it."""
         return Endpoint(self.op.name, self.value_index)
+
+    @property
+    def ndim(self) -> int | None:
+        """The number of dimensions, None where it is not known."""
+        return self.shape.ndims
 
     def get_shape(self) -> TensorShape:
         """The same as `shape`."""

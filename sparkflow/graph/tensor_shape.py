@@ -101,6 +101,30 @@ class TensorShape:
             raise ValueError(f"Shapes {self} and {TensorShape(other)} are not compatible")
         return TensorShape(shapes.merge(self._shape, to_shape(other)))
 
+    def most_specific_compatible_shape(self, other: Any) -> TensorShape:
+        """The most specific shape that both are compatible with: sizes that differ are unknown."""
+        mine, others = self._shape, to_shape(other)
+        if mine is None or others is None or len(mine) != len(others):
+            return unknown_shape()
+        pairs = zip(mine, others, strict=True)
+        return TensorShape([size if size == their else None for size, their in pairs])
+
+    def most_specific_common_supertype(self, others: Any) -> TensorShape:
+        """The same for several shapes."""
+        found = self
+        for other in others:
+            found = found.most_specific_compatible_shape(other)
+        return found
+
+    def is_subtype_of(self, other: Any) -> bool:
+        """Whether every shape that this one allows is allowed by the other."""
+        mine, others = self._shape, to_shape(other)
+        if others is None:
+            return True
+        if mine is None or len(mine) != len(others):
+            return False
+        return all(their in (None, size) for size, their in zip(mine, others, strict=True))
+
     def concatenate(self, other: Any) -> TensorShape:
         """The sizes of this shape followed by those of `other`."""
         return TensorShape(shapes.concatenate(self._shape, to_shape(other)))

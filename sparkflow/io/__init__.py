@@ -1,5 +1,6 @@
 """`tf.io`: files, TFRecords and messages, in graphs and outside of them."""
 
+from sparkflow.absent import answers
 from sparkflow.io import gfile
 from sparkflow.io.tfrecord import (
     TFRecordCompressionType,
@@ -45,6 +46,8 @@ from sparkflow.queues.queue_base import QueueBase
 from sparkflow.queues.queues import PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
 from sparkflow.train.graph_files import write_graph
 from sparkflow.train.input.producers import match_filenames_once
+
+__getattr__ = answers("io")
 
 __all__ = [
     "FixedLenFeature",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sparkflow.absent import answers
 from sparkflow.io.file import GFile
 from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.files import system
@@ -18,6 +19,11 @@ def copy(src: Any, dst: Any, overwrite: bool = False) -> None:
 def exists(path: Any) -> bool:
     """Whether there is a file or directory."""
     return system.exists(path)
+
+
+def get_registered_schemes() -> list[str]:
+    """The schemes of URLs that there is a file system for; "" for plain paths."""
+    return system.schemes()
 
 
 def glob(pattern: Any) -> list[str]:
@@ -82,10 +88,13 @@ def walk(
 
 join = system.join
 
+__getattr__ = answers("io.gfile")
+
 __all__ = [
     "GFile",
     "copy",
     "exists",
+    "get_registered_schemes",
     "glob",
     "isdir",
     "join",

@@ -14,7 +14,7 @@ from sparkflow.ops import arrays, elementwise, reduction
 from sparkflow.ops.axis_order import exchanged_with_last
 from sparkflow.ops.random import random_uniform
 from sparkflow.ops.spelling import either
-from sparkflow_runtime.dtypes import float32
+from sparkflow_runtime.dtypes import as_dtype, float32, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 
 
@@ -217,19 +217,28 @@ class TopKV2(NamedTuple):
     indices: Tensor
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> TopKV2:
+def top_k(
+    input: Any,
+    k: Any = 1,
+    sorted: bool = True,
+    index_type: Any = int32,
+    name: str | None = None,
+) -> TopKV2:
     """The `k` largest elements along the last dimension, and their positions.
 
     Args:
         input: [..., n] real numbers, n at least `k`.
         k: A scalar int32.
         sorted: Whether the largest comes first.
+        index_type: The dtype of the positions.
         name: Name of the node.
 
     Returns:
         `values` [..., k] and `indices` [..., k] int32; of equal elements the first comes first.
     """
-    return TopKV2(*apply_op("TopKV2", input, k, sorted=sorted, name=name))
+    return TopKV2(
+        *apply_op("TopKV2", input, k, sorted=sorted, index_type=as_dtype(index_type), name=name)
+    )
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import numpy as np
 import tree
 
-from sparkflow.graph.dimension import Dimension
 from sparkflow.graph.scopes import convert_to_tensor, name_scope
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control_flow.higher_order import map_fn
@@ -85,11 +84,6 @@ def load_file_system_library(library_filename: Any) -> NoReturn:
         UnimplementedError: Always.
     """
     _refuse("load_file_system_library", library_filename)
-
-
-def dimension_at_index(shape: Any, index: int) -> Any:
-    """A dimension of a `TensorShape`; an unknown one where the rank is unknown."""
-    return Dimension(None) if shape.ndims is None else shape.dims[index]
 
 
 def is_symbolic_tensor(tensor: Any) -> bool:

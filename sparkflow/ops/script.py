@@ -57,7 +57,7 @@ def py_func(
 
 
 def numpy_function(
-    func: Callable[..., Any], inp: Any, Tout: Any, name: str | None = None, stateful: bool = True
+    func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None
 ) -> Any:
     """The same as `py_func`."""
     return py_func(func, inp, Tout, stateful, name)

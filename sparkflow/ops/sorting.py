@@ -156,3 +156,49 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     """The coordinates of flat indices in a tensor of shape `dims`: [rank, ...]."""
     result: Tensor = apply_op("UnravelIndex", indices, dims, name=name)
     return result
+
+
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The `k` largest elements along a dimension, and their positions; exactly, here.
+
+    Args:
+        operand: Any real tensor.
+        k: How many.
+        reduction_dimension: The dimension to look along.
+        recall_target: Accepted: none is missed.
+        reduction_input_size_override: Accepted.
+        aggregate_to_topk: Accepted: there are always `k` of them.
+        name: Name of the scope.
+    """
+    return _extreme(operand, k, reduction_dimension, name or "approx_max_k", 1)
+
+
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The `k` smallest elements along a dimension; arguments as for `approx_max_k`."""
+    return _extreme(operand, k, reduction_dimension, name or "approx_min_k", -1)
+
+
+def _extreme(operand: Any, k: int, axis: int, name: str, sign: int) -> tuple[Tensor, Tensor]:
+    with graph_of((operand,)).name_scope(name):
+        tensor = convert_to_tensor(operand, name="operand")
+        order = exchanged_with_last(tensor, axis)
+        rows = arrays.transpose(tensor if sign > 0 else -tensor, order)
+        values, places = apply_op("TopKV2", rows, k)
+        found = arrays.transpose(values, order), arrays.transpose(places, order)
+        return (found[0] if sign > 0 else -found[0]), found[1]

@@ -1,5 +1,6 @@
 """`tf.saved_model`: models with their variables, assets and signatures in one directory."""
 
+from sparkflow.absent import answers
 from sparkflow.saved_model import (
     builder,
     constants,
@@ -15,6 +16,7 @@ from sparkflow.saved_model.constants import (
     ASSETS_DIRECTORY,
     ASSETS_KEY,
     DEBUG_DIRECTORY,
+    DEBUG_INFO_FILENAME_PB,
     LEGACY_INIT_OP_KEY,
     MAIN_OP_KEY,
     SAVED_MODEL_FILENAME_PB,
@@ -60,6 +62,8 @@ from sparkflow.saved_model.utils import (
     get_tensor_from_tensor_info,
 )
 
+__getattr__ = answers("saved_model")
+
 __all__ = [
     "ASSETS_DIRECTORY",
     "ASSETS_KEY",
@@ -68,6 +72,7 @@ __all__ = [
     "CLASSIFY_OUTPUT_CLASSES",
     "CLASSIFY_OUTPUT_SCORES",
     "DEBUG_DIRECTORY",
+    "DEBUG_INFO_FILENAME_PB",
     "DEFAULT_SERVING_SIGNATURE_DEF_KEY",
     "GPU",
     "LEGACY_INIT_OP_KEY",

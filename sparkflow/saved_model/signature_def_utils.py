@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sparkflow.absent import answers
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.saved_model import signature_constants as names
@@ -135,6 +136,8 @@ def _info(label: str, value: Any, dtype: dtypes.DType) -> TensorInfo:
         raise ValueError(f"{label} must be of type {dtype.name}, got {tensor.dtype.name}")
     return build_tensor_info(tensor)
 
+
+__getattr__ = answers("saved_model.signature_def_utils")
 
 __all__ = [
     "build_signature_def",

@@ -1,5 +1,6 @@
 """`tf.summary`: what TensorBoard shows, and the files it reads."""
 
+from sparkflow.absent import answers
 from sparkflow.summary.summaries import (
     audio,
     get_summary_description,
@@ -14,6 +15,8 @@ from sparkflow.summary.summaries import (
 from sparkflow.summary.writer import FileWriter, FileWriterCache
 from sparkflow_runtime.protos.event_pb2 import Event, SessionLog, TaggedRunMetadata
 from sparkflow_runtime.protos.summary_pb2 import Summary, SummaryDescription
+
+__getattr__ = answers("summary")
 
 __all__ = [
     "Event",

@@ -8,6 +8,7 @@ class SquareTest(tf.test.TestCase):
 
 from unittest import mock
 
+from sparkflow.absent import answers
 from sparkflow.test.benchmark import Benchmark, benchmark_config
 from sparkflow.test.case import TestCase, get_temp_dir
 from sparkflow.test.devices import (
@@ -24,6 +25,8 @@ from sparkflow.test.gradients import compute_gradient, compute_gradient_error
 from sparkflow.test.messages import assert_equal_graph_def
 from sparkflow.test.running import main
 from sparkflow.test.stubs import StubOutForTesting
+
+__getattr__ = answers("test")
 
 __all__ = [
     "Benchmark",

@@ -1,5 +1,6 @@
 """`tf.train`: optimizers, the step counter, clusters and servers."""
 
+from sparkflow.absent import answers
 from sparkflow.session.loops import (
     LoopUpdate,
     StepLoop,
@@ -169,6 +170,8 @@ from sparkflow_runtime.protos.queue_runner_pb2 import (
 )
 from sparkflow_runtime.protos.saver_pb2 import SaverDef
 from sparkflow_runtime.protos.tensorflow_server_pb2 import ServerDef
+
+__getattr__ = answers("train")
 
 __all__ = [
     "AdadeltaOptimizer",

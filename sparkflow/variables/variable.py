@@ -335,6 +335,10 @@ class Variable(Operators, metaclass=_Creating):
         result: Tensor = self._graph.apply("Identity", (self._variable,), {}, "read")
         return result
 
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        """Whether it has a value when the node runs: a scalar bool."""
+        return state.is_variable_initialized(self, name)
+
     def initialized_value(self) -> Tensor:
         """Its value, or its initial value while it has none: for what other variables start from.
 

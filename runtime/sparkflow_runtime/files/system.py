@@ -212,6 +212,11 @@ def resolve(path: str) -> tuple[FileSystem, str, str]:
     return ArrowFiles(system), inner, path[: len(path) - len(inner)]
 
 
+def schemes() -> list[str]:
+    """The schemes of URIs that are understood; "" for plain paths."""
+    return ["", "file", "gs", "hdfs", "s3", "s3a", "s3n", "viewfs"]
+
+
 def arrow_uri(uri: str) -> str:
     """A path or URI as pyarrow knows it: Hadoop's names for `s3:` are `s3a:` and `s3n:`."""
     scheme, colon, rest = uri.partition("://")

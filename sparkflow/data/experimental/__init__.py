@@ -1,5 +1,6 @@
 """`tf.data.experimental`: further datasets, and functions for `Dataset.apply`."""
 
+from sparkflow.absent import answers
 from sparkflow.data.dataset import AUTOTUNE
 from sparkflow.data.experimental.grouping import (
     bucket_by_sequence_length,
@@ -44,6 +45,8 @@ from sparkflow.data.options import (
     StatsOptions,
     ThreadingOptions,
 )
+
+__getattr__ = answers("data.experimental")
 
 __all__ = [
     "AUTOTUNE",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.data import structure
+from sparkflow.data import nest, structure
 from sparkflow.data.iterator import Iterator
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
@@ -21,6 +21,11 @@ class Optional:
     def __init__(self, variant: Tensor, element: Any) -> None:
         self._variant_tensor = variant
         self._structure = element
+
+    @property
+    def element_spec(self) -> Any:
+        """What the element is: nested `TensorSpec` and its like."""
+        return nest.mapped(structure.spec_of, self._structure)
 
     def has_value(self, name: str | None = None) -> Tensor:
         """Whether there is one, a scalar boolean."""
@@ -42,6 +47,12 @@ class Optional:
         element, flat = structure.of_values(value)
         op = get_default_graph().add_node("OptionalFromValue", [flat])
         return Optional(op.outputs[0], element)
+
+    @staticmethod
+    def empty(element_spec: Any) -> Optional:
+        """No element, where one would be as nested `TensorSpec` say."""
+        op = get_default_graph().add_node("OptionalNone")
+        return Optional(op.outputs[0], nest.mapped(structure.of_spec, element_spec))
 
     @staticmethod
     def none_from_structure(value_structure: Any) -> Optional:

@@ -1,0 +1,217 @@
+"""Methods of `tf.data.Dataset` that TensorFlow first had as functions of `tf.data.experimental`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from sparkflow.data import nest, structure
+from sparkflow.graph.default_stack import sessions
+from sparkflow.graph.scopes import get_default_graph
+from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import OutOfRangeError
+
+if TYPE_CHECKING:
+    from sparkflow.data.dataset import Dataset
+
+
+class DatasetMethods:
+    """What `Dataset` inherits; every method gives another dataset unless it says otherwise.
+
+    `name` is accepted everywhere for TensorFlow's sake.
+    """
+
+    _variant_tensor: Tensor
+    _structure: Any
+
+    @property
+    def element_spec(self) -> Any:
+        """What the elements are: nested `TensorSpec`, `SparseTensorSpec`, `RaggedTensorSpec`."""
+        return nest.mapped(structure.spec_of, self._structure)
+
+    def as_numpy_iterator(self, name: str | None = None) -> Iterator[Any]:
+        """The elements as arrays; in eager execution, or by the default session.
+
+        Raises:
+            RuntimeError: There is no session, outside of eager execution.
+        """
+        if get_default_graph().is_eager:
+            return (nest.mapped(_as_array, each) for each in self)  # type: ignore[attr-defined]  # a Dataset
+        session = sessions.top()
+        if session is None:
+            raise RuntimeError(
+                "as_numpy_iterator() needs eager execution (tf.enable_eager_execution) or a "
+                "default session (`with tf.Session():`)"
+            )
+        element = self.make_initializable_iterator()  # type: ignore[attr-defined]  # a Dataset
+        following = element.get_next()
+        session.run(element.initializer)
+        return _until_the_end(session, following)
+
+    def cardinality(self, name: str | None = None) -> Tensor:
+        """How many elements there are: -1 for no end, -2 where it is not known. An int64 scalar."""
+        return _experimental().cardinality(self)  # type: ignore[no-any-return]  # a Tensor
+
+    def get_single_element(self, name: str | None = None) -> Any:
+        """The one element of a dataset of one element."""
+        return _experimental().get_single_element(self)
+
+    def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
+        """The elements up to the first for which `predicate` is False."""
+        return self._applied("take_while", predicate)
+
+    def unique(self, name: str | None = None) -> Dataset:
+        """Each element once."""
+        return self._applied("unique")
+
+    def scan(
+        self, initial_state: Any, scan_func: Callable[..., Any], name: str | None = None
+    ) -> Dataset:
+        """What a function of a state and an element gives, with the state of the one before.
+
+        Args:
+            initial_state: The first state.
+            scan_func: From a state and an element to the next state and an output.
+            name: Accepted.
+        """
+        return self._applied("scan", initial_state, scan_func)
+
+    def ignore_errors(self, log_warning: bool = False, name: str | None = None) -> Dataset:
+        """The elements that can be computed."""
+        return self._applied("ignore_errors", log_warning)
+
+    def group_by_window(
+        self,
+        key_func: Callable[..., Any],
+        reduce_func: Callable[..., Any],
+        window_size: Any = None,
+        window_size_func: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """See `tf.data.experimental.group_by_window`."""
+        return self._applied(
+            "group_by_window", key_func, reduce_func, window_size, window_size_func
+        )
+
+    def bucket_by_sequence_length(
+        self,
+        element_length_func: Callable[..., Any],
+        bucket_boundaries: Any,
+        bucket_batch_sizes: Any,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        pad_to_bucket_boundary: bool = False,
+        no_padding: bool = False,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Dataset:
+        """See `tf.data.experimental.bucket_by_sequence_length`."""
+        return self._applied(
+            "bucket_by_sequence_length",
+            element_length_func,
+            bucket_boundaries,
+            bucket_batch_sizes,
+            padded_shapes,
+            padding_values,
+            pad_to_bucket_boundary,
+            no_padding,
+            drop_remainder,
+        )
+
+    def sparse_batch(self, batch_size: Any, row_shape: Any, name: str | None = None) -> Dataset:
+        """See `tf.data.experimental.dense_to_sparse_batch`."""
+        return self._applied("dense_to_sparse_batch", batch_size, row_shape)
+
+    def rebatch(
+        self, batch_size: Any, drop_remainder: bool = False, name: str | None = None
+    ) -> Dataset:
+        """Batches of another size.
+
+        Args:
+            batch_size: How many rows a batch has.
+            drop_remainder: Whether a last batch that is too short is left out.
+            name: Accepted.
+        """
+        rows: Dataset = self.unbatch()  # type: ignore[attr-defined]  # a Dataset
+        return rows.batch(batch_size, drop_remainder)
+
+    @staticmethod
+    def random(
+        seed: Any = None, rerandomize_each_iteration: Any = None, name: str | None = None
+    ) -> Dataset:
+        """Random int64 numbers in [0, 2**32), without end."""
+        return _experimental().RandomDataset(seed)  # type: ignore[no-any-return]  # a Dataset
+
+    @staticmethod
+    def counter(
+        start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64, name: str | None = None
+    ) -> Dataset:
+        """The numbers `start`, `start + step`, ..., without end."""
+        return _experimental().Counter(start, step, dtype)  # type: ignore[no-any-return]  # a Dataset
+
+    @staticmethod
+    def choose_from_datasets(
+        datasets: Any, choice_dataset: Dataset, stop_on_empty_dataset: bool = True
+    ) -> Dataset:
+        """See `tf.data.experimental.choose_from_datasets`."""
+        chosen = _experimental().choose_from_datasets
+        return chosen(datasets, choice_dataset, stop_on_empty_dataset)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def sample_from_datasets(
+        datasets: Any,
+        weights: Any = None,
+        seed: Any = None,
+        stop_on_empty_dataset: bool = False,
+        rerandomize_each_iteration: Any = None,
+    ) -> Dataset:
+        """See `tf.data.experimental.sample_from_datasets`."""
+        sampled = _experimental().sample_from_datasets
+        return sampled(datasets, weights, seed, stop_on_empty_dataset)  # type: ignore[no-any-return]
+
+    def rejection_resample(
+        self,
+        class_func: Callable[..., Any],
+        target_dist: Any,
+        initial_dist: Any = None,
+        seed: Any = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Pairs of a class and an element, the classes distributed as `target_dist` says.
+
+        Elements of classes that are too frequent are left out at random.
+
+        Args:
+            class_func: From an element to its class, a scalar integer.
+            target_dist: [classes] floating point.
+            initial_dist: How the classes are distributed in this dataset; counted in what has come
+                so far when None.
+            seed: For the same choices every time.
+            name: Accepted.
+        """
+        from sparkflow.data.experimental.resampling import rejection_resample
+
+        return rejection_resample(self, class_func, target_dist, initial_dist, seed)
+
+    def _applied(self, name: str, *args: Any) -> Dataset:
+        changed: Dataset = getattr(_experimental(), name)(*args)(self)
+        return changed
+
+
+def _experimental() -> Any:
+    from sparkflow.data import experimental  # which is written with datasets
+
+    return experimental
+
+
+def _as_array(value: Any) -> Any:
+    return value.numpy() if hasattr(value, "numpy") else value
+
+
+def _until_the_end(session: Any, following: Any) -> Iterator[Any]:
+    while True:
+        try:
+            yield session.run(following)
+        except OutOfRangeError:
+            return
