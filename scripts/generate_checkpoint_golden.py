@@ -172,12 +172,36 @@ def saved_models() -> None:
     (TARGET / "saved_model/expected.json").write_text(json.dumps(expected) + "\n")
 
 
+def objects() -> None:
+    """An object-based checkpoint: a module with nested parts, an optimizer, a step counter."""
+
+    class Net(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = tf.Variable([1.0, 2.0], name="w")
+            self.parts = [tf.Variable(3.0, name="a"), {"x.y/z": tf.Variable(4.0, name="b")}]
+
+    with tf.Session() as session:
+        net, step = Net(), tf.train.get_or_create_global_step()
+        optimizer = tf.train.AdamOptimizer(0.1)
+        loss = tf.reduce_sum(net.w * net.w) + net.parts[0] * net.parts[1]["x.y/z"]
+        train = optimizer.minimize(loss, global_step=step)
+        checkpoint = tf.train.Checkpoint(net=net, optimizer=optimizer, step=step)
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            session.run(train)
+        checkpoint.save(str(TARGET / "objects" / "ckpt"))
+        values = session.run([net.w, net.parts[0], optimizer.get_slot(net.w, "m")])
+    expected = [np.asarray(value).tolist() for value in values]
+    (TARGET / "objects/expected.json").write_text(json.dumps(expected) + "\n")
+
+
 def main() -> int:
     """Writes everything anew."""
     tf.disable_v2_behavior()
     shutil.rmtree(TARGET, ignore_errors=True)
     TARGET.mkdir(parents=True)
-    for make in (variables, training_program, frozen_graph, saved_models):
+    for make in (variables, training_program, frozen_graph, saved_models, objects):
         with tf.Graph().as_default():
             make()
     size = sum(path.stat().st_size for path in TARGET.rglob("*") if path.is_file())

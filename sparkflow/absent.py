@@ -147,8 +147,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "test.is_cpu_target_available": "the CPU is this machine's",
     "test.*": "use pytest's skip and parametrize",
     "tpu*": _TPU,
-    "train.Checkpoint": "use tf.train.Saver",
-    "train.CheckpointManager": "use tf.train.Saver",
     "wrap_function": "use tf.make_template, or tf.import_graph_def with its input_map",
     "train.CheckpointOptions": "pass options to tf.train.CheckpointManager",
     "train.do_quantize_training_on_graphdef": _FAKE_QUANT,

@@ -16,6 +16,7 @@ from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops import arrays, elementwise
 from sparkflow.variables.creators import VariableSynchronization
+from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable_scope import VariableScope, get_variable, variable_scope
 from sparkflow_runtime.dtypes import as_dtype
 
@@ -24,7 +25,7 @@ _NAMES = ("__layer_names__",)  # of no interest to those who list or save collec
 """The collection in which a graph counts the names given to layers."""
 
 
-class Layer:
+class Layer(Trackable):
     """A function of tensors with variables of its own, made at the first call.
 
     Subclasses make variables in `build` by `add_weight` and compute in `call`.
@@ -68,6 +69,10 @@ class Layer:
         if scope:
             with variable_scope(scope) as captured:
                 self._scope = captured
+
+    def _trackable_children(self) -> dict[str, Any]:
+        """Its public attributes; the lists of all weights are in others."""
+        return {name: item for name, item in vars(self).items() if not name.startswith("_")}
 
     @property
     def name(self) -> str:

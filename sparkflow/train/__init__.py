@@ -15,11 +15,13 @@ from sparkflow.train.checkpoint_hook import (
     CheckpointSaverHook,
     CheckpointSaverListener,
 )
+from sparkflow.train.checkpoints.checkpoint_manager import CheckpointManager
 from sparkflow.train.checkpoints.initialising import init_from_checkpoint
 from sparkflow.train.checkpoints.meta_graph import (
     export_meta_graph,
     import_meta_graph,
 )
+from sparkflow.train.checkpoints.object_checkpoint import Checkpoint
 from sparkflow.train.checkpoints.reading import (
     CheckpointReader,
     NewCheckpointReader,
@@ -182,6 +184,8 @@ __all__ = [
     "AsyncReplication",
     "BoundedStaleness",
     "BytesList",
+    "Checkpoint",
+    "CheckpointManager",
     "CheckpointReader",
     "CheckpointSaverHook",
     "CheckpointSaverListener",

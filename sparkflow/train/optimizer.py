@@ -20,6 +20,7 @@ from sparkflow.ops.segment import unsorted_segment_sum
 from sparkflow.train import replication
 from sparkflow.train.slots import Slots
 from sparkflow.variables.initialization import trainable_variables
+from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime import dtypes
 
@@ -29,7 +30,7 @@ _AGGREGATION_METHODS: Final = (0, 1, 2)
 _VALID_DTYPES: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
 
-class Optimizer:
+class Optimizer(Trackable):
     """Base of the optimizers: subclasses give `_apply_dense` and `_apply_sparse`.
 
     Subclasses written for TensorFlow 1 may use the protected methods below; they have its names.
@@ -58,6 +59,11 @@ class Optimizer:
     def get_name(self) -> str:
         """The name given to the optimizer."""
         return self._name
+
+    def _trackable_children(self) -> dict[str, Any]:
+        """The variables it has for all others together, of the graph that is open."""
+        graph = get_default_graph().root
+        return {name: v for (name, of), v in self._non_slots.items() if of is graph}
 
     # ------------------------------------------------------------------ for users
 
@@ -330,6 +336,8 @@ class Optimizer:
         if key not in self._non_slots:
             with graph.colocate_with(colocate_with, ignore_existing=True):
                 self._non_slots[key] = Variable(initial_value, name=name, trainable=False)
+            if self._slots.made is not None:
+                self._slots.made()
         return self._non_slots[key]
 
     def _get_non_slot_variable(self, name: str, graph: Graph | None = None) -> Variable:

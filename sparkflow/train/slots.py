@@ -11,9 +11,14 @@ from sparkflow.variables.variable import Variable
 
 
 class Slots:
-    """The slots of one optimizer by (slot name, variable)."""
+    """The slots of one optimizer by (slot name, variable).
+
+    Attributes:
+        made: Called after a slot was made, where not None.
+    """
 
     def __init__(self) -> None:
+        self.made: Callable[[], None] | None = None
         self._slots: dict[tuple[str, Variable], Variable] = {}
 
     def get(self, variable: Variable, name: str) -> Variable | None:
@@ -27,6 +32,10 @@ class Slots:
     def names(self) -> list[str]:
         """The slot names, sorted."""
         return sorted({name for name, _ in self._slots})
+
+    def items(self) -> list[tuple[tuple[str, Variable], Variable]]:
+        """Every slot variable with its name and the variable it belongs to."""
+        return list(self._slots.items())
 
     def all(self) -> list[Variable]:
         """Every slot variable."""
@@ -46,6 +55,8 @@ class Slots:
         key = (name, variable)
         if key not in self._slots:
             self._slots[key] = create_slot(variable, op_name, initial_value)
+            if self.made is not None:
+                self.made()
         return self._slots[key]
 
     def zeros(self, variable: Variable, name: str, op_name: str) -> Variable:

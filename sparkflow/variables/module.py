@@ -10,10 +10,11 @@ from typing import Any
 import tree
 
 from sparkflow.graph.scopes import get_default_graph
+from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable
 
 
-class Module:
+class Module(Trackable):
     """Holds variables and other modules as attributes, and finds them.
 
     Args:
