@@ -29,7 +29,7 @@ DIFFERENCES = {
     "family control_flow": "A last output of our own, `tape`, carries what gradients read of the "
     "forward run. Iterations run one after another.",
     "family tensor_list": "Some attributes are ours (`_write_once`).",
-    "family unicode_strings": "One string at a time where TensorFlow returns a RaggedTensor; "
+    "family unicode_strings": "Rows of strings give a RaggedTensor, higher ranks are refused; "
     "encodings are Python's.",
     "CumulativeLogsumexp": "The gradient follows Cumsum's rules; TensorFlow's differs for empty "
     "exclusive sums.",

@@ -38,6 +38,7 @@ from . import (
     python_io as python_io,
     quantization as quantization,
     queue as queue,
+    ragged as ragged,
     random as random,
     raw_ops as raw_ops,
     resource_loader as resource_loader,
@@ -823,6 +824,12 @@ from .ops.tensor_spec import (
 )
 from .ops.user_ops import (
     register_op as register_op,
+)
+from .ragged.spec import (
+    RaggedTensorSpec as RaggedTensorSpec,
+)
+from .ragged.tensor import (
+    RaggedTensor as RaggedTensor,
 )
 from .random import (
     get_seed as get_seed,

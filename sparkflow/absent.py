@@ -48,8 +48,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "models that are on disk",
     "LMDBReader": "use tf.TFRecordReader, or tf.data.Dataset.from_generator over the lmdb package",
     "TensorArraySpec": "pass tensors: `TensorArray.stack()` gives one",
-    "Ragged*": "use tf.SparseTensor",
-    "ragged*": "use tf.SparseTensor",
     "io.parse_sequence_example": "map tf.io.parse_single_sequence_example over a tf.data.Dataset",
     "NoneTensorSpec": "leave the component out",
     "OptionalSpec": "use tf.data.experimental.Optional and its value_structure",

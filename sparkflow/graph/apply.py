@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from sparkflow.graph.composite import Composite
 from sparkflow.graph.conversion import convert, first_symbolic
 from sparkflow.graph.operators import Held, Symbolic
 from sparkflow.graph.source import user_line
@@ -42,6 +43,10 @@ def apply(
         else:
             _check_types(op, values)
             return _result(op, _beside_variables(graph, op, values, attrs, name))
+    for value in values:
+        for part in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(part, Composite):
+                return part._elementwise(op_type, values, attrs, name)
     inputs = _Inputs(graph, op, attrs, name)
     converted = [inputs.argument(arg, value) for arg, value in zip(args, values, strict=False)]
     converted.extend(values[len(args) :])  # add_node reports the number

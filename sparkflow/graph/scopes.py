@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from sparkflow.graph.composite import Composite
 from sparkflow.graph.conversion import convert, first_symbolic
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph, default_graphs
@@ -121,6 +122,8 @@ def operand(
     A tensor is itself. What becomes a constant is named after the node, as `name/label`
     (`name/Const` without a label), and the node's name is taken for both.
     """
+    if isinstance(value, Composite):
+        return value, name  # type: ignore[return-value]  # it has a dtype, and `Graph.apply` takes it
     if isinstance(value, Symbolic):
         return convert(graph_of((value,)), value, dtype), name
     graph = get_default_graph()

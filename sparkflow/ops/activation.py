@@ -12,6 +12,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops import arrays, elementwise, reduction
 from sparkflow.ops.axis_order import exchanged_with_last
+from sparkflow.ops.dispatch import or_ragged
 from sparkflow.ops.random import random_uniform
 from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import as_dtype, float32, int32
@@ -119,6 +120,7 @@ def bias_add(
     return result
 
 
+@or_ragged("flat")
 def dropout(
     x: Any,
     keep_prob: Any = None,

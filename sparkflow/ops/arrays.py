@@ -13,6 +13,7 @@ from sparkflow.graph.operators import Held, Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.dispatch import or_ragged
 from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import as_dtype, int32
 
@@ -32,6 +33,7 @@ def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     return result
 
 
+@or_ragged("taking")
 def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The number of elements when it runs: a scalar integer."""
     if isinstance(input, SparseTensor):
@@ -47,6 +49,7 @@ def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     return result
 
 
+@or_ragged("flat")
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of dimensions when it runs: a scalar int32."""
     if isinstance(input, SparseTensor):
@@ -81,6 +84,7 @@ def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool
         return result
 
 
+@or_ragged("taking")
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """Inserts a dimension of size 1 at `axis`.
 
@@ -108,6 +112,7 @@ def squeeze(
     return result
 
 
+@or_ragged("taking")
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     """Joins tensors along an existing dimension.
 
@@ -127,6 +132,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     return result
 
 
+@or_ragged("taking")
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     """Joins tensors of one shape along a new dimension."""
     items = list(values)
@@ -190,6 +196,7 @@ def _has_dimensions(value: Any) -> bool:
     return np.ndim(value) > 0
 
 
+@or_ragged("taking")
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     """Repeats the whole `multiples[i]` times along dimension i."""
     result: Tensor = apply_op("Tile", input, multiples, name=name)
@@ -283,6 +290,7 @@ def strided_slice(
     return result
 
 
+@or_ragged("taking")
 def gather(
     params: Any,
     indices: Any,
@@ -316,12 +324,14 @@ def gather(
     return result
 
 
+@or_ragged("taking")
 def gather_nd(params: Any, indices: Any, name: str | None = None) -> Tensor:
     """The elements or slices of `params` at the coordinates in the last dimension of `indices`."""
     result: Tensor = apply_op("GatherNd", params, indices, name=name)
     return result
 
 
+@or_ragged("flat")
 def one_hot(
     indices: Any,
     depth: Any,
@@ -368,6 +378,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
     return Unique(*apply_op("Unique", x, out_idx=as_dtype(out_idx), name=name))
 
 
+@or_ragged("taking")
 def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None) -> Tensor:
     """The slices along `axis` where the vector `mask` is true; or elements, for a mask of rank > 1.
 

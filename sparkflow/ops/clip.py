@@ -11,10 +11,12 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.arrays import size
 from sparkflow.ops.constants import ones_like
 from sparkflow.ops.control import identity
+from sparkflow.ops.dispatch import or_ragged
 from sparkflow.ops.elementwise import cast, maximum, minimum, rsqrt, sqrt
 from sparkflow.ops.reduction import reduce_sum
 
 
+@or_ragged("flat")
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """Elements below the minimum become the minimum, above the maximum the maximum.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from sparkflow.graph.scopes import apply_op, graph_of, operand
 from sparkflow.graph.tensor import Tensor
+from sparkflow.ops.dispatch import or_ragged
 
 
 def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -67,6 +68,7 @@ def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
     return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=name)
 
 
+@or_ragged("taking")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Elements of `x` where `condition` holds, of `y` elsewhere; without both, the true positions.
 

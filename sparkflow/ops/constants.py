@@ -18,6 +18,7 @@ from sparkflow.graph.scopes import (
 )
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape, to_shape
+from sparkflow.ops.dispatch import or_ragged
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int32, string
 
@@ -124,6 +125,7 @@ def ones(shape: Any, dtype: Any = float32, name: str = "ones") -> Tensor:
     return of_one_value(shape, 1, as_dtype(dtype).base, name)
 
 
+@or_ragged("flat")
 def zeros_like(
     tensor: Any, dtype: Any = None, name: str = "zeros_like", optimize: bool = True
 ) -> Tensor:
@@ -139,6 +141,7 @@ def zeros_like(
     return result
 
 
+@or_ragged("flat")
 def ones_like(
     tensor: Any, dtype: Any = None, name: str = "ones_like", optimize: bool = True
 ) -> Tensor:

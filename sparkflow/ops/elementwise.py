@@ -19,6 +19,7 @@ from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops.complex import complex_abs
+from sparkflow.ops.dispatch import or_ragged
 from sparkflow_runtime.dtypes import (
     DType,
     as_dtype,
@@ -431,6 +432,7 @@ def to_complex128(x: Any, name: str = "ToComplex128") -> Tensor:
     return cast(x, complex128, name)
 
 
+@or_ragged("flat")
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The elementwise sum of a list of tensors of one shape.
 

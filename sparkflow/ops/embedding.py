@@ -13,10 +13,12 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants, elementwise, reduction
 from sparkflow.ops.clip import clip_by_norm
 from sparkflow.ops.control import identity
+from sparkflow.ops.dispatch import or_ragged
 from sparkflow.variables.partitioned import PartitionedVariable
 from sparkflow_runtime.dtypes import int32
 
 
+@or_ragged("embedding")
 def embedding_lookup(
     params: Any,
     ids: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.graph.composite import Composite
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.tensor import Tensor
@@ -27,6 +28,11 @@ def _reduce(
 ) -> Tensor:
     axis = either("axis", axis, "reduction_indices", reduction_indices)
     keepdims = either("keepdims", keepdims, "keep_dims", keep_dims)
+    if isinstance(input_tensor, Composite):
+        from sparkflow.ragged.reducing import reduced  # when it is needed
+
+        ragged: Any = input_tensor
+        return reduced(op_type, ragged, axis, keepdims, name)  # type: ignore[no-any-return]
     graph = graph_of((input_tensor, axis))
     wanted = None if isinstance(input_tensor, Symbolic) else dtype  # apply refuses other tensors
     with graph.as_default():

@@ -11,6 +11,7 @@ from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape, to_shape
 from sparkflow.ops import arrays, reduction
+from sparkflow.ops.dispatch import or_ragged
 from sparkflow.ops.elementwise import cast, maximum
 from sparkflow.ops.spelling import either
 from sparkflow_runtime import shapes
@@ -209,6 +210,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     return result
 
 
+@or_ragged("taking")
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
     """The slices along the last dimension of `indices`; the dimensions before are shared."""
     graph = graph_of((params, indices))

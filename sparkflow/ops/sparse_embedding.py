@@ -9,6 +9,7 @@ from sparkflow.graph.scopes import apply_op, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, comparison, constants, elementwise, reduction, segment
+from sparkflow.ops.dispatch import or_ragged
 from sparkflow.ops.embedding import embedding_lookup
 from sparkflow.ops.sparse_layout import sparse_fill_empty_rows, sparse_reshape, sparse_retain
 from sparkflow.variables.partitioned import PartitionedVariable
@@ -17,6 +18,7 @@ from sparkflow_runtime.dtypes import bfloat16, float16, float32, int32
 _COMBINERS = ("mean", "sqrtn", "sum")
 
 
+@or_ragged("embedding")
 def embedding_lookup_sparse(
     params: Any,
     sp_ids: Any,
@@ -105,6 +107,7 @@ def _tables(params: Any) -> list[Any]:
     return list(params) if isinstance(params, list | tuple) else [params]
 
 
+@or_ragged("embedding")
 def safe_embedding_lookup_sparse(
     embedding_weights: Any,
     sparse_ids: Any,

@@ -31,7 +31,7 @@ def string_split(
     delimiter: str | None = None,
     result_type: str = "SparseTensor",
     name: str | None = None,
-) -> SparseTensor:
+) -> Any:
     """Strings split at any character of a delimiter.
 
     Args:
@@ -39,21 +39,21 @@ def string_split(
         sep: Each character of it separates; "" splits into bytes. A space when not given.
         skip_empty: Leave out parts without characters.
         delimiter: The older name of `sep`.
-        result_type: `SparseTensor`.
+        result_type: `SparseTensor` or `RaggedTensor`.
         name: Name scope of the nodes.
 
     Returns:
-        A sparse [n, most parts] matrix of strings.
+        A sparse [n, most parts] matrix of strings, or ragged rows.
 
     Raises:
         ValueError: Another result type, or both names.
     """
-    _require_sparse(result_type)
     mark = either("sep", sep, "delimiter", delimiter)
     with name_scope(name, "StringSplit", [source]):
         values = convert_to_tensor(source, string)
         marks = convert_to_tensor(" " if mark is None else mark, string)
-        return SparseTensor(*apply_op("StringSplit", values, marks, skip_empty=skip_empty))
+        sparse = SparseTensor(*apply_op("StringSplit", values, marks, skip_empty=skip_empty))
+        return _rows(sparse, result_type)
 
 
 def string_split_v2(
@@ -63,39 +63,42 @@ def string_split_v2(
     result_type: str = "SparseTensor",
     source: Any = None,
     name: str | None = None,
-) -> SparseTensor:
+) -> Any:
     """Strings split at a separator as Python's `split` does.
 
     Args:
         input: [n] strings, or one.
         sep: The separator; white space when None or "".
         maxsplit: How often at most; -1 for no limit.
-        result_type: `SparseTensor`.
+        result_type: `SparseTensor` or `RaggedTensor`.
         source: The older name of `input`.
         name: Name scope of the nodes.
 
     Returns:
-        A sparse [n, most parts] matrix of strings.
+        A sparse [n, most parts] matrix of strings, or ragged rows.
 
     Raises:
         ValueError: Another result type.
     """
-    _require_sparse(result_type)
     given = either("input", input, "source", source)
     with name_scope(name, "StringSplit", [given]):
         values = convert_to_tensor(given, string)
         if values.shape.ndims == 0:
             values = convert_to_tensor([values])
         mark = convert_to_tensor("" if sep is None else sep, string)
-        return SparseTensor(*apply_op("StringSplitV2", values, mark, maxsplit=maxsplit))
+        sparse = SparseTensor(*apply_op("StringSplitV2", values, mark, maxsplit=maxsplit))
+        return _rows(sparse, result_type)
 
 
-def _require_sparse(result_type: str) -> None:
-    if result_type != "SparseTensor":
-        raise ValueError(
-            "result_type must be 'SparseTensor', as there is no RaggedTensor here; "
-            f"got {result_type!r}"
-        )
+def _rows(sparse: SparseTensor, result_type: str) -> Any:
+    """The parts as the result that is asked for."""
+    if result_type == "SparseTensor":
+        return sparse
+    if result_type != "RaggedTensor":
+        raise ValueError("result_type must be 'RaggedTensor' or 'SparseTensor'.")
+    from sparkflow.ragged.tensor import RaggedTensor  # when it is needed
+
+    return RaggedTensor.from_sparse(sparse)
 
 
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
@@ -419,30 +422,40 @@ def _pads(pad_values: Any) -> tuple[str, str]:
     raise TypeError(f"pad_values must be a string, tuple of strings, or None, got {pad_values!r}")
 
 
-def bytes_split(input: Any, name: str | None = None) -> Tensor:
-    """The bytes of one string, as strings.
+def bytes_split(input: Any, name: str | None = None) -> Any:
+    """The bytes of strings, as strings.
 
     Args:
-        input: A scalar string.
+        input: A string, or [n] strings.
         name: Name scope of the nodes.
 
+    Returns:
+        [bytes] of one string; ragged rows of several.
+
     Raises:
-        ValueError: `input` is no scalar: the rows of several would differ in length.
+        ValueError: `input` has more dimensions.
     """
     with name_scope(name, "StringsByteSplit", [input]):
         value = convert_to_tensor(input, string)
-        _require_scalar(value, "bytes_split")
+        if require_row(value, "bytes_split"):
+            parts = apply_op("StringSplit", value, "", skip_empty=False)
+            return _rows(SparseTensor(*parts), "RaggedTensor")
         places = apply_op("Range", 0, apply_op("StringLength", value), 1)
-        parts: Tensor = apply_op("Substr", value, places, apply_op("OnesLike", places))
-        return parts
+        return apply_op("Substr", value, places, apply_op("OnesLike", places))
 
 
-def _require_scalar(value: Tensor, function: str) -> None:
-    if value.shape.ndims != 0:
+def require_row(value: Tensor, function: str) -> bool:
+    """Whether there are several strings, in one row.
+
+    Raises:
+        ValueError: They have more dimensions, or it is not known how many.
+    """
+    if value.shape.ndims not in (0, 1):
         raise ValueError(
-            f"tf.strings.{function} takes one string here, got shape {value.shape}: sparkflow has "
-            "no RaggedTensor to hold rows of different lengths"
+            f"tf.strings.{function} takes one string or one row of them, got shape {value.shape}: "
+            "reshape to [-1] first"
         )
+    return value.shape.ndims == 1
 
 
 def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:

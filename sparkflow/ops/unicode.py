@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.strings import _require_scalar
+from sparkflow.ops.strings import require_row
 from sparkflow_runtime.dtypes import int32, string
 
 _REPLACEMENT = 65533
@@ -95,22 +95,22 @@ def unicode_decode(
     replacement_char: int = _REPLACEMENT,
     replace_control_characters: bool = False,
     name: str | None = None,
-) -> Tensor:
-    """The code points of one string.
+) -> Any:
+    """The code points of strings.
 
     Args:
-        input: A scalar string.
-        input_encoding: What it is in, such as "UTF-8".
+        input: A string, or [n] strings.
+        input_encoding: What they are in, such as "UTF-8".
         errors: What to do where there is no character: "replace", "ignore" or "strict".
         replacement_char: The code point for "replace".
         replace_control_characters: Treat those below 32 so too.
         name: Name scope of the nodes.
 
     Returns:
-        [n] int32.
+        [characters] int32 of one string; ragged rows of several.
 
     Raises:
-        ValueError: `input` is no scalar: the rows of several would differ in length.
+        ValueError: `input` has more dimensions.
     """
     codes, _ = unicode_decode_with_offsets(
         input, input_encoding, errors, replacement_char, replace_control_characters, name
@@ -125,23 +125,27 @@ def unicode_decode_with_offsets(
     replacement_char: int = _REPLACEMENT,
     replace_control_characters: bool = False,
     name: str | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The code points of one string, and the byte at which each starts; see `unicode_decode`.
+) -> tuple[Any, Any]:
+    """The code points of strings, and the byte at which each starts; see `unicode_decode`.
 
     Returns:
-        [n] int32 and [n] int64.
+        int32 and int64, of the rows of `unicode_decode`.
     """
     with name_scope(name, "UnicodeDecodeWithOffsets", [input]):
         value = convert_to_tensor(input, string)
-        _require_scalar(value, "unicode_decode")
-        _, codes, places = apply_op(
+        several = require_row(value, "unicode_decode")
+        splits, codes, places = apply_op(
             "UnicodeDecodeWithOffsets",
-            apply_op("Reshape", value, [1]),
+            value if several else apply_op("Reshape", value, [1]),
             input_encoding=input_encoding,
             errors=errors,
             replacement_char=replacement_char,
             replace_control_characters=replace_control_characters,
         )
+        if several:
+            from sparkflow.ragged.tensor import RaggedTensor  # when it is needed
+
+            return RaggedTensor(codes, splits), RaggedTensor(places, splits)
         return codes, places
 
 
@@ -151,8 +155,8 @@ def unicode_split(
     errors: str = "replace",
     replacement_char: int = _REPLACEMENT,
     name: str | None = None,
-) -> Tensor:
-    """The characters of one string, each as a string in UTF-8; see `unicode_decode`."""
+) -> Any:
+    """The characters of strings, each as a string in UTF-8; see `unicode_decode`."""
     chars, _ = unicode_split_with_offsets(input, input_encoding, errors, replacement_char, name)
     return chars
 
@@ -163,9 +167,11 @@ def unicode_split_with_offsets(
     errors: str = "replace",
     replacement_char: int = _REPLACEMENT,
     name: str | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The characters of one string, and the byte at which each starts; see `unicode_decode`."""
+) -> tuple[Any, Any]:
+    """The characters of strings, and the byte at which each starts; see `unicode_decode`."""
     with name_scope(name, "UnicodeSplitWithOffsets", [input]):
         codes, places = unicode_decode_with_offsets(input, input_encoding, errors, replacement_char)
-        column = apply_op("ExpandDims", codes, 1)
-        return unicode_encode(column, "UTF-8", errors, replacement_char), places
+        flat = getattr(codes, "flat_values", codes)
+        column = apply_op("ExpandDims", flat, 1)
+        chars = unicode_encode(column, "UTF-8", errors, replacement_char)
+        return (chars if flat is codes else codes.with_values(chars)), places

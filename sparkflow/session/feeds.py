@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.graph.composite import Composite
 from sparkflow.graph.constants import constant_array
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.indexed_slices import IndexedSlices
@@ -132,6 +133,8 @@ def _parts(key: Any) -> list[Any] | None:
         return [part for each, parts in nested for part in ([each] if parts is None else parts)]
     if isinstance(key, SparseTensor):
         return [key.indices, key.values, key.dense_shape]
+    if isinstance(key, Composite):
+        return list(key._components())
     if isinstance(key, IndexedSlices):
         return [part for part in (key.values, key.indices, key.dense_shape) if part is not None]
     return None
@@ -142,6 +145,8 @@ def _expand(feed_dict: Mapping[Any, Any]) -> list[Any]:
 
 
 def _values(key: Any, item: Any) -> list[Any]:
+    if isinstance(key, Composite):
+        return key._arrays_of(item)
     if isinstance(key, IndexedSlices):
         return list(item)[: 2 if key.dense_shape is None else 3]
     if isinstance(key, SparseTensor):

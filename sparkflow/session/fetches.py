@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sparkflow.graph.composite import Composite
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from sparkflow.graph.operation import Operation
@@ -58,6 +59,10 @@ class Fetches:
         if isinstance(item, SparseTensor):
             parts = [self._visit(each) for each in (item.indices, item.values, item.dense_shape)]
             return lambda values: SparseTensorValue(*[part(values) for part in parts])
+        if isinstance(item, Composite):
+            fills = [self._visit(each) for each in item._components()]
+            composite = item
+            return lambda values: composite._value_of([fill(values) for fill in fills])
         element = self._element(item)
         if isinstance(element, Operation):
             if element not in self.targets:

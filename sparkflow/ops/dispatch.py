@@ -1,0 +1,37 @@
+"""Functions that take ragged tensors too, by another function of the same name."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sparkflow.graph.composite import Composite
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def or_ragged(module: str, name: str | None = None) -> Callable[[Function], Function]:
+    """Decorates a function: arguments of which one is ragged go to another.
+
+    Args:
+        module: The module in `sparkflow.ragged` that has the other, imported when it is needed.
+        name: Its name; that of the function when None.
+    """
+
+    def decorated(function: Function) -> Function:
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            for value in (*args, *kwargs.values()):
+                if isinstance(value, Composite) or (
+                    isinstance(value, list | tuple)
+                    and any(isinstance(each, Composite) for each in value)
+                ):
+                    found = importlib.import_module(f"sparkflow.ragged.{module}")
+                    return getattr(found, name or function.__name__)(*args, **kwargs)
+            return function(*args, **kwargs)
+
+        return called  # type: ignore[return-value]  # the same signature
+
+    return decorated
