@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
 from sparkflow.graph.sparse_tensor import SparseTensor, as_sparse
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
@@ -101,7 +102,7 @@ class RaggedTensor(Composite):
         """Row i begins at `row_starts[i]`; other arguments as for `from_row_splits`."""
         with _scope(name or "RaggedFromRowStarts", values, row_starts):
             starts = rows.index(row_starts)
-            count = apply_op("Cast", _count(values), DstT=starts.dtype.base)
+            count = apply_op("Cast", count_of(values), DstT=starts.dtype.base)
             return cls.from_row_splits(
                 values, apply_op("ConcatV2", [starts, apply_op("ExpandDims", count, 0)], 0)
             )
@@ -126,7 +127,7 @@ class RaggedTensor(Composite):
         """All rows have `uniform_row_length` values; of 0, `nrows` says how many there are."""
         with _scope(name or "RaggedFromUniformRowLength", values, uniform_row_length):
             length = rows.index(uniform_row_length)
-            count = apply_op("Cast", _count(values), DstT=length.dtype.base)
+            count = apply_op("Cast", count_of(values), DstT=length.dtype.base)
             if nrows is None:
                 nrows = apply_op("FloorDiv", count, length)
             places = apply_op("Range", 0, apply_op("Cast", nrows, DstT=int32) + 1, 1)
@@ -426,77 +427,21 @@ class RaggedTensor(Composite):
             name: A name scope.
             shape: The sizes of the result, None where they are as needed; longer rows are cut.
         """
-        with self.graph.as_default(), self.graph.name_scope(name or "RaggedToTensor"):
-            sizes = self.bounding_shape(out_type=int64)
-            known = self.shape.as_list() if shape is None else TensorShape(shape).as_list()
-            asked = sizes
-            if shape is not None:
-                asked = apply_op(
-                    "Pack",
-                    [
-                        sizes[place] if size is None else np.int64(size)
-                        for place, size in enumerate(known)
-                    ],
-                )
-            places = self._coordinates()
-            inner = len(self.nested_row_splits) + 1
-            if shape is not None:
-                limits = asked[:inner]
-                inside = apply_op("All", apply_op("Less", places, limits), [1])
-                chosen = apply_op("Reshape", apply_op("Where", inside), [-1])
-                places = apply_op("GatherV2", places, chosen, 0)
-                flat = apply_op("GatherV2", self.flat_values, chosen, 0)
-            else:
-                flat = self.flat_values
-            if default_value is None and self.dtype.base.name != "string":
-                dense = apply_op("ScatterNd", places, flat, asked)
-            else:
-                default = b"" if default_value is None else default_value
-                filled = convert_to_tensor(default, self.dtype.base)
-                whole = (
-                    apply_op("BroadcastTo", filled, asked)
-                    if self.dtype.base.name != "string"
-                    else (apply_op("Fill", asked, filled))
-                )
-                dense = apply_op("TensorScatterUpdate", whole, places, flat)
-            dense.set_shape(known)
-            return dense  # type: ignore[no-any-return]  # a Tensor
+        from sparkflow.ragged.dense import to_tensor  # which takes this class apart
+
+        return to_tensor(self, default_value, name, shape)
 
     def to_sparse(self, name: str | None = None) -> SparseTensor:
         """The same elements at their coordinates."""
-        with self.graph.as_default(), self.graph.name_scope(name or "RaggedToSparse"):
-            places, flat = self._coordinates(), self.flat_values
-            sizes = self.bounding_shape(out_type=int64)
-            inner = flat.shape.ndims
-            for _ in range((inner or 1) - 1):
-                width = apply_op("Shape", flat, out_type=int64)[1]
-                count = apply_op("Shape", flat, out_type=int64)[0]
-                head = apply_op(
-                    "GatherV2", places, apply_op("FloorDiv", _numbers(count * width), width), 0
-                )
-                tail = apply_op("FloorMod", _numbers(count * width), width)
-                places = apply_op("ConcatV2", [head, apply_op("ExpandDims", tail, 1)], 1)
-                rest = apply_op("Shape", flat, out_type=int64)[2:]
-                flat = apply_op(
-                    "Reshape",
-                    flat,
-                    apply_op("ConcatV2", [apply_op("ExpandDims", count * width, 0), rest], 0),
-                )
-            return SparseTensor(places, flat, sizes)
+        from sparkflow.ragged.dense import to_sparse
+
+        return to_sparse(self, name)
 
     def _coordinates(self) -> Tensor:
         """[values, ragged_rank + 1] int64, the place of each of the innermost values."""
-        columns: list[Tensor] = []
-        ragged: Any = self
-        while isinstance(ragged, RaggedTensor):
-            ids = apply_op("Cast", ragged.value_rowids(), DstT=int64)
-            starts = apply_op("Cast", ragged.row_starts(), DstT=int64)
-            place = _numbers(_count(ragged.values)) - apply_op("GatherV2", starts, ids, 0)
-            columns = [apply_op("GatherV2", each, ids, 0) for each in columns] or [ids]
-            columns.append(place)
-            ragged = ragged.values
-        found: Tensor = apply_op("Pack", columns, axis=1)
-        return found
+        from sparkflow.ragged.dense import coordinates
+
+        return coordinates(self)
 
     def _cut(self, starts: Tensor, lengths: Tensor) -> RaggedTensor:
         """Of each row, `lengths[i]` values from `starts[i]` on."""
@@ -531,7 +476,7 @@ class RaggedTensor(Composite):
 
         found = sessions.top() if session is None else session
         if found is None:
-            raise ValueError("Cannot evaluate a ragged tensor: no default session is registered.")
+            raise ValueError("Cannot evaluate a ragged tensor: there is no default session.")
         return found.run(self, feed_dict)
 
     def to_list(self) -> list[Any]:
@@ -619,17 +564,11 @@ class RaggedTensor(Composite):
     __str__ = __repr__
 
 
-def _scope(name: str, *values: Any) -> Any:
-    graph = graph_of([each for each in values if each is not None])
-    from contextlib import ExitStack
-
-    stack = ExitStack()
-    stack.enter_context(graph.as_default())
-    stack.enter_context(graph.name_scope(name))
-    return stack
+def _scope(name: str, *values: Any) -> AbstractContextManager[str]:
+    return name_scope(name, None, values)
 
 
-def _count(values: Any) -> Tensor:
+def count_of(values: Any) -> Tensor:
     """How many rows a tensor or ragged tensor has, int64."""
     if isinstance(values, RaggedTensor):
         return values.nrows(int64)
@@ -637,7 +576,7 @@ def _count(values: Any) -> Tensor:
     return found
 
 
-def _numbers(count: Tensor) -> Tensor:
+def numbers_below(count: Tensor) -> Tensor:
     """0, 1, ... below `count`, int64."""
     zero, one = convert_to_tensor(0, int64), convert_to_tensor(1, int64)
     found: Tensor = apply_op("Range", zero, count, one)

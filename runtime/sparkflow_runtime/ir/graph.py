@@ -104,7 +104,7 @@ def _kahn(nodes: Sequence[Node], ranks: Sequence[int]) -> list[int]:
         for name in needs:
             if name not in place:
                 raise NotFoundError(
-                    message=f"Node {node.name!r} reads {name!r}, which is not in the graph"
+                    message=f"Node {node.name!r}: Unknown input node {name!r}, not in the graph"
                 )
             users[place[name]].append(index)
         if not needs:

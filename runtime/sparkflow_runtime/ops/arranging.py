@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,9 +123,12 @@ class InvertPermutation(Op):
             InvalidArgumentError: x is not a permutation of 0, 1, ..., n - 1.
         """
         values = vector(x, "x")
-        if sorted(values) != list(range(len(values))):
+        ordered = sorted(values)
+        if ordered != list(range(len(values))):
+            twice = next((a for a, b in pairwise(ordered) if a == b), None)
+            first = "" if twice is None else f"{twice} is duplicated in the input. "
             raise InvalidArgumentError(
-                message=f"{bracketed(values)} is not a permutation of 0 to {len(values) - 1}"
+                message=f"{first}{bracketed(values)} is not a permutation of 0 to {len(values) - 1}"
             )
         return xp.argsort(x).astype(x.dtype)
 

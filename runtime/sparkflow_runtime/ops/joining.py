@@ -115,7 +115,7 @@ def _concatenated(given: Sequence[Shape], axis: int | None) -> Shape:
             )
     if rank == 0:
         raise InvalidArgumentError(
-            message="ConcatOp : Scalars cannot be concatenated; pack them instead"
+            message="ConcatOp : Can't concatenate scalars (use tf.stack instead)"
         )
     if axis is None:
         return (None,) * rank

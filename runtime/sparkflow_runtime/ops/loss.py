@@ -269,6 +269,10 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
 
 
 def _check_sparse(features: Array, labels: Array) -> None:
+    if labels.ndim != 1:
+        raise InvalidArgumentError(
+            message=f"labels must be 1-D, but got shape {bracketed(labels.shape)}"
+        )
     if features.ndim != 2 or labels.shape != features.shape[:1]:
         raise InvalidArgumentError(message=_batch_text(features.shape, labels.shape))
     _check_labels(labels, features.shape[1])

@@ -142,7 +142,7 @@ WRONG_SHAPES = [
         "Concat",
         [(), (), ()],
         {"N": 2},
-        message="ConcatOp : Scalars cannot be concatenated; pack them instead",
+        message="ConcatOp : Can't concatenate scalars (use tf.stack instead)",
     ),
     WrongShapeCase(
         "Split",

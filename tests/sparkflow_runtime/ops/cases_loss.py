@@ -180,6 +180,11 @@ FAILURES = [
         "got logits shape [3,4] and labels shape [1]",
     ),
     FailureCase(
+        "SparseSoftmaxCrossEntropyWithLogits",
+        [LOGITS, ints([1], [2], [0])],
+        message="labels must be 1-D, but got shape [3,1]",
+    ),
+    FailureCase(
         "BiasAdd",
         [LOGITS, BIAS[:3]],
         message="Must provide as many biases as the channel dimension (dimension 1) of the input "
