@@ -46,8 +46,6 @@ from sparkflow.ops.sparse_math import (
 
 __getattr__ = answers("sparse")
 
-matmul = sparse_dense_matmul
-
 __all__ = [
     "SparseConditionalAccumulator",
     "SparseTensor",

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from sparkflow.absent import instead_of
 
+
 def describe(module: str, name: str, known: Iterable[str]) -> str:
     """The text of the AttributeError.
 

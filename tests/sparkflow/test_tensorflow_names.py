@@ -29,6 +29,9 @@ def found(path):
     return item
 
 
+ANSWER = r"^module 'sparkflow[\w.]*' has no attribute '\w+': \w"
+
+
 def is_here(path):
     try:
         found(path)
@@ -46,7 +49,7 @@ def test_most_names_are_here():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in set(HERE)])
 def test_a_name_that_is_not_here_says_what_to_use_instead(name):
-    with pytest.raises(AttributeError, match=r"^module 'sparkflow[\w.]*' has no attribute '\w+': \w"):
+    with pytest.raises(AttributeError, match=ANSWER):
         found(name)
 
 
