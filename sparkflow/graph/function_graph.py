@@ -65,6 +65,8 @@ class FunctionGraph(Graph):
         outputs: The results, set by whoever builds the function.
         captured: The tensors of `outer` that the last arguments stand for.
         taped: The tensors of this function that gradients read from its tape.
+        afterwards: Of a branch: what it leaves to be done after the call, see
+            `ops.control_flow.afterwards`. None for other functions.
     """
 
     def __init__(self, name: str, outer: Graph, forward: Forward | None = None) -> None:
@@ -83,6 +85,7 @@ class FunctionGraph(Graph):
         self.captured: list[Tensor] = []
         self.taped: dict[Tensor, None] = {}
         self._waits_outside: dict[Operation, list[Operation]] = {}
+        self.afterwards: list[Any] | None = None
         self._adopted: dict[Tensor, Tensor] = {}
 
     @property

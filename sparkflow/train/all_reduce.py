@@ -21,7 +21,8 @@ from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control import group
-from sparkflow.train.replication import Replication
+from sparkflow.train.gradient_accumulation import rows_where
+from sparkflow.train.replication import Replication, nodes_of, plain_update
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunHook
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError
@@ -73,6 +74,8 @@ class AllReduceReplication(Replication):
         self._timeout_s = timeout_s
         self._instances = 0
         self._devices: dict[str, int] = {}
+        self._updated: dict[Any, None] = {}
+        self._joining: tuple[tuple[Any, ...], list[Operation]] = (), []
 
     def apply_gradients(
         self,
@@ -80,19 +83,45 @@ class AllReduceReplication(Replication):
         grads_and_vars: Sequence[tuple[Any, Any]],
         global_step: Any = None,
         name: str | None = None,
+        condition: Any = None,
     ) -> Operation:
-        """The update of this worker's copy by the mean gradients of all workers.
-
-        `join_ops` then gives all variables the values of worker 0.
-        """
-        graph = self.graph
+        """The update of this worker's copy by the mean gradients of all workers."""
         pairs = [(grad, variable) for grad, variable in grads_and_vars if grad is not None]
-        with graph.name_scope(SCOPE):
-            means = self._means(pairs)
+        made_before = set(self._variables())
+        any_rows: Any = None
+        with self.graph.name_scope(SCOPE):
+            means = self._means(pairs, rows_where(condition, self._known_weight()))
+            if condition is not None:
+                any_rows = self.rows_of_all(pairs[0][1], condition) > 0
         averages = [(means[id(variable)], variable) for _, variable in pairs]
-        applied: Operation = optimizer.apply_dense_and_sparse(averages, global_step, name)
-        self.join_ops[:] = [self.broadcast_variables()]
+        applied = plain_update(optimizer, averages, global_step, name, any_rows)
+        made = [each for each in self._variables() if each not in made_before]
+        counted = [] if global_step is None else [global_step]
+        self._updated.update(dict.fromkeys([*(each for _, each in pairs), *made, *counted]))
         return applied
+
+    @property
+    def join_ops(self) -> list[Operation]:
+        """The operation that gives all variables there are now the values of worker 0."""
+        if not self._updated:
+            return []
+        variables = tuple(self._variables())
+        if variables != self._joining[0]:
+            self._joining = variables, [self.broadcast_variables(variables)]
+        return self._joining[1]
+
+    def rows_of_all(self, variable: Any, condition: Any = None) -> Tensor:
+        """[] float32: the rows that all workers have in this step, the same on each.
+
+        Args:
+            variable: On whose device they are counted.
+            condition: As in `apply_gradients`.
+        """
+        rows = rows_where(condition, self._known_weight())
+        rows = self.graph.convert(rows, dtypes.float32)
+        ops = {"merge_op": "Add", "final_op": "Id"}
+        total: Tensor = self._collective("CollectiveReduce", (rows,), variable, **ops)
+        return total
 
     def broadcast_variables(self, variables: Iterable[Any] | None = None) -> Operation:
         """The operation that gives every worker the values that worker 0 has.
@@ -102,10 +131,9 @@ class AllReduceReplication(Replication):
         Args:
             variables: Which; all variables of the graph when None, with the slots of optimizers.
         """
-        graph = self.graph
         chosen = list(self._variables() if variables is None else variables)
         updates = []
-        with graph.name_scope(f"{SCOPE}/broadcast"):
+        with self.beside_the_step() as graph, graph.name_scope(f"{SCOPE}/broadcast"):
             for bucket in self._buckets([(variable, variable) for variable in chosen]):
                 values = [variable.value() for variable, _ in bucket]
                 received = self._collective("CollectiveBroadcast", (values,), bucket[0][1], root=0)
@@ -117,11 +145,11 @@ class AllReduceReplication(Replication):
         """[num_replicas, n] int64: checksums of the variables on every worker, see `differences`.
 
         Args:
-            variables: Which; all variables of the graph when None.
+            variables: Which; those that optimizers update, slots and `global_step` when None.
+                Others, such as moving averages, are each worker's own.
         """
-        graph = self.graph
-        chosen = list(self._variables() if variables is None else variables)
-        with graph.name_scope(f"{SCOPE}/check"):
+        chosen = list(self._kept_equal() if variables is None else variables)
+        with self.beside_the_step() as graph, graph.name_scope(f"{SCOPE}/check"):
             with graph.colocate_with(chosen[0].op, ignore_existing=True):
                 own = graph.apply("Fingerprints", ([each.value() for each in chosen],), {})
                 row = graph.apply("ExpandDims", (own, 0), {})
@@ -144,26 +172,24 @@ class AllReduceReplication(Replication):
         specialised = GraphDef()
         specialised.CopyFrom(graph_def)
         keys = range(GROUP_KEY, GROUP_KEY + len(self._devices))
-        for node in specialised.node:
+        for node in nodes_of(specialised):
             if "group_key" in node.attr and node.attr["group_key"].i in keys:
                 node.attr["group_size"].i = num_replicas
         return specialised
 
-    def _means(self, pairs: Sequence[tuple[Any, Any]]) -> dict[int, Any]:
+    def _means(self, pairs: Sequence[tuple[Any, Any]], weight: Any) -> dict[int, Any]:
         """The mean gradients by the identity of their variables."""
         found: dict[int, Any] = {}
         dense = [pair for pair in pairs if not isinstance(pair[0], IndexedSlices)]
         # A backward pass ends with the variables that were made first.
         for bucket in self._buckets(dense[::-1]):
             gradients = [gradient for gradient, _ in bucket]
-            means = self._collective(
-                "CollectiveWeightedMean", (self._known_weight(), gradients), bucket[0][1]
-            )
+            means = self._collective("CollectiveWeightedMean", (weight, gradients), bucket[0][1])
             for (_, variable), mean in zip(bucket, means, strict=True):
                 found[id(variable)] = mean
         for gradient, variable in pairs:
             if isinstance(gradient, IndexedSlices):
-                rows = (self._known_weight(), gradient.indices, gradient.values)
+                rows = (weight, gradient.indices, gradient.values)
                 indices, values = self._collective("CollectiveWeightedRows", rows, variable)
                 found[id(variable)] = IndexedSlices(values, indices, gradient.dense_shape)
         return found
@@ -199,6 +225,10 @@ class AllReduceReplication(Replication):
 
     def _known_weight(self) -> Any:
         return np.float32(1) if self._weight is None else self._weight
+
+    def _kept_equal(self) -> list[Any]:
+        """What optimizers update; all variables where there are none."""
+        return list(self._updated) or self._variables()
 
     def _variables(self) -> list[Any]:
         found = self.graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
@@ -238,7 +268,7 @@ class _KeepsCopiesEqual(SessionRunHook):
         """Builds what is run later, now that all variables are there."""
         self._broadcast = self._strategy.broadcast_variables()
         if self._every:
-            variables = self._strategy._variables()
+            variables = self._strategy._kept_equal()
             self._names = [variable.op.name for variable in variables]
             self._fingerprints = self._strategy.fingerprints(variables)
 

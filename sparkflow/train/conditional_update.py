@@ -45,7 +45,12 @@ def by_device(pairs: Sequence[tuple[Any, Any]]) -> dict[str, list[tuple[Any, Any
 
 
 def update_when(
-    optimizer: Optimizer, parts: Sequence[Part], global_step: Any, name: str | None
+    optimizer: Optimizer,
+    parts: Sequence[Part],
+    global_step: Any,
+    name: str | None,
+    *,
+    alone: bool = False,
 ) -> list[Operation]:
     """The update of all variables, each where the condition of its task holds.
 
@@ -57,6 +62,8 @@ def update_when(
         parts: The variables by task.
         global_step: A variable to count updates in, or None.
         name: Of the scope.
+        alone: Whether the conditions hold in different replicas, which hold each other back until
+            an update is made: then nothing may wait for what another task does.
 
     Returns:
         Per part what has run when all updates on its device are made.
@@ -73,12 +80,12 @@ def update_when(
             finished = list(updates.values())
             if type(optimizer)._finish is not Optimizer._finish:
                 home = _home(optimizer, parts)
-                with graph.control_dependencies(finished):
+                with graph.control_dependencies([updates[home.device]] if alone else finished):
                     updates[home.device] = _when(home, lambda: optimizer._finish([], "finish"))
                 finished = [updates[home.device]]
             if global_step is not None:
                 counted = _of_device(parts, global_step.device)
-                with graph.control_dependencies(finished):
+                with graph.control_dependencies([updates[counted.device]] if alone else finished):
                     done = _when(counted, lambda: _advance(global_step), global_step.device)
                 updates[counted.device] = group(updates[counted.device], done)
     collected = graph.get_collection_ref(GraphKeys.TRAIN_OP)

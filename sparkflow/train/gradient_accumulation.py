@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import graph_of
+from sparkflow.graph.scopes import get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, comparison, constants, elementwise, state
 from sparkflow.ops.control import group, identity, no_op
 from sparkflow.ops.control_flow.cond import cond
 from sparkflow.train.conditional_update import Part, by_device, update_when
 from sparkflow.train.optimizer import GradientAndVariable, Optimizer
+from sparkflow.train.replica_variable import replica_variable
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime import dtypes
 
@@ -29,7 +29,8 @@ class GradientAccumulationOptimizer(Optimizer):
 
     The update is that of one step on all rows of these batches, where the loss is a mean over rows.
     Steps that make no update leave variables, slots and `global_step` as they are. What was summed
-    up when training ends is lost, as is what a checkpoint does not hold: local variables.
+    up when training ends is lost, as is what a checkpoint does not hold: local variables. Among
+    replicas, a step that a `tf.cond` leaves out counts as a batch without rows.
 
     Args:
         opt: The optimizer that makes the updates.
@@ -75,10 +76,24 @@ class GradientAccumulationOptimizer(Optimizer):
         """
         given = self.collect(grads_and_vars, self._rows)
         assert given.ready is not None
-        parts = [
-            Part(device, given.ready, pairs) for device, pairs in by_device(given.pairs).items()
-        ]
+        # Batches without a row leave the slots alone, too.
+        due = comparison.logical_and(given.ready, comparison.greater(given.weight, 0))
+        parts = [Part(device, due, pairs) for device, pairs in by_device(given.pairs).items()]
         return group(*update_when(given.optimizer, parts, global_step, name))
+
+    def apply_where(
+        self,
+        condition: Tensor,
+        grads_and_vars: Sequence[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> Operation:
+        """As `apply_dense_and_sparse`; a batch where the condition does not hold has no rows."""
+        given_rows, self._rows = self._rows, rows_where(condition, self._rows)
+        try:
+            return self.apply_dense_and_sparse(grads_and_vars, global_step, name)
+        finally:
+            self._rows = given_rows
 
     def collect(self, grads_and_vars: Sequence[tuple[Any, Any]], rows: Any) -> Collected:
         """Adds the gradients of one batch; what an update may be made of.
@@ -90,9 +105,7 @@ class GradientAccumulationOptimizer(Optimizer):
         pairs = [(gradient, each) for gradient, each in grads_and_vars if gradient is not None]
         graph = graph_of([each for _, each in pairs])
         with graph.as_default(), graph.name_scope(self._name):
-            here = no_op(name="here")  # Variables beside it do not get onto a parameter server.
-            with graph.colocate_with(here):
-                return self._collect(pairs, rows)
+            return self._collect(pairs, rows)
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Variable | None:
         """The slot of the other optimizer."""
@@ -106,10 +119,16 @@ class GradientAccumulationOptimizer(Optimizer):
         """The variables of the other optimizer."""
         return self._opt.variables()
 
+    def _devices(self, pairs: Sequence[tuple[Any, Any]]) -> set[str]:
+        """Where an update changes variables: those it sums up in, too."""
+        with get_default_graph().init_scope():
+            here = no_op(name="here").device
+        return {here, *super()._devices(pairs)}
+
     def _collect(self, pairs: Sequence[tuple[Any, Any]], rows: Any) -> Collected:
         graph = graph_of([each for _, each in pairs])
         weight = graph.convert(1.0 if rows is None else rows)
-        count = _local(constants.zeros([], dtypes.int64), "batches")
+        count = replica_variable(lambda: constants.zeros([], dtypes.int64), "batches")
         position = elementwise.mod(
             count.read_value(), constants.constant(self._num_batches, dtypes.int64)
         )
@@ -150,15 +169,13 @@ def collected(optimizer: Optimizer, pairs: Sequence[tuple[Any, Any]], weight: Te
     return Collected(optimizer, pairs, weight, None)
 
 
-def _local(initial: Any, name: str, is_sized: bool = True) -> Variable:
-    """A variable of this replica that is neither saved nor trained."""
-    return Variable(
-        initial,
-        trainable=False,
-        collections=[GraphKeys.LOCAL_VARIABLES],
-        validate_shape=is_sized,
-        name=name,
-    )
+def rows_where(condition: Any, rows: Any) -> Any:
+    """The rows of a batch, 0 where a condition does not hold; of equal batches for `rows` None."""
+    if condition is None:
+        return rows
+    graph = graph_of((condition,))
+    given = graph.convert(1.0 if rows is None else rows)
+    return comparison.where(condition, given, constants.zeros_like(given))
 
 
 def _tensors(gradient: Any) -> tuple[Tensor, ...]:
@@ -171,7 +188,8 @@ def _sum(is_first: Tensor, value: Tensor, name: str) -> Tensor:
     """The sum of the values since the first batch, this one included; kept for the next."""
     known = value.shape.is_fully_defined()
     shape = value.shape.as_list() if known else [0] * (value.shape.ndims or 0)
-    kept = _local(constants.zeros(shape, value.dtype.base), name, known)
+    dtype = value.dtype.base
+    kept = replica_variable(lambda: constants.zeros(shape, dtype), name, is_sized=known)
     total = cond(is_first, lambda: identity(value), lambda: kept.read_value() + value)
     stored: Tensor = state.assign(kept, total, validate_shape=known)
     return stored
@@ -189,7 +207,8 @@ def _summed(is_first: Tensor, gradient: Any, weight: Tensor) -> Any:
 def _joined(is_first: Tensor, value: Tensor, name: str) -> Tensor:
     """The values of all batches since the first one, one after the other."""
     row = (value.shape.as_list() if value.shape.ndims else [0])[1:]
-    kept = _local(constants.zeros([0, *[size or 0 for size in row]], value.dtype.base), name, False)
+    shape, dtype = [0, *[size or 0 for size in row]], value.dtype.base
+    kept = replica_variable(lambda: constants.zeros(shape, dtype), name, is_sized=False)
     total = cond(
         is_first,
         lambda: identity(value),

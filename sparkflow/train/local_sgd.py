@@ -15,9 +15,11 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import constants, elementwise, state
-from sparkflow.ops.control import group, no_op
+from sparkflow.ops.control import group
+from sparkflow.train.gradient_accumulation import rows_where
 from sparkflow.train.optimizer import Optimizer
-from sparkflow.train.replication import TIMEOUT_S, Replication, scope
+from sparkflow.train.replica_variable import replica_variable
+from sparkflow.train.replication import TIMEOUT_S, Replication, plain_update, scope
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunHook
 from sparkflow.variables.variable import Variable
 from sparkflow.variables.variable_scope import get_variable_scope, variable_scope
@@ -95,6 +97,7 @@ class LocalSgd(Replication):
         grads_and_vars: Sequence[tuple[Any, Any]],
         global_step: Any = None,
         name: str | None = None,
+        condition: Any = None,
     ) -> Operation:
         """The optimizer's update of the replica's copies.
 
@@ -103,6 +106,7 @@ class LocalSgd(Replication):
             grads_and_vars: Pairs of gradient and copy.
             global_step: A shared variable that `average_op` sets to the steps a replica made.
             name: Of the update.
+            condition: As in `Replication.apply_gradients`; a step without gradients counts, too.
 
         Raises:
             InvalidArgumentError: A variable is not a copy: it was not made by `tf.get_variable`
@@ -115,23 +119,26 @@ class LocalSgd(Replication):
                     "it with tf.get_variable inside the scope() of the strategy"
                 )
         made_before = set(self.graph.get_collection(GraphKeys.GLOBAL_VARIABLES))
-        update = optimizer.apply_dense_and_sparse(grads_and_vars, None, name)
+        update = plain_update(optimizer, grads_and_vars, None, name, condition)
         slots = self._make_local(made_before)
         with self.graph.name_scope(SCOPE) as name_scope:
             weight = self._weight
             if weight is None:
                 weight = self.graph.convert(1.0, dtypes.float32, "weight")
-            with self.graph.control_dependencies(None):
-                start = 0 if global_step is None else global_step.initialized_value()
-                with self._here():
-                    rows = _local(constants.zeros([], weight.dtype.base), "rows")
-                    steps = _local(elementwise.cast(start, dtypes.int64), "steps")
-            with self._here():
-                counted = [state.assign_add(rows, weight)]
-                one = constants.constant(1, dtypes.int64)
-                counted.append(state.assign_add(steps, one))
-            self.steps = steps.read_value()
-            self._build_average(slots, rows, steps, global_step, name_scope)
+            start = global_step
+
+            def first_step() -> Any:
+                value = 0 if start is None else start.initialized_value()
+                return elementwise.cast(value, dtypes.int64)
+
+            dtype = weight.dtype.base
+            rows = replica_variable(lambda: constants.zeros([], dtype), "rows")
+            steps = replica_variable(first_step, "steps")
+            counted = [state.assign_add(rows, rows_where(condition, weight))]
+            counted.append(state.assign_add(steps, constants.constant(1, dtypes.int64)))
+            with self.beside_the_step():
+                self.steps = steps.read_value()
+                self._build_average(slots, rows, steps, global_step, name_scope)
             return group(update, *counted, name="local_step")
 
     def make_session_run_hook(self) -> SessionRunHook:
@@ -140,8 +147,7 @@ class LocalSgd(Replication):
 
     def _get(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         """The replica's copy of the variable `getter` makes; a `custom_getter`."""
-        local_only = kwargs.get("collections") == [GraphKeys.LOCAL_VARIABLES]
-        if local_only:
+        if GraphKeys.LOCAL_VARIABLES in (kwargs.get("collections") or ()):
             return getter(name, *args, **kwargs)
         trainable = kwargs.get("trainable") is not False
         regularizer = kwargs.pop("regularizer", None)
@@ -150,18 +156,11 @@ class LocalSgd(Replication):
         for copy, original in self._shared.items():
             if original is shared:
                 return copy
-        with self.graph.control_dependencies(None):
-            value = shared.initialized_value()
-            with self._here():
-                copy = _local(value, f"{name}/copy", trainable)
+        copy = replica_variable(shared.initialized_value, f"{name}/copy", trainable=trainable)
         self._shared[copy] = shared
         if regularizer is not None:
             self.graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, regularizer(copy))
         return copy
-
-    def _here(self) -> Any:
-        """Beside an op of this replica, so that variables do not get onto a parameter server."""
-        return self.graph.colocate_with(no_op(name="here"))
 
     def _make_local(self, made_before: set[Any]) -> list[Variable]:
         """Makes the optimizer's new variables local ones: each replica has its own."""
@@ -257,11 +256,3 @@ class _Averages(SessionRunHook):
         if int(session.run(self._strategy.steps)) > self._averaged:
             session.run(self._strategy.average_op)
         session.run(self._strategy.leave_ops)
-
-
-def _local(initial: Any, name: str, trainable: bool = False) -> Variable:
-    """A variable of this replica, initialised with its local variables."""
-    collections = [GraphKeys.LOCAL_VARIABLES]
-    if trainable:
-        collections.append(GraphKeys.TRAINABLE_VARIABLES)
-    return Variable(initial, trainable=False, collections=collections, name=name)

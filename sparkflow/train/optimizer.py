@@ -16,13 +16,16 @@ from sparkflow.graph.scopes import apply_op, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise, state
 from sparkflow.ops.control import group, identity, tuple_of
+from sparkflow.ops.control_flow.afterwards import branch_of
 from sparkflow.ops.segment import unsorted_segment_sum
 from sparkflow.train import replication
+from sparkflow.train.branch_update import left_by
 from sparkflow.train.slots import Slots
 from sparkflow.variables.initialization import trainable_variables
 from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import InvalidArgumentError
 
 GradientAndVariable = tuple[Tensor | IndexedSlices | None, Variable]
 _AGGREGATION_METHODS: Final = (0, 1, 2)
@@ -191,10 +194,40 @@ class Optimizer(Trackable):
         if all(grad is None for grad, _ in pairs):
             names = ", ".join(f"{str(variable)!r}" for _, variable in pairs)
             raise ValueError(f"No gradients provided for any variable: [{names}].")
-        strategy = replication.current()
-        if strategy is not None:
-            return strategy.apply_gradients(self, pairs, global_step, name)
-        return self.apply_dense_and_sparse(pairs, global_step, name)
+        strategy = replication.current() or replication.AsyncReplication()
+        return self._replicated(strategy, pairs, global_step, name)
+
+    def _replicated(
+        self,
+        strategy: replication.Replication,
+        pairs: Sequence[tuple[Any, Any]],
+        global_step: Any,
+        name: str | None,
+        condition: Any = None,
+    ) -> Operation:
+        """The update as a strategy has it, made outside of branches where others wait for it."""
+        graph = get_default_graph()
+        if not graph.building_function or (
+            condition is None and not strategy.is_waited_for and len(self._devices(pairs)) == 1
+        ):
+            return strategy.apply_gradients(self, pairs, global_step, name, condition)
+        branch = branch_of(graph)
+        if branch is not None:
+            return left_by(
+                branch,
+                pairs,
+                condition,
+                lambda outside, holds: self._replicated(
+                    strategy, outside, global_step, name, holds
+                ),
+            )
+        if strategy.is_waited_for:
+            raise InvalidArgumentError(
+                message=f"{self._name!r} would update variables inside a loop or a function, with "
+                f"{type(strategy).__name__}: replicas make one update per step together. Make the "
+                "update outside, and run more steps"
+            )
+        return strategy.apply_gradients(self, pairs, global_step, name, condition)
 
     def apply_dense_and_sparse(
         self,
@@ -226,6 +259,27 @@ class Optimizer(Trackable):
         if train_op not in collected:
             collected.append(train_op)
         return train_op  # type: ignore[no-any-return]  # what `_finish` gave
+
+    def apply_where(
+        self,
+        condition: Tensor,
+        grads_and_vars: Sequence[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> Operation:
+        """`apply_dense_and_sparse` in the steps in which a condition holds.
+
+        Args:
+            condition: [] bool.
+            grads_and_vars: As for `apply_gradients`, like the others.
+            global_step: See there.
+            name: See there.
+        """
+        from sparkflow.train.conditional_update import Part, by_device, update_when
+
+        devices = by_device(grads_and_vars)
+        parts = [Part(device, condition, pairs) for device, pairs in devices.items()]
+        return group(*update_when(self, parts, global_step, name))
 
     def get_slot(self, var: Variable, name: str) -> Variable | None:
         """The slot variable of `var`, None when there is none."""
@@ -379,6 +433,10 @@ class Optimizer(Trackable):
                 raise ValueError(f"Invalid type {dtype!r} for {tensor.name}, expected: {names}.")
 
     # ------------------------------------------------------------------ inside
+
+    def _devices(self, pairs: Sequence[tuple[Any, Any]]) -> set[str]:
+        """Where an update changes variables."""
+        return {variable.device for gradient, variable in pairs if gradient is not None}
 
     def _update(self, grad: Tensor | IndexedSlices, variable: Variable) -> Any:
         graph = graph_of((variable,))

@@ -8,8 +8,8 @@ are `AsyncReplication` (here), `sync.SyncReplication`, `staleness.BoundedStalene
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkflow.graph.default_stack import DefaultStack
@@ -17,6 +17,7 @@ from sparkflow.graph.scopes import get_default_graph
 from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 
 if TYPE_CHECKING:
     from sparkflow.graph.graph import Graph
@@ -38,13 +39,15 @@ class Replication:
     Attributes:
         graph: The graph updates are built in.
         replica, num_replicas: As given.
-        join_ops: What a replica runs before its first step.
+        is_waited_for: Whether other replicas wait for this one's updates.
         leave_ops: What is run for a replica that makes no more steps: its data ended, or it is
             gone. The others wait for it no more.
 
     Raises:
         InvalidArgumentError: There is no such replica.
     """
+
+    is_waited_for = True
 
     def __init__(
         self, graph: Graph | None = None, *, replica: int = 0, num_replicas: int = 1
@@ -57,12 +60,27 @@ class Replication:
         self.graph = get_default_graph() if graph is None else graph
         self.replica = replica
         self.num_replicas = num_replicas
-        self.join_ops: list[Operation] = []
+        self._join_ops: list[Operation] = []
         self.leave_ops: list[Operation] = []
+
+    @property
+    def join_ops(self) -> list[Operation]:
+        """What a replica runs before its first step, when the whole graph is built."""
+        return self._join_ops
 
     def scope(self) -> AbstractContextManager[Replication]:
         """Has optimizers used inside a `with` block follow this strategy. Per thread."""
         return scope(self)
+
+    @contextmanager
+    def beside_the_step(self) -> Iterator[Graph]:
+        """Where nodes are made that run between steps: joining, leaving, first values.
+
+        They must not wait for what a step reads. An update is often built under
+        `control_dependencies` of the batch: such a node would take a batch from the step.
+        """
+        with self.graph.as_default(), self.graph.init_scope():
+            yield self.graph
 
     def apply_gradients(
         self,
@@ -70,6 +88,7 @@ class Replication:
         grads_and_vars: Sequence[tuple[Any, Any]],
         global_step: Any = None,
         name: str | None = None,
+        condition: Any = None,
     ) -> Operation:
         """The operation a replica runs in every step.
 
@@ -80,6 +99,9 @@ class Replication:
             grads_and_vars: Pairs of gradient (a Tensor, IndexedSlices or None) and variable.
             global_step: A variable to count updates in, or None.
             name: Of the update.
+            condition: Tensor, [] bool: whether this replica has gradients in this step; those of a
+                `tf.cond` come so (see `branch_update`). It takes part without any where it has
+                none, so that nobody waits for it. None where it always has.
         """
         raise NotImplementedError(type(self).__name__)
 
@@ -91,12 +113,19 @@ class Replication:
         """The graph, built once, as one of `num_replicas` replicas runs it."""
         specialised = GraphDef()
         specialised.CopyFrom(graph_def)
-        for node in specialised.node:
+        for node in nodes_of(specialised):
             if node.op in BY_REPLICA:
                 node.attr["replica"].i = replica
             elif node.op in FOR_ALL:
                 node.attr["num_replicas"].i = num_replicas
         return specialised
+
+
+def nodes_of(graph_def: GraphDef) -> Iterator[NodeDef]:
+    """All nodes of a graph, those of its functions too."""
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def
 
 
 BY_REPLICA: Final = frozenset(
@@ -120,15 +149,31 @@ FOR_ALL: Final = frozenset({"GradientRounds", "StalenessClock"})
 class AsyncReplication(Replication):
     """Every replica updates the shared variables when it has gradients, and waits for nobody."""
 
+    is_waited_for = False
+
     def apply_gradients(
         self,
         optimizer: Optimizer,
         grads_and_vars: Sequence[tuple[Any, Any]],
         global_step: Any = None,
         name: str | None = None,
+        condition: Any = None,
     ) -> Operation:
-        """The optimizer's plain update."""
+        """The optimizer's plain update, where there is one."""
+        return plain_update(optimizer, grads_and_vars, global_step, name, condition)
+
+
+def plain_update(
+    optimizer: Optimizer,
+    grads_and_vars: Sequence[tuple[Any, Any]],
+    global_step: Any,
+    name: str | None,
+    condition: Any,
+) -> Operation:
+    """The optimizer's update of the variables, where `condition` holds if one is given."""
+    if condition is None:
         return optimizer.apply_dense_and_sparse(grads_and_vars, global_step, name)
+    return optimizer.apply_where(condition, grads_and_vars, global_step, name)
 
 
 class _TakesPart(SessionRunHook):

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.train.optimizer import Optimizer
-from sparkflow.train.replication import TIMEOUT_S, Replication
+from sparkflow.train.replication import TIMEOUT_S, Replication, plain_update
 from sparkflow_runtime.errors import InvalidArgumentError
 
 SCOPE: Final = "bounded_staleness"
@@ -57,9 +57,10 @@ class BoundedStaleness(Replication):
         grads_and_vars: Sequence[tuple[Any, Any]],
         global_step: Any = None,
         name: str | None = None,
+        condition: Any = None,
     ) -> Operation:
         """The optimizer's plain update, and then the wait for slower replicas."""
-        updated = optimizer.apply_dense_and_sparse(grads_and_vars, global_step, name)
+        updated = plain_update(optimizer, grads_and_vars, global_step, name, condition)
         graph = self.graph
         attrs = {
             "num_replicas": self.num_replicas,
@@ -67,12 +68,15 @@ class BoundedStaleness(Replication):
             "timeout_s": self._timeout_s,
         }
         home = next(each for gradient, each in grads_and_vars if gradient is not None)
+        mine = {"replica": self.replica}
         with graph.name_scope(SCOPE) as scope, graph.device(home.device):
-            clock = graph.apply(
-                "StalenessClock", (), {**attrs, "shared_name": f"{scope}clock"}, "clock"
-            )
-            mine = {"replica": self.replica}
-            self.join_ops.append(graph.add_node("StalenessClockJoin", (clock,), mine, "join"))
-            self.leave_ops.append(graph.add_node("StalenessClockLeave", (clock,), mine, "leave"))
+            with self.beside_the_step():
+                clock = graph.apply(
+                    "StalenessClock", (), {**attrs, "shared_name": f"{scope}clock"}, "clock"
+                )
+                self.join_ops.append(graph.add_node("StalenessClockJoin", (clock,), mine, "join"))
+                self.leave_ops.append(
+                    graph.add_node("StalenessClockLeave", (clock,), mine, "leave")
+                )
             with graph.control_dependencies([updated]):
                 return graph.add_node("StalenessClockAdvance", (clock,), mine, "advance")

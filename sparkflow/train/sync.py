@@ -19,7 +19,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import elementwise
 from sparkflow.ops.control import group
 from sparkflow.train.conditional_update import Part, by_device, update_when
-from sparkflow.train.gradient_accumulation import collected
+from sparkflow.train.gradient_accumulation import collected, rows_where
 from sparkflow.train.replication import TIMEOUT_S, Replication
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -64,6 +64,8 @@ class SyncReplication(Replication):
         self._weight = weight
         self._required = replicas_to_aggregate
         self._timeout_s = timeout_s
+        self._met: list[Operation] = []
+        """What has run when the update that was built last is over."""
         if replicas_to_aggregate is not None and replicas_to_aggregate < 1:
             raise InvalidArgumentError(
                 message=f"replicas_to_aggregate is {replicas_to_aggregate}; at least one "
@@ -76,14 +78,19 @@ class SyncReplication(Replication):
         grads_and_vars: Sequence[tuple[Any, Any]],
         global_step: Any = None,
         name: str | None = None,
+        condition: Any = None,
     ) -> Operation:
         """The replica's side of an update: bring the gradients, wait until all are applied.
+
+        Updates of several optimizers meet one after the other, in the order in which they were
+        built: two replicas that met in different orders would wait for each other for ever.
 
         Args:
             optimizer: Makes the update itself.
             grads_and_vars: Pairs of gradient (a Tensor, IndexedSlices or None) and variable.
             global_step: A variable that counts the updates, or None.
             name: Of the update.
+            condition: As in `Replication.apply_gradients`.
 
         Returns:
             The operation a replica runs in every step.
@@ -93,26 +100,30 @@ class SyncReplication(Replication):
             weight = self._weight
             if weight is None:
                 weight = graph.convert(1.0, dtypes.float32, "weight")
-            given = collected(optimizer, grads_and_vars, weight)
+            given = collected(optimizer, grads_and_vars, rows_where(condition, weight))
             groups = by_device(given.pairs)
             handles = {
                 device: self._rounds(device, f"{scope}rounds_{index}", len(groups))
                 for index, device in enumerate(groups)
             }
             step = self._common_step(handles)
-            parts = [
-                self._meet(handles[device], device, given.ready, step, given.weight, pairs)
-                for device, pairs in groups.items()
-            ]
-        updates = update_when(given.optimizer, parts, global_step, name)
+            with graph.control_dependencies(self._met):
+                parts = [
+                    self._meet(handles[device], device, given.ready, step, given.weight, pairs)
+                    for device, pairs in groups.items()
+                ]
+        alone = self._required is not None
+        updates = update_when(given.optimizer, parts, global_step, name, alone=alone)
         releases = []
         with graph.name_scope(scope):
             for part, updated in zip(parts, updates, strict=True):
                 with graph.control_dependencies([updated]):
                     releases.append(self._by_replica("Release", part.device, handles[part.device]))
-            for device, handle in handles.items():
-                self.join_ops.append(self._by_replica("Join", device, handle))
-                self.leave_ops.append(self._by_replica("Leave", device, handle))
+            with self.beside_the_step():
+                for device, handle in handles.items():
+                    self.join_ops.append(self._by_replica("Join", device, handle))
+                    self.leave_ops.append(self._by_replica("Leave", device, handle))
+            self._met = releases
             return group(*releases, name="updated")
 
     def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
@@ -135,8 +146,8 @@ class SyncReplication(Replication):
             "timeout_s": self._timeout_s,
             "shared_name": name,
         }
-        with self.graph.device(device):
-            handle: Tensor = self.graph.apply("GradientRounds", (), attrs, "rounds")
+        with self.beside_the_step() as graph, graph.device(device):
+            handle: Tensor = graph.apply("GradientRounds", (), attrs, "rounds")
         return handle
 
     def _common_step(self, handles: dict[str, Tensor]) -> Tensor | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkflow import logging
-from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_default_graph
@@ -17,6 +17,7 @@ from sparkflow.ops.control import group, no_op
 from sparkflow.queues.queues import FIFOQueue
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.queue_runner import QueueRunner
+from sparkflow.train.replica_variable import replica_variable
 from sparkflow.train.session_manager import model_is_ready
 from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow.variables.initialization import global_variables, report_uninitialized_variables
@@ -112,76 +113,73 @@ class SyncReplicasOptimizer(Optimizer):
         self._global_step = global_step
         graph = get_default_graph()
         self._make_local_step(global_step)
-        init_ops = [self.local_step_init_op]
         with graph.name_scope(self._name):
-            pushes, aggregated, accumulators = self._meet(pairs)
+            pushes, met = self._meet(pairs)
             with graph.device(global_step.device), graph.name_scope(None):
-                update = self._opt.apply_gradients(aggregated, global_step)
-                self._sync_token_queue = FIFOQueue(
-                    -1,
-                    global_step.dtype.base,
-                    shapes=(),
-                    name="sync_token_q",
-                    shared_name="sync_token_q",
-                )
+                # What runs beside the steps must not wait for what a step reads.
+                with graph.init_scope():
+                    update = self._opt.apply_gradients(met.means, global_step)
+                    self._sync_token_queue = FIFOQueue(
+                        -1,
+                        global_step.dtype.base,
+                        shapes=(),
+                        name="sync_token_q",
+                        shared_name="sync_token_q",
+                    )
                 with graph.control_dependencies(pushes):
                     token = self._sync_token_queue.dequeue()
                 train_op = state.assign(self._local_step, token)
-                with graph.control_dependencies([update]):
-                    sync_op = self._enqueue_tokens(self._tokens_per_step)
-                if self._variable_averages is not None:
-                    with graph.control_dependencies([sync_op]):
-                        sync_op = self._variable_averages.apply(self._variables_to_average)
-                self._chief_queue_runner = self._runner(sync_op, accumulators)
-            for accumulator, device in accumulators:
-                with graph.device(device):
-                    init_ops.append(accumulator.set_global_step(global_step, name="SetGlobalStep"))
-            self.chief_init_op = group(*init_ops)
+            with graph.init_scope():
+                self._make_runner(update, met.accumulators)
         self._gradients_applied = True
         return train_op
 
-    def _make_local_step(self, global_step: Any) -> None:
-        graph = get_default_graph()
-        # Beside an op of this worker, so that it does not get onto a parameter server.
-        with graph.colocate_with(no_op()):
-            self._local_step = Variable(
-                0,
-                trainable=False,
-                collections=[GraphKeys.LOCAL_VARIABLES],
-                dtype=global_step.dtype.base,
-                name="sync_rep_local_step",
-            )
-        self.local_step_init_op = state.assign(self._local_step, global_step)
-        self.ready_for_local_init_op = report_uninitialized_variables(global_variables())
+    def _make_runner(self, update: Operation, accumulators: Sequence[tuple[Any, str]]) -> None:
+        """Makes what the chief runs first, and beside its steps."""
+        graph, global_step = get_default_graph(), self._global_step
+        with graph.device(global_step.device), graph.name_scope(None):
+            with graph.control_dependencies([update]):
+                sync_op = self._enqueue_tokens(self._tokens_per_step)
+            if self._variable_averages is not None:
+                with graph.control_dependencies([sync_op]):
+                    sync_op = self._variable_averages.apply(self._variables_to_average)
+            self._chief_queue_runner = self._runner(sync_op, accumulators)
+        init_ops = [self.local_step_init_op]
+        for accumulator, device in accumulators:
+            with graph.device(device):
+                init_ops.append(accumulator.set_global_step(global_step, name="SetGlobalStep"))
+        self.chief_init_op = group(*init_ops)
 
-    def _meet(
-        self, pairs: Sequence[tuple[Any, Any]]
-    ) -> tuple[list[Operation], list[tuple[Any, Any]], list[tuple[Any, str]]]:
-        """What pushes the gradients, the means with their variables, accumulators with devices."""
+    def _make_local_step(self, global_step: Any) -> None:
+        dtype = global_step.dtype.base
+        self._local_step = replica_variable(lambda: 0, "sync_rep_local_step", dtype=dtype)
+        with get_default_graph().init_scope():
+            self.local_step_init_op = state.assign(self._local_step, global_step)
+            self.ready_for_local_init_op = report_uninitialized_variables(global_variables())
+
+    def _meet(self, pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Operation], _Met]:
+        """What pushes the gradients, and what becomes of them."""
         graph = get_default_graph()
         pushes: list[Operation] = []
-        aggregated: list[tuple[Any, Any]] = []
-        accumulators: list[tuple[Any, str]] = []
+        met = _Met()
         for grad, variable in pairs:
             if grad is None:
-                aggregated.append((None, variable))
+                met.means.append((None, variable))
                 continue
-            shared_name = f"{variable.name}/grad_accum"
+            if not isinstance(grad, Tensor | IndexedSlices):
+                raise ValueError(f"Unknown grad type! {grad!r}")
+            sparse = isinstance(grad, IndexedSlices)
+            kind: Any = SparseConditionalAccumulator if sparse else ConditionalAccumulator
             with graph.device(variable.device):
-                if isinstance(grad, Tensor):
-                    dense = ConditionalAccumulator(grad.dtype, variable.shape, shared_name)
-                    pushes.append(dense.apply_grad(grad, local_step=self._local_step))
-                    mean: Any = dense.take_grad(self._replicas_to_aggregate)
-                    accumulators.append((dense, variable.device))
-                elif isinstance(grad, IndexedSlices):
-                    rows = SparseConditionalAccumulator(grad.dtype, variable.shape, shared_name)
-                    pushes.append(rows.apply_indexed_slices_grad(grad, local_step=self._local_step))
-                    mean = rows.take_indexed_slices_grad(self._replicas_to_aggregate)
-                    accumulators.append((rows, variable.device))
-                else:
-                    raise ValueError(f"Unknown grad type! {grad!r}")
-            aggregated.append((mean, variable))
-        return pushes, aggregated, accumulators
+                with graph.init_scope():
+                    name = f"{variable.name}/grad_accum"
+                    accumulator = kind(grad.dtype, variable.shape, name)
+                    take = accumulator.take_indexed_slices_grad if sparse else accumulator.take_grad
+                    met.means.append((take(self._replicas_to_aggregate), variable))
+                push = accumulator.apply_indexed_slices_grad if sparse else accumulator.apply_grad
+                pushes.append(push(grad, local_step=self._local_step))
+            met.accumulators.append((accumulator, variable.device))
+        return pushes, met
 
     def _enqueue_tokens(self, count: int) -> Operation:
         value = self._global_step
@@ -267,6 +265,19 @@ class SyncReplicasOptimizer(Optimizer):
     def variables(self) -> list[Variable]:
         """The variables of the other optimizer."""
         return self._opt.variables()
+
+
+@dataclass(slots=True)
+class _Met:
+    """What becomes of the gradients that replicas push.
+
+    Attributes:
+        means: What the chief takes, with the variables.
+        accumulators: Where they meet, with their devices.
+    """
+
+    means: list[tuple[Any, Any]] = field(default_factory=list)
+    accumulators: list[tuple[Any, str]] = field(default_factory=list)
 
 
 class _SyncReplicasOptimizerHook(SessionRunHook):

@@ -56,6 +56,10 @@ class Gradients:
     sparse: tuple[tuple[Array, Array], ...]
 
 
+class NoGradients(Gradients):
+    """What replicas without a row bring together."""
+
+
 @register
 class GradientRounds(_RoundsOp):
     """The rounds that replicas meet in, of the task where they have a shared_name."""
@@ -149,7 +153,8 @@ class GradientRoundsMeet(_Meets):
 
     `is_mine` says whether this replica has to make the update, with the means given; then it has to
     run `GradientRoundsRelease`. For the others the update is done; what they get instead of means
-    has no meaning. A replica that is not `ready` contributes nothing and does not wait.
+    has no meaning. A replica that is not `ready` contributes nothing and does not wait. Where no
+    replica has any weight, there is no update to make.
     """
 
     inputs = (
@@ -183,7 +188,10 @@ class GradientRoundsMeet(_Meets):
             if ready:
                 contribution = Contribution(replica, float(weight), gradients)
                 made_for = None if step < 0 else int(step)
-                means = handle.meet(contribution, mean_of, running, made_for)
+                means = handle.meet(contribution, _mean_of_some, running, made_for)
+                if isinstance(means, NoGradients):
+                    handle.release(replica)
+                    means = None
             if means is None:
                 return (others, *_flat(_unused(gradients)))
             return (mine, *_flat(means))
@@ -275,6 +283,13 @@ class GradientRoundsStep(_ByReplica):
     def compute(self, xp: Any, handle: Any, *, replica: int) -> Array:
         """See `resources.gradient_rounds.GradientRounds.step_of`."""
         return np.asarray(handle.step_of(replica), np.int64)
+
+
+def _mean_of_some(contributions: Sequence[Contribution[Gradients]]) -> Gradients:
+    """`mean_of` for an update, which is not made of nothing."""
+    if not any(each.weight for each in contributions):
+        return NoGradients((), ())
+    return mean_of(contributions)
 
 
 def mean_of(contributions: Sequence[Contribution[Gradients]]) -> Gradients:

@@ -11,7 +11,7 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.control_flow import functional, structures
+from sparkflow.ops.control_flow import afterwards, functional, structures
 from sparkflow_runtime import dtypes
 
 Branch = Callable[[], Any]
@@ -73,8 +73,12 @@ def cond(
             _built(graph, "cond_false", "false_fn", false_fn, strict),
         ]
         _require_alike(branches, "true_fn and false_fn", "tf.cond")
-        op = functional.if_op(graph, condition, [each.graph for each in branches], "Merge")
-    return branches[0].rebuild(op.outputs[:-1])
+
+        def call(bodies: Sequence[FunctionGraph]) -> Operation:
+            return functional.if_op(graph, condition, bodies, "Merge")
+
+        holds = [lambda: condition, lambda: graph.apply("LogicalNot", (condition,), {})]
+        return _called(graph, branches, holds, call)
 
 
 class _Built:
@@ -109,6 +113,7 @@ def _local(graph: FunctionGraph) -> Callable[[Tensor], Tensor]:
 
 def _built(graph: Graph, label: str, called: str, function: Branch, strict: bool) -> _Built:
     body = FunctionGraph(graph.new_function_name(label), graph)
+    body.afterwards = []
     with body.as_default():
         result = function()
         if result is None:
@@ -180,8 +185,41 @@ def switch_case(
             for place, function in enumerate([*listed, default])
         ]
         _require_alike(branches, "branch_fns", "tf.switch_case")
-        op = functional.case_op(graph, index, [each.graph for each in branches], "Merge")
-    return branches[0].rebuild(op.outputs[:-1])
+
+        def call(bodies: Sequence[FunctionGraph]) -> Operation:
+            return functional.case_op(graph, index, bodies, "Merge")
+
+        return _called(graph, branches, _are_chosen(graph, index, len(listed)), call)
+
+
+def _are_chosen(graph: Graph, index: Tensor, count: int) -> list[Callable[[], Tensor]]:
+    """Per branch of a `Case` what tells whether it runs; the last one for all other indices."""
+
+    def otherwise() -> Tensor:
+        known = [graph.apply("Equal", (index, place), {}) for place in range(count)]
+        stacked = graph.apply("Pack", (known,), {"axis": 0})
+        chosen: Tensor = graph.apply("LogicalNot", (graph.apply("Any", (stacked, 0), {}),), {})
+        return chosen
+
+    def is_at(place: int) -> Callable[[], Tensor]:
+        return lambda: graph.apply("Equal", (index, place), {})
+
+    return [*map(is_at, range(count)), otherwise]
+
+
+def _called(
+    graph: Graph,
+    branches: Sequence[_Built],
+    conditions: Sequence[Callable[[], Tensor]],
+    call: Callable[[Sequence[FunctionGraph]], Operation],
+) -> Any:
+    """The results of the branch that runs, when what it left to be done afterwards is done."""
+    bodies = [each.graph for each in branches]
+    count = len(bodies[0].outputs)
+    afterwards.hand_out(bodies)
+    op = call(bodies)
+    done = afterwards.work(graph, bodies, conditions, op.outputs[count:-1])
+    return branches[0].rebuild(afterwards.waiting(graph, done, op.outputs[:count]))
 
 
 def _by_index(branch_fns: Any) -> dict[int, Branch]:

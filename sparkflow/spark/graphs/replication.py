@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
-from sparkflow.train.all_reduce import GROUP_KEY, AllReduceReplication
+from sparkflow.train.all_reduce import AllReduceReplication
 from sparkflow.train.gradient_accumulation import GradientAccumulationOptimizer
-from sparkflow.train.replication import AsyncReplication, Replication
+from sparkflow.train.replication import AsyncReplication, Replication, nodes_of
 from sparkflow.train.staleness import BoundedStaleness
 from sparkflow.train.sync import SyncReplication
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
-
-_STEPS_KEY: Final = 0x5EED
-"""`instance_key` of the count of all workers' rows; those of `AllReduceReplication` count up."""
 
 # Odd and large, so that no two workers' seeds meet in graphs with few random ops.
 _SEED_STRIDE: Final = 0x9E3779B1
@@ -86,7 +83,7 @@ def replica_graph(strategy: Replication, graph_def: GraphDef, index: int, count:
     units on all of them. Worker 0 keeps the seeds of the graph.
     """
     specialised = strategy.specialised(graph_def, index, count)
-    for node in specialised.node:
+    for node in nodes_of(specialised):
         if index and "seed" in node.attr and "seed2" in node.attr:
             seeds = node.attr["seed"].i, node.attr["seed2"].i
             if seeds != (0, 0):
@@ -108,8 +105,12 @@ class _Accumulating(Replication):
         self._inner = inner
         self._num_batches = num_batches
         self._num_rows = num_rows
-        self.join_ops = inner.join_ops
         self.leave_ops = inner.leave_ops
+
+    @property
+    def join_ops(self) -> list[Any]:
+        """As the inner strategy has them."""
+        return self._inner.join_ops
 
     def apply_gradients(
         self,
@@ -117,25 +118,19 @@ class _Accumulating(Replication):
         grads_and_vars: Sequence[tuple[Any, Any]],
         global_step: Any = None,
         name: str | None = None,
+        condition: Any = None,
     ) -> Any:
         """The inner strategy's update, with an optimizer that waits for enough batches."""
         rows = self._num_rows
         if isinstance(self._inner, AllReduceReplication):
             # What is summed up there are means over all workers, and the same on all of them.
-            rows = self._rows_of_all()
+            first = next(each for gradient, each in grads_and_vars if gradient is not None)
+            rows = self._inner.rows_of_all(first, condition)
         accumulating = GradientAccumulationOptimizer(optimizer, self._num_batches, rows)
-        return self._inner.apply_gradients(accumulating, grads_and_vars, global_step, name)
+        return self._inner.apply_gradients(
+            accumulating, grads_and_vars, global_step, name, condition
+        )
 
     def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
         """As the inner strategy has it."""
         return self._inner.specialised(graph_def, replica, num_replicas)
-
-    def _rows_of_all(self) -> Any:
-        attrs = {
-            "group_size": self.num_replicas,
-            "group_key": GROUP_KEY,
-            "instance_key": _STEPS_KEY,
-            "merge_op": "Add",
-            "final_op": "Id",
-        }
-        return self.graph.apply("CollectiveReduce", (self._num_rows,), attrs, name="rows_of_all")

@@ -95,7 +95,9 @@ def _nodes_of(variable: Any) -> VariableNodes:
     with graph.colocate_with(variable.op):
         feed = tf.placeholder(dtype, shape, name="new")
         assign = tf.assign(variable, feed, validate_shape=known)
-        copy = graph.apply("VariableV2", (), {"dtype": dtype, "shape": shape}, name="copy")
+        # A variable whose shape changes, as sums of sparse gradients do, has none to keep.
+        attrs = {"dtype": dtype, "shape": shape.as_tuple() if known else None}
+        copy = graph.apply("VariableV2", (), attrs, name="copy")
         value = variable.read_value() if hasattr(variable, "read_value") else variable.value()
         keep = tf.assign(copy, value, validate_shape=known)
         kept = tf.identity(copy, name="kept")
