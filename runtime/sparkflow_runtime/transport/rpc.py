@@ -27,18 +27,43 @@ _OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),
-    # A peer that vanished without closing its socket is noticed within half a minute.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
     ("grpc.enable_http_proxy", 0),
     # A task that comes back is found within two seconds; gRPC's own limit is two minutes.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How a side of a connection notices that the other one is silent: it asks, and waits.
+
+    Whoever has to answer needs no Python for it: one that computes answers, one that is stopped,
+    or cannot be reached, does not.
+
+    Attributes:
+        ask_s: Seconds without a word until it asks.
+        wait_s: Seconds until the connection is given up.
+    """
+
+    ask_s: float = 20.0
+    wait_s: float = 10.0
+
+    def options(self) -> tuple[tuple[str, int], ...]:
+        """As gRPC has it."""
+        wait_ms = round(self.wait_s * 1000)
+        return (
+            ("grpc.keepalive_time_ms", round(self.ask_s * 1000)),
+            ("grpc.keepalive_timeout_ms", wait_ms),
+            ("grpc.http2.ping_timeout_ms", wait_ms),
+        )
+
+
+_PATIENCE: Final = Patience()
+"""A peer that vanished without closing its socket is noticed within half a minute."""
 _PROBE: Final = "/sparkflow_runtime.protos.Probe/Ready"
 MAX_THREADS: Final = 1024
 """Handlers block while a peer's tensor is not there yet, so threads bound the waiting calls."""
@@ -61,9 +86,15 @@ class Method:
     wants_context: bool = False
 
 
-def channel(address: str, tls: security.Tls | None = None) -> grpc.Channel:
+def channel(
+    address: str, tls: security.Tls | None = None, patience: Patience = _PATIENCE
+) -> grpc.Channel:
     """A channel of its own to `host:port`, with TLS if asked for; connects when first used."""
-    options: tuple[tuple[str, Any], ...] = (*_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+    options: tuple[tuple[str, Any], ...] = (
+        *_OPTIONS,
+        *patience.options(),
+        ("grpc.use_local_subchannel_pool", 1),
+    )
     if tls is None:
         return grpc.insecure_channel(address, options=options)
     if tls.server_name:
@@ -114,6 +145,7 @@ class RpcServer:
         token: str | None,
         insecure: bool = False,
         tls: security.Tls | None = None,
+        patience: Patience = _PATIENCE,
     ) -> None:
         security.require_credentials(host, token, insecure)
         interceptors: list[grpc.ServerInterceptor[Any, Any]] = []
@@ -124,7 +156,7 @@ class RpcServer:
             self._threads,  # type: ignore[arg-type]  # any executor does; the stubs ask for a pool
             handlers=services,
             interceptors=interceptors,
-            options=_OPTIONS,
+            options=(*_OPTIONS, *patience.options()),
         )
         bracketed = f"[{host}]" if ":" in host and not host.startswith("[") else host
         try:

@@ -52,6 +52,8 @@ class TrainingGraph:
         join_ops: What every session runs before its first step, all at once.
         leave_ops: What a session runs when its worker makes no more steps for now.
         state: How checkpoints read and set what was learnt.
+        applied: Tensor, [] int64: the steps that a parameter server has applied in this attempt,
+            reported or not; "" in modes whose workers do not go on without a lost one.
     """
 
     graph_def: GraphDef
@@ -70,6 +72,7 @@ class TrainingGraph:
     join_ops: tuple[str, ...]
     leave_ops: tuple[str, ...]
     state: StateNodes
+    applied: str = ""
 
     def replica(self, index: int, count: int) -> GraphDef:
         """The graph as replica `index` of `count` runs it."""
@@ -101,14 +104,17 @@ def build_training_graph(
                 model_fn, drawn.batch, tf.estimator.ModeKeys.TRAIN, inputs.params
             )
         warn_of_broadcasts(spec.loss, drawn.batch.labels)
-        if mode.sync_mode != "async" and not strategy.join_ops:
+        join_ops = tuple(op.name for op in strategy.join_ops)
+        if mode.sync_mode != "async" and not join_ops:
             raise ValueError(
                 f"With syncMode={mode.sync_mode!r} the train_op must come from an optimizer's "
                 "minimize or apply_gradients; this one does not"
             )
-        train_op = tf.group(spec.train_op, name="train_step")
+        train_op, applied = _counted(spec.train_op, mode, layout)
         loss = tf.identity(tf.reshape(spec.loss, []), name="reported_loss")
-        initializers = (tf.global_variables_initializer(), tf.local_variables_initializer())
+        initializers = [tf.global_variables_initializer(), tf.local_variables_initializer()]
+        if applied is not None:
+            initializers.append(applied.initializer)
         state = add_state_nodes(tf.global_variables(), tf.local_variables())
         tables = session_initializers()
         names = tuple(variable.op.name for variable in tf.global_variables())
@@ -127,7 +133,23 @@ def build_training_graph(
         trainable=tuple(name for name in trainable if name in names),
         strategy=strategy,
         mode=mode,
-        join_ops=tuple(op.name for op in strategy.join_ops),
+        join_ops=join_ops,
         leave_ops=tuple(op.name for op in strategy.leave_ops),
         state=state,
+        applied=applied.value().name if applied is not None else "",
     )
+
+
+def _counted(made: Any, mode: TrainingMode, layout: Layout) -> tuple[Any, Any]:
+    """The operation of a step, and the variable that counts those applied, None without one.
+
+    A worker that is lost may have made steps that it has not told of: only who applied them knows.
+    """
+    if mode.sync_mode != "async" or not layout.num_ps:
+        return tf.group(made, name="train_step"), None
+    applied = tf.Variable(
+        lambda: tf.zeros([], tf.int64), trainable=False, collections=[], name="sparkflow_applied"
+    )
+    with tf.control_dependencies([made]):
+        counted = tf.assign_add(applied, tf.constant(1, tf.int64), use_locking=True)
+    return tf.group(made, counted.op, name="train_step"), applied

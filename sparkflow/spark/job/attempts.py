@@ -12,6 +12,7 @@ import queue
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from sparkflow.spark.feed.worker_feed import WorkerFeed
 
 _HEARTBEAT_S = 2.0
+# How long, and how often, the driver is looked for after the connection to it broke.
+_REACH_AGAIN_S = 10.0
+_AGAIN_S = 0.2
 
 Tell = Callable[[Mapping[str, Any]], None]
 MakeFeed = Callable[[Mapping[str, Any], int], "WorkerFeed"]
@@ -122,7 +126,9 @@ class Attempts:
         while instruction is None:
             instruction = self._take()
         if instruction.error is not None:
-            raise UnavailableError(message=f"The driver is gone: {instruction.error}")
+            raise UnavailableError(
+                message=f"The driver is gone, or goes on without this process: {instruction.error}"
+            )
         if instruction.attempt is None:
             self._tell({"event": "end", "steps": self._steps.steps})
         return instruction.attempt is None
@@ -230,14 +236,28 @@ class Attempts:
 
     def _follow(self, attempt: int) -> None:
         """Passes the driver's instructions on; runs in a thread as long as the process."""
-        try:
-            for told in self._client.await_end(self._name, attempt):
-                if told.wants_state:
-                    self._report_state()
-                if told.ended or told.attempt:
-                    self._pass_on(told)
-        except grpc.RpcError as error:
-            self._inbox.put(_Instruction(None, error))
+        pause = threading.Event()
+        broken_s: float | None = None
+        while True:
+            try:
+                for told in self._client.await_end(self._name, attempt):
+                    broken_s = None
+                    attempt = told.attempt or attempt
+                    if told.wants_state:
+                        self._report_state()
+                    if told.ended or told.attempt:
+                        self._pass_on(told)
+                    if told.ended:
+                        return
+            except grpc.RpcError as error:
+                now = time.monotonic()
+                broken_s = now if broken_s is None else broken_s
+                # The connection may have broken because one end stood still: both are there again.
+                if error.code() is grpc.StatusCode.UNAVAILABLE and now - broken_s < _REACH_AGAIN_S:
+                    pause.wait(_AGAIN_S)
+                    continue
+                self._inbox.put(_Instruction(None, error))
+                return
 
     def _pass_on(self, told: AwaitEndResponse) -> None:
         self._inbox.put(_Instruction(None if told.ended else told.attempt))

@@ -18,11 +18,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 _PR_SET_PDEATHSIG = 1
-_ORPHANED = 3
-"""Exit code after the Spark task or the driver has gone away."""
+ORPHANED: Final = 3
+"""Exit code after the Spark task or the driver has gone away, or has given this process up."""
+PULSE_S: Final = 1.0
+"""The Spark task hears something at least so often, unless this process stands still."""
 
 
 def main() -> None:
@@ -31,10 +33,12 @@ def main() -> None:
     tell = take_stdout()
     inbox: queue.Queue[Mapping[str, Any]] = queue.Queue()
     config = json.loads(first_line())
+    threading.Thread(target=_beat, args=(tell,), name="pulse", daemon=True).start()
     threading.Thread(target=read_lines, args=(inbox,), name="stdin", daemon=True).start()
     # Imported late, so that the lines above are in force while numpy and gRPC load.
     from sparkflow.spark.job.layout import TaskName
     from sparkflow.spark.job.registration_client import RegistrationClient
+    from sparkflow_runtime.errors import UnavailableError
 
     name = TaskName(config["job"], config["task"])
     client = RegistrationClient(config["driver"], config["token"])
@@ -47,6 +51,10 @@ def main() -> None:
         gc.enable()
         Attempts(config, name, client, inbox, tell).run()
         code = 0
+    except UnavailableError as error:
+        # This process is the one that is lost, so it has nothing to report. Its task says so.
+        print(error, file=sys.stderr)
+        code = ORPHANED
     except Exception as error:
         traceback.print_exc()
         client.report_failure(name, socket.gethostname(), error)
@@ -80,11 +88,18 @@ def take_stdout() -> Callable[[Mapping[str, Any]], None]:
     return tell
 
 
+def _beat(tell: Callable[[Mapping[str, Any]], None]) -> None:
+    pause = threading.Event()
+    while True:
+        tell({"event": "pulse"})
+        pause.wait(PULSE_S)
+
+
 def first_line() -> str:
     """The first line from stdin; ends the process if there is none."""
     line = sys.stdin.readline()
     if not line:
-        sys.exit(_ORPHANED)
+        sys.exit(ORPHANED)
     return line
 
 
@@ -93,7 +108,7 @@ def read_lines(inbox: queue.Queue[Mapping[str, Any]]) -> None:
     for line in sys.stdin:
         inbox.put(json.loads(line))
     # The other end is closed: nobody waits for what this process does, so nothing is tidied up.
-    os._exit(_ORPHANED)
+    os._exit(ORPHANED)
 
 
 if __name__ == "__main__":

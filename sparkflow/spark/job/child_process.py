@@ -9,8 +9,10 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import IO, Any
 
 from sparkflow.spark.job.layout import TaskName
@@ -21,6 +23,21 @@ _END_TIMEOUT_S = 5.0
 
 OnLine = Callable[[str], None]
 OnEvent = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """When a child that is not heard of is killed; it says something every second.
+
+    Attributes:
+        stopped_s: After so many seconds, if the kernel has stopped it.
+        hung_s: After so many seconds in any case: native code may hold Python's lock for long.
+        look_s: How often it is looked at.
+    """
+
+    stopped_s: float = 6.0
+    hung_s: float = 120.0
+    look_s: float = 1.0
 
 
 class ChildProcess:
@@ -35,6 +52,7 @@ class ChildProcess:
         on_line: Gets what it writes to stderr and stdout, line by line.
         on_event: Gets what it tells of itself.
         module: What it runs.
+        silence: When a child that stands still is killed.
     """
 
     def __init__(
@@ -45,8 +63,12 @@ class ChildProcess:
         on_line: OnLine,
         on_event: OnEvent,
         module: str = "sparkflow.spark.job.child",
+        silence: Silence | None = None,
     ) -> None:
         self._name = name
+        self._silence = silence or Silence()
+        self._heard = time.monotonic()
+        self._stood_still_s = 0.0
         self._process = subprocess.Popen(
             [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
@@ -80,15 +102,38 @@ class ChildProcess:
             stdin.flush()
 
     def wait(self) -> int:
-        """Blocks until the child ends; its exit code, or the negative number of a signal."""
-        code = self._process.wait()
+        """Blocks until the child ends; its exit code, or the negative number of a signal.
+
+        One that stands still is killed: others wait for it, and it may not go on later.
+        """
+        while True:
+            try:
+                code = self._process.wait(self._silence.look_s)
+                break
+            except subprocess.TimeoutExpired:
+                self._end_if_silent()
         for reader in self._readers:
             reader.join(_END_TIMEOUT_S)
         return code
 
+    def _end_if_silent(self) -> None:
+        silent_s = time.monotonic() - self._heard
+        limit_s = (
+            self._silence.stopped_s if _is_stopped(self._process.pid) else self._silence.hung_s
+        )
+        if silent_s > limit_s:
+            self._stood_still_s = silent_s
+            self._process.kill()
+
     def describe_end(self, code: int) -> str:
         """How it ended, and what it said last."""
-        text = f"The process of {self._name} on {socket.gethostname()} {describe_exit(code)}"
+        how = describe_exit(code)
+        if self._stood_still_s:
+            how = (
+                f"stood still for {self._stood_still_s:.0f} s (it was stopped, for instance by "
+                "SIGSTOP or a frozen container, or hung) and was killed for it"
+            )
+        text = f"The process of {self._name} on {socket.gethostname()} {how}"
         if self._tail:
             text += ". Its last words:\n" + "".join(self._tail).rstrip()
         return text
@@ -123,7 +168,19 @@ class ChildProcess:
 
     def _read_events(self, stdout: IO[str]) -> None:
         for line in stdout:
-            self._on_event(json.loads(line))
+            self._heard = time.monotonic()
+            event = json.loads(line)
+            if event["event"] != "pulse":
+                self._on_event(event)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether the kernel has stopped a process, by a signal or a debugger."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        return False  # it has ended
 
 
 def describe_exit(code: int) -> str:

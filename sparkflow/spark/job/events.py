@@ -66,10 +66,18 @@ class ClusterRefused:
 
 @dataclass(frozen=True, slots=True)
 class TaskGone:
-    """The connection of a task's process broke before the job's end."""
+    """The connection of a task's process broke before the job's end.
+
+    Attributes:
+        task: Which.
+        host: Where it is.
+        silent_s: Seconds since it was last heard of, if it is there but does not answer; 0 when the
+            connection was closed.
+    """
 
     task: TaskName
     host: str
+    silent_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

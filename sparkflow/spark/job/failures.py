@@ -72,7 +72,8 @@ def lost_worker(failures: Sequence[Event]) -> int | None:
             case TaskFailed(task=task, lost=True) if task.job == "worker":
                 explained = True
                 workers.add(task.index)
-            case TaskGone(task=task) if task.job == "worker":
+            case TaskGone(task=task, silent_s=silent_s) if task.job == "worker":
+                explained = explained or silent_s > 0
                 workers.add(task.index)
             case LoopEnded(worker=worker, error=error) if isinstance(error, _CONSEQUENCES):
                 workers.add(worker)
@@ -87,6 +88,8 @@ def is_cause(event: Event) -> bool:
         return event.error is not None and not isinstance(event.error, _CONSEQUENCES)
     if isinstance(event, JobEnded):
         return event.error is not None
+    if isinstance(event, TaskGone):
+        return event.silent_s > 0
     return isinstance(event, TaskFailed | ClusterRefused)
 
 
@@ -150,6 +153,11 @@ def _exception(event: Event) -> Exception:
             if trace and trace != message:
                 text += f"\n\nThe task's own traceback:\n{trace.rstrip()}"
             return (LostTaskError if lost else SparkTrainingError)(text)
+        case TaskGone(task, host, silent_s) if silent_s > 0:
+            return LostTaskError(
+                f"The process of {task} on {host} has not answered for {silent_s:.0f} s: it or its "
+                "machine is stopped, or the network to it is broken"
+            )
         case TaskGone(task, host):
             return LostTaskError(
                 f"The process of {task} on {host} has gone: it was killed, or its machine was lost"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.job.child import ORPHANED
 from sparkflow.spark.job.layout import TaskName
 
 
@@ -126,7 +127,8 @@ class Keeper:
         if code == 0 or ending:
             return False
         text = child.describe_end(code)
-        lost = code < 0
+        # Killed, or given up by the driver.
+        lost = code < 0 or code == ORPHANED
         driver = self._driver()
         try:
             driver.report_failure(self._name, socket.gethostname(), text, lost)

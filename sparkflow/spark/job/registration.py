@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sparkflow.spark.job.events import (
     ClusterRefused,
@@ -44,6 +44,10 @@ from sparkflow_runtime.transport import rpc
 
 SERVICE = "sparkflow_runtime.protos.RegistrationService"
 
+PATIENCE: Final = rpc.Patience(ask_s=3.0, wait_s=3.0)
+"""How long a task may not answer until the driver gives its process up."""
+# A task whose connection broke while the driver stood still is back at once.
+_GRACE_S = 1.5
 # Between the arrival of the last task and its readiness there is one answer and some imports.
 _READY_S = 60.0
 
@@ -80,6 +84,7 @@ class RegistrationServer:
         token: The job's token.
         check: Asked once all tasks have come.
         show_lines: Takes lines of the tasks' logs, from the threads of gRPC.
+        patience: When a task that does not answer is given up.
     """
 
     def __init__(
@@ -90,12 +95,15 @@ class RegistrationServer:
         token: str,
         check: Check = lambda infos: "",
         show_lines: ShowLines = lambda task, lines, dropped: None,
+        patience: rpc.Patience = PATIENCE,
     ) -> None:
         self._layout = layout
         self._expected = frozenset(layout.tasks)
         self._post = post
         self._check = check
         self._show_lines = show_lines
+        # A connection that was closed is noticed sooner: heartbeats come every two seconds.
+        self._silent_s = patience.ask_s + patience.wait_s / 2
         self._changed = threading.Condition()
         self._attempt = 0
         self._feed_plan = ""
@@ -127,7 +135,7 @@ class RegistrationServer:
             "WriteLogs": rpc.Method(self._write_logs, pb.WriteLogsRequest),
         }
         self._server = rpc.RpcServer(
-            [rpc.handlers(SERVICE, methods)], host=host, port=0, token=token
+            [rpc.handlers(SERVICE, methods)], host=host, port=0, token=token, patience=patience
         )
         self._server.start()
         self.port = self._server.port
@@ -313,6 +321,8 @@ class RegistrationServer:
         marker = object()
         is_broken = self._watch(context)
         with self._changed:
+            if name in self._gone:
+                raise AbortedError(message=f"{name} was given up: it did not answer for a while")
             self._following[name] = marker
             seen = (request.attempt, self._states_asked)
             self._changed.notify_all()
@@ -354,10 +364,19 @@ class RegistrationServer:
             if self._following.get(name) is not marker:
                 return  # another process of the task is there already
             del self._following[name]
+            attempt = self._attempt
+            heard = self._progress.get(name)
+            silent_s = time.monotonic() - heard.heard_s if heard is not None else 0.0
+            if silent_s < self._silent_s:
+                silent_s = 0.0
+            elif self._changed.wait_for(
+                lambda: name in self._following or self._attempt != attempt, _GRACE_S
+            ):
+                return
             self._gone.add(name)
             self._changed.notify_all()
             info = self._tasks.get(name)
-        self._post(TaskGone(name, info.host if info is not None else "an unknown host"))
+        self._post(TaskGone(name, info.host if info is not None else "an unknown host", silent_s))
 
     def _await_restart(self, request: Any, context: Any) -> rendezvous_pb2.AwaitRestartResponse:
         name = TaskName(request.job, request.task)

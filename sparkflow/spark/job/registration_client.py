@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sparkflow.spark.job.layout import TaskName
 from sparkflow_runtime.errors import OpError
@@ -23,6 +23,9 @@ SERVICE = "sparkflow_runtime.protos.RegistrationService"
 # Long enough for a loaded machine, short against a human's patience.
 _REPORT_TIMEOUT_S = 5.0
 
+PATIENCE: Final = rpc.Patience(ask_s=30.0, wait_s=60.0)
+"""A driver may stand still for a while: if it is gone for good, Spark ends the task."""
+
 
 class RegistrationClient:
     """A task's way to the driver. Safe to use from several threads.
@@ -33,7 +36,7 @@ class RegistrationClient:
     """
 
     def __init__(self, address: str, token: str) -> None:
-        self._channel = rpc.channel(address)
+        self._channel = rpc.channel(address, patience=PATIENCE)
         self._stub = rpc.Stub(self._channel, SERVICE, token, f"The driver at {address}")
 
     def register(self, task: TaskInfo) -> RegisterTaskResponse:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparkflow.spark.feed.inputs import RowFormat
 from sparkflow.spark.feed.spool import RowSpool, local_directories
-from sparkflow.spark.job.child_process import ChildProcess
+from sparkflow.spark.job.child_process import ChildProcess, Silence
 from sparkflow.spark.job.gpus import gpu_environment
 from sparkflow.spark.job.keeper import Keeper
 from sparkflow.spark.job.layout import Layout, TaskName
@@ -44,6 +44,7 @@ class JobConfig:
         sends_logs: Whether the driver shows what the tasks' processes write.
         callbacks: The user's functions, called in the workers' Spark tasks.
         gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
+        silence: When a process that stands still is killed.
     """
 
     driver: str
@@ -53,6 +54,7 @@ class JobConfig:
     sends_logs: bool = False
     callbacks: tuple[WorkerCallback, ...] = ()
     gpu_memory_bytes: int | None = None
+    silence: Silence = field(default_factory=Silence)
 
 
 def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -122,7 +124,9 @@ def keep_child(
 
     def start() -> ChildProcess:
         # A second one takes the port of the first, so that others need not learn of it.
-        return ChildProcess(name, {**message, **ports}, environment, on_line, on_event)
+        return ChildProcess(
+            name, {**message, **ports}, environment, on_line, on_event, silence=config.silence
+        )
 
     sender = _Lines(driver, name) if config.sends_logs else None
     on_line = sender.add if sender is not None else lambda line: None

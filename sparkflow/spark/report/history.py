@@ -27,7 +27,11 @@ class TrainingHistory:
         rows: Per entry the number of rows.
         worker: Per entry the worker; -1 where it is of several.
         time: Per entry the seconds since training began at which the driver knew of it.
-        steps: The number of steps.
+        steps: The number of steps that workers have told of.
+        repeated_steps: Steps that variables have seen beyond `steps`: in `async` mode, those that a
+            lost worker made since it told of its steps last. The one that took its place made them
+            again with the same rows. Counted where the parameters are, to the step in which it
+            died.
         steps_per_entry: Steps that an entry stands for, the last one perhaps for fewer.
         rows_per_epoch: Rows of the training data.
         epoch_loss_sum: Per epoch the sum of the losses of its rows.
@@ -36,7 +40,9 @@ class TrainingHistory:
         epoch_time: Per epoch the seconds at which it ended.
         epoch_waited: Per epoch the seconds that workers waited for data, summed over them.
         validation: Per evaluation a dictionary with `step`, `time`, `loss` and the metrics.
-        restarts: Per restart a dictionary with `step`, `time` and `reason`.
+        restarts: Per restart a dictionary with `step`, `time`, `reason` and `undone_steps`: how
+            many steps since the last checkpoint were given up, with all they had learnt, and made
+            again.
         checkpoints: A dictionary with `step`, `time` and `path` for each of the last checkpoints.
         stopped: Why training ended before its epochs did; "" if it did not.
         best_step: The step whose values the model has, where early stopping chose them; -1 if not.
@@ -53,6 +59,7 @@ class TrainingHistory:
     worker: list[int] = field(default_factory=list)
     time: list[float] = field(default_factory=list)
     steps: int = 0
+    repeated_steps: int = 0
     steps_per_entry: int = 1
     rows_per_epoch: int = 0
     epoch_loss_sum: list[float] = field(default_factory=list)

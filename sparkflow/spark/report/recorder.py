@@ -108,10 +108,15 @@ class HistoryRecorder:
         checkpoints.append({"step": step, "time": self._now(), "path": path})
         del checkpoints[:-MAX_CHECKPOINTS]
 
-    def add_restart(self, reason: str) -> None:
+    def add_restart(self, reason: str, undone_steps: int = 0) -> None:
         """Takes an interruption; steps that were under way are forgotten."""
         self.history.restarts.append(
-            {"step": self.history.steps, "time": self._now(), "reason": reason}
+            {
+                "step": self.history.steps,
+                "time": self._now(),
+                "reason": reason,
+                "undone_steps": undone_steps,
+            }
         )
         for steps in (self._open or {}).values():
             steps.clear()

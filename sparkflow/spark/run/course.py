@@ -60,7 +60,7 @@ class Course:
         self._token = token
         self._callbacks = callbacks
         self._store = store
-        self._reasons: list[str] = []
+        self._reasons: list[tuple[str, int]] = []
         if store is not None:
             store.prepare()
             if plan.control.resume == NEVER:
@@ -102,13 +102,17 @@ class Course:
 
     def on_restart(self, reason: str) -> None:
         """An attempt has failed and there will be another one."""
-        self._reasons.append(reason)
+        made = self.history.steps
         self._callbacks.on_restart(reason)
         self._begin(self._latest())
+        undone = max(0, made - self.history.steps)
+        self._reasons.append((reason, undone))
+        if undone:
+            _log.warning("%d steps since the last checkpoint are made again", undone)
         # A checkpoint's history knows of the restarts before it.
         known = max(0, len(self.history.restarts) - self._restarts_before)
         for each in self._reasons[known:]:
-            self._recorder.add_restart(each)
+            self._recorder.add_restart(*each)
 
     def attempt(self) -> TrainingRun:
         """The next run; its data begin at `positions`."""

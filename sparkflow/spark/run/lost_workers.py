@@ -40,6 +40,9 @@ class LostWorkers:
         replicas: The sessions.
         recorder: Notes every restart.
         stack: Closes what is opened.
+
+    Attributes:
+        any: Whether one was lost in this attempt.
     """
 
     def __init__(
@@ -60,6 +63,9 @@ class LostWorkers:
         self._recorder = recorder
         self._stack = stack
         self._absent: dict[int, tuple[float, Exception]] = {}
+        self._steps_before = recorder.history.steps
+        self._repeated = 0
+        self.any = False
 
     def __contains__(self, worker: int) -> bool:
         return worker in self._absent
@@ -88,6 +94,7 @@ class LostWorkers:
         reason = str(lost.error).split("\n", 1)[0]
         _log.warning("the others go on without worker task %d: %s", lost.worker, reason)
         self._recorder.add_restart(reason)
+        self.any = True
         deadline = time.monotonic() + self._plan.start_timeout_s
         self._absent[lost.worker] = (deadline, lost.error)
         self._service.let_return(TaskName("worker", lost.worker), position)
@@ -111,6 +118,25 @@ class LostWorkers:
             loop = self._replicas.start_loop(worker, count, number)
         _log.info("worker task %d is back, %d steps are left", worker, count)
         return loop
+
+    def count_repeated(self) -> None:
+        """Notes how many steps were applied that no worker has told of. No step is under way."""
+        if not self.any:
+            return
+        with self._inbox.guard():
+            applied = self._replicas.applied()
+        history = self._recorder.history
+        before, told = history.repeated_steps, history.steps - self._steps_before
+        if applied is not None and applied - told > self._repeated:
+            history.repeated_steps = before + applied - told - self._repeated
+            self._repeated = applied - told
+            _log.warning(
+                "%d steps of lost workers were applied before they had told of them, and made "
+                "again: the variables have seen %d steps for the %d of the data",
+                history.repeated_steps,
+                history.steps + history.repeated_steps,
+                history.steps,
+            )
 
     def check(self) -> None:
         """Passes while there is hope.

@@ -158,6 +158,13 @@ class Replicas:
         nodes = self._graph.state.shared
         return _fetched(self._sessions[0], {name: nodes[name].value for name in names}, nodes)
 
+    def applied(self) -> int | None:
+        """Steps applied since the attempt began, of lost workers too; None where none counts."""
+        if not self._graph.applied:
+            return None
+        (count,) = self._sessions[0].run([self._graph.applied], {}, [])
+        return int(np.asarray(count))
+
     def keep(self, names: Sequence[str]) -> None:
         """Copies these variables beside themselves, on the tasks that hold them."""
         nodes = self._graph.state.shared

@@ -94,6 +94,7 @@ class TrainingRun:
         self._replicas: Replicas
         self._watchdog: Watchdog
         self._segments: Segments
+        self._lost: LostWorkers
         self._validation: Validation | None = None
 
     @property
@@ -174,6 +175,7 @@ class TrainingRun:
             lost = LostWorkers(
                 plan, self._token, server, self.events, self._replicas, self._recorder, stack
             )
+            self._lost = lost
             self._segments = Segments(
                 plan, self.events, self._replicas, self._watchdog, lost, listener=self
             )
@@ -196,6 +198,7 @@ class TrainingRun:
             if segment is None:
                 break
             self._schedule.advance(self._segments.run(self._schedule, segment))
+            self._lost.count_repeated()
             self._between_segments()
         self.history.stopped = self._stop_reason or (
             "maxSteps" if self._schedule.epochs_done < self._plan.epochs else ""

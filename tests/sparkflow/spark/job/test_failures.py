@@ -48,6 +48,12 @@ JOB = JobEnded(RuntimeError("Job aborted due to stage failure: ...\n\tat org.apa
             id="a lost machine",
         ),
         pytest.param(
+            [UNREACHABLE, TaskGone(WORKER, "node7", 7.2)],
+            SparkTrainingError,
+            "^The process of worker task 1 on node7 has not answered for 7 s: it or its machine is",
+            id="a machine that stands still",
+        ),
+        pytest.param(
             [UNREACHABLE, GONE, JOB],
             SparkTrainingError,
             "^The process of worker task 1 on node7 has gone: .*The Spark job failed: Job aborted",

@@ -20,9 +20,10 @@ from sparkflow.spark.feed.inputs import DENSE, Input, RowFormat
 from sparkflow.spark.feed.plan import PERMUTED, FeedPlan
 from sparkflow.spark.graphs.model_fn import ModelInputs
 from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
+from sparkflow.spark.job.child_process import Silence
 from sparkflow.spark.job.failures import is_restartable
 from sparkflow.spark.job.layout import Layout, TaskName
-from sparkflow.spark.job.registration import RegistrationServer
+from sparkflow.spark.job.registration import PATIENCE, RegistrationServer
 from sparkflow.spark.job.task import JobConfig, child_environment, keep_child
 from sparkflow.spark.run.callbacks import Callback, Callbacks
 from sparkflow.spark.run.checkpoint_files import PathFiles
@@ -31,6 +32,7 @@ from sparkflow.spark.run.control import Control
 from sparkflow.spark.run.course import Course
 from sparkflow.spark.run.plan import TrainingPlan
 from sparkflow.spark.run.supervisor import Supervisor
+from sparkflow_runtime.transport.rpc import Patience
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -43,15 +45,17 @@ SHARE, BATCH, TOKEN = 40, 10, "token"
 def linear(features: Any, labels: Any, mode: str) -> Any:
     prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
     loss = tf.reduce_mean(tf.square(prediction - labels))
-    train_op = tf.train.MomentumOptimizer(0.01, 0.5).minimize(loss)
+    step = tf.train.get_or_create_global_step()
+    train_op = tf.train.MomentumOptimizer(0.01, 0.5).minimize(loss, step)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 class Tasks:
     """The job of a fit: a thread for what each Spark task would do."""
 
-    def __init__(self, layout: Layout, server: RegistrationServer) -> None:
-        config = JobConfig(f"127.0.0.1:{server.port}", TOKEN, layout, ROWS)
+    def __init__(self, layout: Layout, server: RegistrationServer, silence: Silence) -> None:
+        driver = f"127.0.0.1:{server.port}"
+        config = JobConfig(driver, TOKEN, layout, ROWS, silence=silence)
         self._threads = [
             threading.Thread(target=self._run, args=(config, name)) for name in layout.tasks
         ]
@@ -129,13 +133,21 @@ class OnStep(Callback):
 class Fit:
     """One fit of two workers, with what `SparkTrainer` does around it."""
 
-    def __init__(self, mode: str, epochs: int, num_ps: int = 1, **control: Any) -> None:
+    def __init__(
+        self,
+        mode: str,
+        epochs: int,
+        num_ps: int = 1,
+        silence: Silence | None = None,
+        patience: Patience = PATIENCE,
+        **control: Any,
+    ) -> None:
         layout = Layout.of(num_ps, 2, mode)
         graph = build_training_graph(linear, ModelInputs(ROWS, {}, 1), layout, TrainingMode(mode))
         self.plan = TrainingPlan(
             layout=layout,
             graph=graph,
-            fetch=("layer/kernel",),
+            fetch=("layer/kernel", "global_step"),
             worker_rows=(SHARE, SHARE),
             batch_size=BATCH,
             epochs=epochs,
@@ -155,9 +167,9 @@ class Fit:
         )
         self._post: Any = None
         self.server = RegistrationServer(
-            layout, lambda event: self._post(event), "127.0.0.1", TOKEN
+            layout, lambda event: self._post(event), "127.0.0.1", TOKEN, patience=patience
         )
-        self.tasks = Tasks(layout, self.server)
+        self.tasks = Tasks(layout, self.server, silence or Silence())
 
     def run(self, *callbacks: Callback) -> tuple[Mapping[str, Any], Any]:
         folder = self.plan.control.checkpoint_dir
@@ -199,6 +211,8 @@ def test_a_lost_process_comes_back_from_the_last_checkpoint(tmp_path: Path, task
     assert "was killed by signal 9" in killing.restarts[0]
     # Nothing that was committed is lost, and the result is that of an undisturbed run.
     assert killing.first_steps[1] >= 50
+    assert 0 <= history.restarts[0]["undone_steps"] < 200
+    assert values["global_step"] == history.steps
     np.testing.assert_array_equal(values["layer/kernel"], expected["layer/kernel"])
 
 
@@ -208,7 +222,11 @@ def test_others_go_on_without_a_lost_worker() -> None:
     values, history = fit.run(killing)
     assert killing.restarts == []
     assert len(history.restarts) == 1
-    assert history.steps >= 2 * 800 * SHARE // BATCH
+    assert history.steps == 2 * 800 * SHARE // BATCH
+    # What the dead worker had applied without having told of it was made again.
+    assert abs(values["global_step"] - history.steps - history.repeated_steps) <= 1
+    assert history.repeated_steps >= 0
+    assert [each["undone_steps"] for each in history.restarts] == [0]
     np.testing.assert_allclose(values["layer/kernel"].ravel(), [1.0, -2.0], atol=0.05)
 
 
@@ -233,3 +251,71 @@ def test_a_process_that_stands_still_is_named() -> None:
     text = str(caught.value)
     assert "No worker has made a step for 1.5 s (stallTimeout)" in text
     assert "does not answer and was last heard of" in text
+
+
+STILL = Silence(stopped_s=1.5, look_s=0.2)
+
+
+def stop_and_continue(fit: Fit, task: str, after_s: float) -> Callable[[], None]:
+    """Stops a task's process, and has it go on after so many seconds, if it is there then."""
+
+    def stop() -> None:
+        pid = fit.server.infos()[TaskName(task.split()[0], int(task.split()[1]))].pid
+        os.kill(pid, signal.SIGSTOP)
+        timer = threading.Timer(after_s, _continue, [pid])
+        timer.daemon = True
+        timer.start()
+
+    return stop
+
+
+def _continue(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("task", ["worker 1", "ps 0"])
+@pytest.mark.parametrize("mode", ["async", "ssp", "sync", "allreduce"])
+def test_a_process_that_stands_still_is_replaced(mode: str, task: str) -> None:
+    if mode == "allreduce" and task == "ps 0":
+        pytest.skip("there is none")
+    fit = Fit(mode, 300, num_ps=0 if mode == "allreduce" else 1, silence=STILL)
+    stopping = OnStep(10, stop_and_continue(fit, task, 5.0))
+    values, history = fit.run(stopping)
+    assert len(history.restarts) == 1
+    assert "stood still for" in history.restarts[0]["reason"]
+    assert history.steps == 300 * SHARE // BATCH * (1 if fit.plan.in_step else 2)
+    assert abs(values["global_step"] - history.steps - history.repeated_steps) <= 1
+
+
+def test_a_process_that_stands_still_for_a_moment_goes_on() -> None:
+    fit = Fit("sync", 300, silence=STILL)
+    stopping = OnStep(10, stop_and_continue(fit, "worker 1", 0.5))
+    _, history = fit.run(stopping)
+    assert history.restarts == []
+    assert history.steps == 300 * SHARE // BATCH
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_a_machine_that_stands_still_is_given_up_and_comes_back(mode: str) -> None:
+    """Its Spark task stands still, too: the driver notices, and what wakes up ends by itself."""
+    never = Silence(stopped_s=1000.0, hung_s=1000.0)
+    patience = Patience(ask_s=2.0, wait_s=2.0)
+    fit = Fit(mode, 2000 if mode == "async" else 300, silence=never, patience=patience)
+    stopping = OnStep(10, stop_and_continue(fit, "worker 1", 9.0))
+    _, history = fit.run(stopping)
+    assert len(history.restarts) == 1
+    assert "has not answered for" in history.restarts[0]["reason"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("task", ["worker 1", "ps 0"])
+@pytest.mark.parametrize("mode", ["async", "ssp", "sync", "allreduce"])
+def test_half_a_minute_of_standing_still_is_survived(mode: str, task: str) -> None:
+    if mode == "allreduce" and task == "ps 0":
+        pytest.skip("there is none")
+    fit = Fit(mode, 2000, num_ps=0 if mode == "allreduce" else 1)
+    stopping = OnStep(10, stop_and_continue(fit, task, 30.0))
+    _, history = fit.run(stopping)
+    assert len(history.restarts) == 1
+    assert history.steps == 2000 * SHARE // BATCH * (1 if fit.plan.in_step else 2)

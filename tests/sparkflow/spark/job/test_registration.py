@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import pytest
 
 from sparkflow.spark.job.events import (
@@ -246,3 +247,23 @@ def test_states_and_heartbeats_arrive(driver: Driver) -> None:
         pass  # the call has not arrived yet
     answering.join(TIMEOUT_S)
     assert states[name].stacks == "here"
+
+
+def test_a_task_that_was_given_up_is_refused(driver: Driver) -> None:
+    tasks = [
+        Registering(driver.client(), job, f"host:{i}") for i, job in enumerate(("ps", "worker"))
+    ]
+    for task in tasks:
+        task.wait()
+    ps = TaskName("ps", 0)
+    stream = tasks[0].client.await_end(ps, 1)
+    reader = threading.Thread(target=lambda: next(stream, None), daemon=True)
+    reader.start()
+    while not driver.server.states(0.01) and ps not in driver.server._following:
+        pass
+    stream.cancel()  # type: ignore[attr-defined]  # grpc's own
+    while not isinstance(driver.event(), TaskGone):
+        pass
+    with pytest.raises(grpc.RpcError) as caught:
+        next(tasks[0].client.await_end(ps, 1))
+    assert caught.value.code() is grpc.StatusCode.ABORTED
