@@ -17,6 +17,8 @@ Program = Callable[[Any, Any], tuple[Any, Any]]
 PROGRAMS: Final[dict[str, Program]] = {}
 RANDOM: Final = {"dropout", "dropout_in_a_loop"}
 """They draw other numbers on every worker."""
+SKIPPING: Final = {"update_in_a_branch", "update_in_nested_branches", "update_in_a_case"}
+"""They make no update in some steps. With backup workers, such a step may come first."""
 
 _BY_DAY: Final = (
     "batch_norm",
