@@ -1,0 +1,74 @@
+"""Two versions of sparkflow side by side: what a change costs.
+
+    python benchmarks/pairwise.py --before ../earlier-clone [--record]
+
+The earlier version is another clone with its own environment (`scripts/set_up.sh` there). Both run
+the cases of the benchmarks below, each by its own code, in rounds that alternate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import data_pipeline
+import executor
+import loops
+import updates
+from competitor import compare, started
+from report import Report, Table, add_options, ratio_text, time_text
+
+BEFORE, AFTER = "before", "after"
+SUITES = {
+    "executor": list(executor.CASES),
+    "updates": list(updates.CASES),
+    "loops": list(loops.CASES),
+    "data": list(data_pipeline.CASES),
+}
+PACKAGES = ("numpy", "llvmlite")
+ALLOWED = 1.03
+"""What a change may cost without a line in RESULTS.md that says why."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser, rounds=11)
+    parser.add_argument("--before", type=Path, required=True, help="the earlier clone")
+    parser.add_argument("--round-s", type=float, default=0.3, help="seconds of calls per round")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--suites", nargs="+", default=list(SUITES), choices=SUITES)
+    options = parser.parse_args()
+    report = Report("pairwise", PACKAGES, options)
+    before = options.before.resolve()
+    rows = []
+    for threads in options.threads:
+        for suite in options.suites:
+            script = f"{suite}_competitor.py"
+            here = str(Path(__file__).with_name(script))
+            there = str(before / "benchmarks" / script)
+            commands = {
+                BEFORE: [there, "sparkflow", str(threads)],
+                AFTER: [here, "sparkflow", str(threads)],
+            }
+            pythons = {BEFORE: str(before / ".venv" / "bin" / "python"), AFTER: sys.executable}
+            with started(commands, threads, pythons) as competitors:
+                for case in SUITES[suite]:
+                    times = compare(competitors, case, options.rounds, options.round_s)
+                    ratio = times[AFTER].over(times[BEFORE])
+                    rows.append(
+                        [
+                            f"{suite}: {case}",
+                            str(threads),
+                            time_text(times[BEFORE]),
+                            time_text(times[AFTER]),
+                            ratio_text(ratio),
+                            "slower" if ratio.median > ALLOWED else "",
+                        ]
+                    )
+    headings = ["case", "threads", BEFORE, AFTER, f"{AFTER} / {BEFORE}", ""]
+    report.finish({f"Time per call, median of {options.rounds} rounds": Table(headings, rows)})
+
+
+if __name__ == "__main__":
+    main()
