@@ -528,6 +528,7 @@ class Graph(GraphInterface):
         operations = list(self._operations.values())[from_version or 0 :]
         nodes = [operation.to_node() for operation in operations]
         result = graph_def.export_graph(nodes)
+        result.versions.CopyFrom(self.graph_def_versions)
         if self._functions:
             self._add_library(result)
         if add_shapes:

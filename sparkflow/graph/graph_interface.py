@@ -19,6 +19,8 @@ from sparkflow_runtime.protos import attr_value_pb2, op_def_pb2, versions_pb2
 class GraphInterface(Collections):
     """The part of `Graph` that is written with the rest of it."""
 
+    _producer = graph_def.PRODUCER_VERSION
+
     @abstractmethod
     def add_node(
         self,
@@ -77,7 +79,11 @@ class GraphInterface(Collections):
     @property
     def graph_def_versions(self) -> versions_pb2.VersionDef:
         """The version that `as_graph_def` says the graph is of."""
-        return graph_def.export_graph([]).versions
+        return versions_pb2.VersionDef(producer=self._producer)
+
+    def _take_versions(self, versions: versions_pb2.VersionDef) -> None:
+        """Remembers the oldest version that nodes here were written in."""
+        self._producer = min(self._producer, versions.producer)
 
     @property
     def operations(self) -> list[Operation]:

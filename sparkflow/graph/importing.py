@@ -83,6 +83,7 @@ def import_graph_def(
         for node in importer.order(source):
             importer.add(node)
         importer.close_loops()
+    graph._take_versions(graph_def.versions)
     if return_elements is None:
         return None
     return [importer.element(each) for each in return_elements]

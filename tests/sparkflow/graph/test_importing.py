@@ -169,3 +169,15 @@ def test_a_graph_for_newer_readers_is_refused(message):
     message.versions.bad_consumers.append(here)
     with pytest.raises(ValueError, match=f"disallows consumer version {here}"):
         tf.import_graph_def(message)
+
+
+def test_a_graph_is_of_the_oldest_version_that_it_has_nodes_of(message):
+    here = message.versions.producer
+    with tf.Graph().as_default() as graph:
+        assert graph.graph_def_versions.producer == here
+        message.versions.producer = 27
+        tf.import_graph_def(message)
+        assert graph.graph_def_versions.producer == 27
+        message.versions.producer = 30
+        tf.import_graph_def(message)
+        assert graph.as_graph_def().versions.producer == 27
