@@ -11,11 +11,11 @@ import difflib
 import inspect
 from collections import namedtuple
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 from sparkflow.graph import graph as _graph  # noqa: F401  (its import fills the registry)
 from sparkflow.ops.op_functions import TAPE, attrs_of, function_of, inputs_of
+from sparkflow_runtime.once import once
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 
@@ -63,7 +63,7 @@ def _names(op: Op) -> Mapping[str, str]:
     return {**_RENAMED, **_RENAMED_OF.get(op.op_type, {})}
 
 
-@cache
+@once
 def _function(op: Op) -> Callable[..., Any]:
     finished = _result(op)
     return function_of(op, op.op_type, inspect.Parameter.KEYWORD_ONLY, _names(op), finished)

@@ -26,6 +26,17 @@ def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     return None if found is None else found.whole
 
 
+def stated_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
+    """The value of `tensor` where its own node says it: a constant, or by static shapes alone.
+
+    None where it would have to be computed: what is wrong with a computed value is said by the step
+    that computes it, for a branch that is never taken may have it.
+    """
+    op = tensor.op
+    computes = op.type != "Const" and registry.lookup(op.type).value_rule.reads
+    return None if computes and not op.graph.is_eager else constant_value(tensor)
+
+
 def constant_value_as_shape(tensor: Tensor) -> Shape:
     """The shape that an integer vector describes, as far as it is known.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.constant_value import constant_value, stated_value
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
@@ -55,7 +55,7 @@ def _pairwise(
         if message is not None:
             data = [message, *data]
         condition = reduce_all(compare(left, right))
-        known = constant_value(left), constant_value(right)
+        known = stated_value(left), stated_value(right)
         if known[0] is not None and known[1] is not None:
             _check_now(np.all(statically(*known)), data)
         return Assert(condition, data, summarize=summarize)

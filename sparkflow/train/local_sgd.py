@@ -118,7 +118,11 @@ class LocalSgd(Replication):
                     message=f"Local SGD cannot train {variable.op.name!r}: it has no copies. Make "
                     "it with tf.get_variable inside the scope() of the strategy"
                 )
-        made_before = set(self.graph.get_collection(GraphKeys.GLOBAL_VARIABLES))
+        made_before = {
+            each
+            for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES)
+            for each in self.graph.get_collection(key)
+        }
         update = plain_update(optimizer, grads_and_vars, None, name, condition)
         slots = self._make_local(made_before)
         with self.graph.name_scope(SCOPE) as name_scope:
@@ -164,11 +168,13 @@ class LocalSgd(Replication):
 
     def _make_local(self, made_before: set[Any]) -> list[Variable]:
         """Makes the optimizer's new variables local ones: each replica has its own."""
-        collection = self.graph.get_collection_ref(GraphKeys.GLOBAL_VARIABLES)
-        made = [each for each in collection if each not in made_before]
-        collection[:] = [each for each in collection if each in made_before]
-        self.graph.get_collection_ref(GraphKeys.LOCAL_VARIABLES).extend(made)
-        return made
+        shared = self.graph.get_collection_ref(GraphKeys.GLOBAL_VARIABLES)
+        local = self.graph.get_collection_ref(GraphKeys.LOCAL_VARIABLES)
+        slots = [each for each in local if each not in made_before]
+        made = [each for each in shared if each not in made_before]
+        shared[:] = [each for each in shared if each in made_before]
+        local.extend(made)
+        return [*slots, *made]
 
     def _build_average(
         self,

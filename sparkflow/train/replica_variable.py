@@ -37,7 +37,7 @@ def replica_variable(
         graph = get_default_graph()
         first = initial_value()
         with graph.colocate_with(no_op(name="here")):
-            return Variable(
+            made = Variable(
                 first,
                 trainable=False,
                 collections=collections,
@@ -45,3 +45,5 @@ def replica_variable(
                 name=name,
                 dtype=dtype,
             )
+    made._is_of_replica = True
+    return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operators import Held
 from sparkflow.ops import arrays, constants
 from sparkflow.variables.variable import Variable
@@ -95,6 +96,7 @@ def create_slot(
         colocate: Whether it goes where the primary is.
     """
     graph = primary.graph
+    is_of_replica = getattr(primary, "_is_of_replica", False)
     with (
         graph.as_default(),
         graph.init_scope(),
@@ -108,7 +110,9 @@ def create_slot(
             name=op_name,
             validate_shape=primary.shape.is_fully_defined(),
             use_resource=isinstance(primary, Held),
+            collections=[GraphKeys.LOCAL_VARIABLES] if is_of_replica else None,
         )
+    slot._is_of_replica = is_of_replica
     _keep_slice_info(primary, slot)
     slot._saved_by = getattr(primary, "_saved_by", None)
     slot._rows_come_and_go = getattr(primary, "_rows_come_and_go", False)

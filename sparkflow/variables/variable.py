@@ -124,6 +124,7 @@ class Variable(Operators, metaclass=_Creating):
 
     SaveSliceInfo = save_slice.SaveSliceInfo
     _saved_by: Any = None  # the saveable that saves it with others, see `embedding.saving`
+    _is_of_replica = False  # one of the replica's own, as its slots and averages are then
     _rows_come_and_go = False  # whether other steps give it rows while an update runs
 
     # Not slots: users subclass variables and hang attributes on them.

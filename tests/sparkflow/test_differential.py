@@ -30,6 +30,10 @@ EARLIER = {
         "average_precision_at_k",
         "sparse_precision_at_k",
     )
+} | {
+    "sparse(M.precision_at_top_k, np.array([4, 4, 5], np.int64).reshape((1, 1, 3)), "
+    "np.array([0, 4], np.int64).reshape((1, 1, 2)), k=2, "
+    "weights=np.array([1.1], np.float32).reshape((1, 1, 1)))"
 }
 
 _spec = importlib.util.spec_from_file_location(

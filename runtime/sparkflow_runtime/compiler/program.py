@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ from sparkflow_runtime.ir.strands import (
     found_beside_readers,
     may_block,
 )
+from sparkflow_runtime.once import once
 from sparkflow_runtime.ops import registry, update_group
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.filling import bind_filling_kernel
@@ -204,7 +205,7 @@ def _rehearsal(
 ) -> Callable[[Sequence[Any]], object]:
     """Computes nodes for whether they fail; they are compiled when that is first asked for."""
 
-    @cache
+    @once
     def compiled() -> Program:
         return _Compiler(nodes, context, is_function=True).compile(specialises=False)
 

@@ -14,7 +14,6 @@ say which ops there they are behind, in the attribute `behind` of their `_RecvBu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from itertools import pairwise
 
 from sparkflow_runtime.dtypes import resource
@@ -39,10 +38,14 @@ def may_block(functions: Mapping[str, Function]) -> Callable[[Node], bool]:
     if not functions:
         return lambda node: registry.lookup(node.op).may_block
 
-    @cache
+    slow: dict[str, bool] = {}
+
     def is_slow(name: str) -> bool:
         function = functions.get(name)
-        return function is not None and any(map(tell, function.body))
+        if name not in slow:
+            slow[name] = False  # while it is looked at: it may call itself
+            slow[name] = function is not None and any(map(tell, function.body))
+        return slow[name]
 
     def tell(node: Node) -> bool:
         return registry.lookup(node.op).may_block or any(is_slow(name) for name in called(node))

@@ -104,7 +104,8 @@ def test_validation_and_restarts_know_step_and_time() -> None:
     recorder.add_restart("executor lost")
     history = recorder.history
     assert history.validation == [{"step": 1.0, "time": 0.0, "loss": 0.5, "accuracy": 0.75}]
-    assert history.restarts == [{"step": 1, "time": 0.0, "reason": "executor lost"}]
+    restart = {"step": 1, "time": 0.0, "reason": "executor lost", "undone_steps": 0}
+    assert history.restarts == [restart]
     # The step that one worker had made alone is made again.
     _add(recorder, 0, [4.0], [3])
     assert _add(recorder, 1, [6.0], [3]).losses == [5.0]
