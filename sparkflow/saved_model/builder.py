@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from absl import logging
@@ -21,7 +20,7 @@ from sparkflow.train.saver import Saver, all_saveable_objects
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.checkpoint.sealed_message import seal_message, seal_text
 from sparkflow_runtime.events.crc32c import crc32c
-from sparkflow_runtime.files.system import read_file
+from sparkflow_runtime.files import system
 from sparkflow_runtime.files.whole import write_through, write_whole
 from sparkflow_runtime.protos.meta_graph_pb2 import AssetFileDef, SignatureDef, TensorInfo
 from sparkflow_runtime.protos.saved_model_pb2 import SavedModel
@@ -42,14 +41,14 @@ class SavedModelBuilder:
     """
 
     def __init__(self, export_dir: str | os.PathLike[str]) -> None:
-        self._directory = Path(export_dir)
-        if self._directory.exists() and any(self._directory.iterdir()):
+        self._directory = system.as_text(export_dir)
+        if system.is_directory(self._directory) and system.list_directory(self._directory):
             raise AssertionError(
                 f"Export directory {self._directory} already exists, and isn't empty. Please "
                 "choose a different export directory, or delete all the contents of the specified "
                 "directory."
             )
-        self._directory.mkdir(parents=True, exist_ok=True)
+        system.make_dirs(self._directory)
         self._model = SavedModel(saved_model_schema_version=constants.SAVED_MODEL_SCHEMA_VERSION)
         self._has_saved_variables = False
         self._files: dict[str, int] = {}  # the checksums of the assets
@@ -92,12 +91,12 @@ class SavedModelBuilder:
         _check_signatures(signature_def_map)
         self._add_main_op(legacy_init_op if main_op is None else main_op)
         assets = self._write_assets(assets_collection)
-        folder = self._directory / constants.VARIABLES_DIRECTORY
-        folder.mkdir(exist_ok=True)
+        folder = system.join(self._directory, constants.VARIABLES_DIRECTORY)
+        system.make_dirs(folder)
         saver = _saver(saver)
         saver.save(
             sess,
-            folder / constants.VARIABLES_FILENAME,
+            system.join(folder, constants.VARIABLES_FILENAME),
             write_meta_graph=False,
             write_state=False,
         )
@@ -153,14 +152,14 @@ class SavedModelBuilder:
             The path of the file.
         """
         if as_text:
-            path = self._directory / constants.SAVED_MODEL_FILENAME_PBTXT
+            path = system.join(self._directory, constants.SAVED_MODEL_FILENAME_PBTXT)
             content = seal_text(text_format.MessageToString(self._model).encode(), self._files)
         else:
-            path = self._directory / constants.SAVED_MODEL_FILENAME_PB
+            path = system.join(self._directory, constants.SAVED_MODEL_FILENAME_PB)
             content = seal_message(self._model.SerializeToString(deterministic=True), self._files)
         write_whole(path, content)
         logging.info("SavedModel written to: %s", path)
-        return os.fspath(path)
+        return path
 
     def _add_main_op(self, main_op: Operation | None) -> None:
         if main_op is None:
@@ -179,8 +178,8 @@ class SavedModelBuilder:
         if not tensors:
             logging.info("No assets to save.")
             return []
-        folder = self._directory / constants.ASSETS_DIRECTORY
-        folder.mkdir(exist_ok=True)
+        folder = system.join(self._directory, constants.ASSETS_DIRECTORY)
+        system.make_dirs(folder)
         taken: dict[str, str] = {}
         messages = []
         for tensor in tensors:
@@ -190,8 +189,8 @@ class SavedModelBuilder:
             while taken.setdefault(name, source) != source:
                 number += 1
                 name = f"{stem}_{number}"
-            content = read_file(source)
-            write_through(folder / name, content)
+            content = system.read_file(source)
+            write_through(system.join(folder, name), content)
             self._files[f"{constants.ASSETS_DIRECTORY}/{name}"] = crc32c(content)
             info = TensorInfo(name=build_tensor_info(tensor).name)
             messages.append(AssetFileDef(tensor_info=info, filename=name))

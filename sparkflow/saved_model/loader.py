@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from google.protobuf import text_format
@@ -16,15 +15,15 @@ from sparkflow.train.saver import Saver, all_saveable_objects
 from sparkflow_runtime.checkpoint.sealed_message import open_message
 from sparkflow_runtime.errors import DataLossError
 from sparkflow_runtime.events.crc32c import crc32c
+from sparkflow_runtime.files import system
 from sparkflow_runtime.protos.meta_graph_pb2 import AssetFileDef, MetaGraphDef
 from sparkflow_runtime.protos.saved_model_pb2 import SavedModel
 
 
 def contains_saved_model(export_dir: str | os.PathLike[str]) -> bool:
     """Whether there is a saved model in a directory."""
-    folder = Path(os.fsdecode(export_dir))
     names = (constants.SAVED_MODEL_FILENAME_PB, constants.SAVED_MODEL_FILENAME_PBTXT)
-    return any((folder / name).exists() for name in names)
+    return any(system.exists(system.join(system.as_text(export_dir), name)) for name in names)
 
 
 def maybe_saved_model_directory(export_dir: str | os.PathLike[str]) -> bool:
@@ -39,33 +38,36 @@ def parse_saved_model(export_dir: str | os.PathLike[str]) -> SavedModel:
         OSError: There is no saved model, or it cannot be parsed.
         DataLossError: Its file, or an asset, was changed or cut after it had been written.
     """
-    binary = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PB
-    text = Path(os.fsdecode(export_dir)) / constants.SAVED_MODEL_FILENAME_PBTXT
+    folder = system.as_text(export_dir)
+    binary = system.join(folder, constants.SAVED_MODEL_FILENAME_PB)
+    text = system.join(folder, constants.SAVED_MODEL_FILENAME_PBTXT)
     model = SavedModel()
     try:
-        found = next((path for path in (binary, text) if path.exists()), None)
+        found = next((path for path in (binary, text) if system.exists(path)), None)
         if found == binary:
             model.ParseFromString(_checked(binary))
         elif found == text:
             text_format.Merge(_checked(text).decode("utf-8"), model)
     except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        raise OSError(f"Cannot parse file in {os.fsdecode(export_dir)}: {error}.") from error
+        raise OSError(f"Cannot parse file in {folder}: {error}.") from error
     if found is None:
-        folder = os.fsdecode(export_dir)
-        raise OSError(f"SavedModel file does not exist at: {folder}/{{{text.name}|{binary.name}}}")
+        raise OSError(
+            f"SavedModel file does not exist at: {folder}/{{{constants.SAVED_MODEL_FILENAME_PBTXT}|"
+            f"{constants.SAVED_MODEL_FILENAME_PB}}}"
+        )
     if not model.ByteSize():
         raise DataLossError(message=f"{found} is damaged: it holds nothing")
     return model
 
 
-def _checked(path: Path) -> bytes:
+def _checked(path: str) -> bytes:
     """The message in a file, if this and the assets are as they were written."""
-    opened = open_message(path.read_bytes(), os.fspath(path))
+    opened = open_message(system.read_file(path), path)
     for name, checksum in opened.files.items():
-        asset = path.parent / name
-        if not asset.is_file():
+        asset = system.join(os.path.dirname(path), name)
+        if not system.exists(asset):
             raise DataLossError(message=f"{asset} is missing, an asset of the saved model {path}")
-        if crc32c(asset.read_bytes()) != checksum:
+        if crc32c(system.read_file(asset)) != checksum:
             raise DataLossError(
                 message=f"{asset} is damaged: it was changed after the saved model had been "
                 "written, says its checksum"
@@ -111,7 +113,7 @@ def load(
         scope = graph.unique_name(import_scope, mark_as_used=False) if import_scope else None
         restore_meta_graph(message, graph, import_scope=import_scope, **saver_kwargs)
         saver = _saver(message, scope)
-    directory = os.fsdecode(export_dir)
+    directory = system.as_text(export_dir)
     if saver is not None:
         path = os.path.join(directory, constants.VARIABLES_DIRECTORY, constants.VARIABLES_FILENAME)
         saver.restore(sess, path)

@@ -9,6 +9,7 @@ from google.protobuf import text_format
 
 from sparkflow.graph.graph import Graph
 from sparkflow.train.checkpoints.meta_graph import export_meta_graph
+from sparkflow_runtime.files import system
 from sparkflow_runtime.files.whole import write_whole
 from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
 
@@ -28,7 +29,7 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
     graph_def = graph_or_graph_def
     if isinstance(graph_or_graph_def, Graph):
         graph_def = graph_or_graph_def.as_graph_def()
-    os.makedirs(logdir, exist_ok=True)
+    system.make_dirs(logdir)
     path = os.path.join(logdir, name)
     if as_text:
         content = text_format.MessageToString(graph_def).encode()

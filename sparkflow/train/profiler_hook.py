@@ -17,6 +17,7 @@ from sparkflow.train.session_run_hook import (
 )
 from sparkflow.train.step_hooks import required_step
 from sparkflow.train.step_timer import SecondOrStepTimer
+from sparkflow_runtime.files import system
 from sparkflow_runtime.protos.config_pb2 import RunOptions
 
 
@@ -83,5 +84,5 @@ class ProfilerHook(SessionRunHook):
         trace = Timeline(step_stats).generate_chrome_trace_format(
             show_dataflow=self._show_dataflow, show_memory=self._show_memory
         )
-        with open(path, "w") as file:
-            file.write(trace)
+        with system.open_file(path, "wb") as file:
+            file.write(trace.encode())

@@ -23,6 +23,7 @@ from sparkflow_runtime.errors import (
     NotFoundError,
     OpError,
 )
+from sparkflow_runtime.files import system
 from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
 from sparkflow_runtime.protos.saver_pb2 import SaverDef
 
@@ -243,7 +244,7 @@ class Saver:
             written = sess.run(nodes.save_tensor_name, {nodes.filename_tensor_name: prefix})
         except (FailedPreconditionError, NotFoundError) as error:
             parent = os.path.dirname(prefix)
-            if parent and not os.path.isdir(parent):
+            if parent and not system.is_directory(parent):
                 raise ValueError(
                     f"Parent directory of {prefix} doesn't exist, can't save."
                 ) from error

@@ -27,6 +27,7 @@ from sparkflow_runtime.errors import (
     UnimplementedError,
 )
 from sparkflow_runtime.events.crc32c import crc32c, masked
+from sparkflow_runtime.files.system import local_path
 from sparkflow_runtime.protos.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
 
@@ -61,7 +62,7 @@ def shards_of(prefix: str) -> int:
 
 def _open_table(prefix: str) -> TableReader:
     try:
-        return TableReader(Path(index_path(prefix)))
+        return TableReader(Path(local_path(index_path(prefix))))
     except (FileNotFoundError, NotADirectoryError):
         raise NotFoundError(
             message="Unsuccessful TensorSliceReader constructor: Failed to find any matching files "
@@ -176,7 +177,7 @@ class BundleReader:
         dtype = dtypes.as_dtype(int(entry.dtype))
         shape = _shape_of(entry)
         count = math.prod(shape)
-        path = data_path(self.prefix, entry.shard_id, self._header.num_shards)
+        path = data_path(local_path(self.prefix), entry.shard_id, self._header.num_shards)
         if dtype not in dtypes.ALL:
             raise UnimplementedError(message=f"Tensor {name} has dtype {dtype.name}: not readable")
         if dtype is not dtypes.string and count * dtype.size != entry.size:
@@ -217,7 +218,7 @@ class BundleReader:
 def _identity(prefix: str) -> tuple[int, ...] | None:
     """What an index has that no other one of that name has."""
     try:
-        found = os.stat(index_path(prefix))
+        found = os.stat(local_path(index_path(prefix)))
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size

@@ -37,6 +37,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.events.crc32c import crc32c, masked
 from sparkflow_runtime.files.errors import kind_of
+from sparkflow_runtime.files.system import local_path
 from sparkflow_runtime.files.whole import sync_directory
 from sparkflow_runtime.protos.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
@@ -75,7 +76,7 @@ def write_bundle(prefix: str, tensors: Iterable[Saved]) -> None:
         NotFoundError, PermissionDeniedError, ResourceExhaustedError, ...: The files cannot be
             written. What was there before is as it was.
     """
-    tensors = list(tensors)
+    tensors, prefix = list(tensors), local_path(prefix)
     with _writing(prefix, sum(saved.array.nbytes for saved in tensors)):
         _make_parent(prefix)
         entries: dict[bytes, BundleEntryProto] = {}
@@ -104,6 +105,8 @@ def merge_bundles(prefixes: Sequence[str], destination: str, delete_old_dirs: bo
     """
     if not prefixes:
         raise InvalidArgumentError(message="MergeV2Checkpoints needs at least one prefix")
+    prefixes = [local_path(prefix) for prefix in prefixes]
+    destination = local_path(destination)
     with _writing(destination):
         _make_parent(destination)
         merged: dict[bytes, BundleEntryProto] = {}

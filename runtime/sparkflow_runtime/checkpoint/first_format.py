@@ -14,6 +14,7 @@ from sparkflow_runtime.checkpoint.sorted_table import TableReader
 from sparkflow_runtime.checkpoint.tensor_slice import TensorSlice, gather_parts
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import DataLossError, NotFoundError, UnimplementedError
+from sparkflow_runtime.files.system import local_path
 from sparkflow_runtime.protos.saved_tensor_slice_pb2 import SavedSliceMeta, SavedTensorSlices
 from sparkflow_runtime.protos.tensor_pb2 import TensorProto
 
@@ -49,7 +50,9 @@ class FirstFormatReader:
 
     def __init__(self, pattern: str) -> None:
         self.prefix = pattern
-        paths = [Path(path) for path in sorted(glob.glob(pattern)) if Path(path).is_file()]
+        paths = [
+            Path(path) for path in sorted(glob.glob(local_path(pattern))) if Path(path).is_file()
+        ]
         if not paths:
             raise NotFoundError(
                 message="Unsuccessful TensorSliceReader constructor: Failed to find any matching "

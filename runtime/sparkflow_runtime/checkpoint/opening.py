@@ -11,6 +11,7 @@ from sparkflow_runtime.checkpoint.bundle_reader import BundleReader
 from sparkflow_runtime.checkpoint.first_format import FirstFormatReader
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime.files.system import local_path
 
 _T = TypeVar("_T")
 _MOST_TRIES: Final = 10
@@ -29,7 +30,7 @@ def open_checkpoint(prefix: str) -> CheckpointTensors:
         NotFoundError: There is neither.
         DataLossError: A file is damaged.
     """
-    if os.path.exists(index_path(prefix)):
+    if os.path.exists(local_path(index_path(prefix))):
         return BundleReader(prefix)
     return FirstFormatReader(prefix)
 

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from sparkflow_runtime.errors import DataLossError, FailedPreconditionError
 from sparkflow_runtime.events.records import frame_record, read_records
+from sparkflow_runtime.files.system import local_path
 from sparkflow_runtime.protos import event_pb2
 
 FILE_VERSION = "brain.Event:2"
@@ -47,7 +48,7 @@ class EventFileWriter:
     ) -> None:
         created_s = clock()
         self._lock = threading.Lock()
-        self._path, self._file = _create_file(Path(logdir), int(created_s), suffix)
+        self._path, self._file = _create_file(Path(local_path(logdir)), int(created_s), suffix)
         try:
             self.add_event(event_pb2.Event(wall_time=created_s, file_version=FILE_VERSION))
             self.flush()
@@ -123,7 +124,7 @@ def read_events(path: str | os.PathLike[str]) -> Iterator[event_pb2.Event]:
       DataLossError: the file is damaged or ends inside an event, as it does while a writer is
         appending one. The events before it have been yielded.
     """
-    with open(path, "rb") as stream:
+    with open(local_path(path), "rb") as stream:
         for number, record in enumerate(read_records(stream)):
             try:
                 event = event_pb2.Event.FromString(record)

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import translate
 from typing import Any, BinaryIO, Protocol
-from urllib.parse import unquote, urlparse
 
 from sparkflow_runtime.errors import (
     AlreadyExistsError,
@@ -25,6 +24,7 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.files.errors import translated
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):/")
+_HOST = re.compile(r"//[^/]*(?=/)")
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -202,7 +202,8 @@ def resolve(path: str) -> tuple[FileSystem, str, str]:
     if match is None:
         return LOCAL, path, ""
     if match[1] == "file":
-        return LOCAL, unquote(urlparse(path).path), ""
+        # As TensorFlow and Hadoop read it: "%", "?" and "#" stand for themselves.
+        return LOCAL, _HOST.sub("", path.removeprefix("file:"), count=1), ""
     try:
         system, inner = _elsewhere(arrow_uri(path))
     except (ImportError, ValueError, NotImplementedError) as error:
@@ -210,6 +211,22 @@ def resolve(path: str) -> tuple[FileSystem, str, str]:
             message=f"File system scheme '{match[1]}' not implemented (file: '{path}'): {error}"
         ) from error
     return ArrowFiles(system), inner, path[: len(path) - len(inner)]
+
+
+def local_path(path: Any) -> str:
+    """A path of this host without `file:`, for what reads and writes only here.
+
+    Raises:
+        UnimplementedError: It leads elsewhere.
+    """
+    path = as_text(path)
+    match = _SCHEME.match(path)
+    if match is None or match[1] == "file":
+        return resolve(path)[1]
+    raise UnimplementedError(
+        message=f"File system scheme '{match[1]}' not implemented (file: '{path}'): checkpoints "
+        "and events are written on the hosts of the tasks; give a path of a file system they share"
+    )
 
 
 def schemes() -> list[str]:

@@ -119,7 +119,7 @@ def is_local(path: str) -> bool:
 
 def sync_file(path: Any) -> None:
     """Waits until the disk has a file of this host. Raises OSError."""
-    with open(system.resolve(system.as_text(path))[1], "rb") as stream:
+    with open(system.local_path(path), "rb") as stream:
         os.fsync(stream.fileno())
 
 

@@ -23,6 +23,7 @@ from sparkflow_runtime.checkpoint.opening import (
 from sparkflow_runtime.checkpoint.tensor_slice import parse_spec
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.files import system
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, type_attr
@@ -245,7 +246,7 @@ class MergeV2Checkpoints(_FileOp):
         """
         prefixes = _texts(checkpoint_prefixes)
         if allow_missing_files:
-            prefixes = [prefix for prefix in prefixes if os.path.exists(f"{prefix}.index")]
+            prefixes = [prefix for prefix in prefixes if system.exists(f"{prefix}.index")]
         merge_bundles(prefixes, _scalar("destination_prefix", destination_prefix), delete_old_dirs)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import text_format
@@ -15,6 +14,7 @@ from sparkflow.graph.meta_graph import make_meta_graph, restore_meta_graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow_runtime.checkpoint.sealed_message import open_message, seal_message, seal_text
 from sparkflow_runtime.errors import DataLossError
+from sparkflow_runtime.files import system
 from sparkflow_runtime.files.whole import write_whole
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
@@ -88,10 +88,9 @@ def read_meta_graph_file(filename: str | os.PathLike[str]) -> MetaGraphDef:
         OSError: There is no such file, or it is of something else.
         DataLossError: It is empty, or was changed or cut after it had been written.
     """
-    path = Path(filename)
-    if not path.is_file():
-        raise OSError(f"File {os.fspath(filename)} does not exist.")
-    content = open_message(path.read_bytes(), os.fspath(filename)).content
+    if not system.exists(filename) or system.is_directory(filename):
+        raise OSError(f"File does not exist. Received: {os.fspath(filename)}.")
+    content = open_message(system.read_file(filename), os.fspath(filename)).content
     message = MetaGraphDef()
     try:
         message.ParseFromString(content)

@@ -21,6 +21,7 @@ from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.checkpoint.opening import open_checkpoint
 from sparkflow_runtime.dtypes import int64, string
+from sparkflow_runtime.files import system
 from sparkflow_runtime.protos.trackable_object_graph_pb2 import TrackableObjectGraph
 
 
@@ -94,7 +95,7 @@ class Checkpoint(Trackable):
         Arguments, result and errors as for `save`.
         """
         prefix = os.fspath(file_prefix)
-        os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
+        system.make_dirs(os.path.dirname(prefix) or ".")
         graph = ObjectGraph.below(self)
         content = graph.message.SerializeToString(deterministic=True)
         if get_default_graph().is_eager:

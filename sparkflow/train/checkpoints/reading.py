@@ -13,6 +13,7 @@ from absl import logging
 from sparkflow.train.checkpoints.state_file import latest_checkpoint
 from sparkflow_runtime.checkpoint.opening import open_checkpoint
 from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.files import system
 
 _POLL_S = 1.0
 
@@ -78,7 +79,7 @@ def checkpoint_path(ckpt_dir_or_file: str | os.PathLike[str]) -> str:
         ValueError: The directory has none.
     """
     path = os.fspath(ckpt_dir_or_file)
-    if not os.path.isdir(path):
+    if not system.is_directory(path):
         return path
     found = latest_checkpoint(path)
     if found is None:

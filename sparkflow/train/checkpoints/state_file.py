@@ -16,6 +16,7 @@ from absl import logging
 from google.protobuf import text_format
 
 from sparkflow_runtime.checkpoint.sealed_message import open_message, seal_text
+from sparkflow_runtime.files.system import local_path
 from sparkflow_runtime.files.whole import write_whole
 from sparkflow_runtime.protos.checkpoint_state_pb2 import CheckpointState
 from sparkflow_runtime.protos.saver_pb2 import SaverDef
@@ -61,7 +62,7 @@ def get_checkpoint_state(
     directory = os.fspath(checkpoint_dir)
     path = _state_file(directory, latest_filename)
     try:
-        data = Path(path).read_bytes()
+        data = Path(local_path(path)).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -197,7 +198,7 @@ def remove_checkpoint(
         checkpoint_format_version: V1 or V2.
         meta_graph_suffix: The suffix of the graph's file.
     """
-    prefix = os.fspath(checkpoint_prefix)
+    prefix = local_path(checkpoint_prefix)
     patterns = [glob.escape(meta_graph_filename(prefix, meta_graph_suffix))]
     if checkpoint_format_version != SaverDef.V2 and os.path.isfile(prefix):
         patterns.append(glob.escape(prefix))
@@ -222,7 +223,8 @@ def _relative(path: str, directory: str) -> str:
 
 
 def _first_file(prefix: str) -> str | None:
-    """A file that only exists where the checkpoint does."""
+    """A file of this host that only exists where the checkpoint does."""
+    prefix = local_path(prefix)
     if os.path.exists(f"{prefix}.index"):
         return f"{prefix}.index"
     matching = [prefix] if os.path.isfile(prefix) else sorted(glob.glob(prefix))
