@@ -38,7 +38,10 @@ def frame_record(data: bytes) -> bytes:
 
 
 def read_records(
-    stream: BinaryIO, *, max_size_bytes: int = MAX_RECORD_SIZE_BYTES
+    stream: BinaryIO,
+    *,
+    max_size_bytes: int = MAX_RECORD_SIZE_BYTES,
+    origin: str | None = None,
 ) -> Iterator[bytes]:
     """Yields the data of each record from the stream's position to its end.
 
@@ -46,6 +49,7 @@ def read_records(
       stream: a binary stream whose read(n) returns fewer than n bytes only at the end, as those of
         `open(path, "rb")` and `io.BytesIO` do. It stays open.
       max_size_bytes: a longer record is taken for a damaged file.
+      origin: the file, for errors; what the stream says of itself when None.
 
     Raises:
       DataLossError: a checksum does not match, a record is longer than max_size_bytes, or the
@@ -53,7 +57,7 @@ def read_records(
         it have been yielded.
     """
     offset = 0
-    origin = getattr(stream, "name", "")
+    origin = getattr(stream, "name", "") if origin is None else origin
     while header := stream.read(_HEADER_SIZE_BYTES):
         place = offset, origin
         if len(header) < _HEADER_SIZE_BYTES:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from sparkflow_runtime.errors import DataLossError, NotFoundError
+from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.events.crc32c import masked_crc32c
 from sparkflow_runtime.events.records import frame_record, read_records
 from sparkflow_runtime.files import system
@@ -95,12 +95,9 @@ def numbered_records(path: str) -> Iterator[tuple[int, bytes]]:
     """
     with _opened(path) as stream:
         offset = 0
-        try:
-            for record in read_records(stream):
-                yield offset, record
-                offset += len(record) + _FRAME_BYTES
-        except DataLossError as error:
-            raise DataLossError(message=f"{path}: {error.message}") from error
+        for record in read_records(stream, origin=path):
+            yield offset, record
+            offset += len(record) + _FRAME_BYTES
 
 
 def _opened(path: str) -> BinaryIO:

@@ -74,6 +74,6 @@ def test_damaged_files_are_named_with_the_byte(tmp_path: Path) -> None:
     data[20 + 12] ^= 1
     path.write_bytes(data)
     found: list[tuple[int, bytes]] = []
-    with pytest.raises(DataLossError, match=f"{path}: record at byte 20 is damaged"):
+    with pytest.raises(DataLossError, match=f"record at byte 20 of {path} is damaged"):
         found.extend(numbered_records(str(path)))
     assert found == [(0, b"good")]
