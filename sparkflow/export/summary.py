@@ -111,6 +111,12 @@ def _training(history: Mapping[str, Any]) -> Iterator[Row]:
         yield "rows per second", f"{rows / seconds:,.0f}"
     if history.get("restarts"):
         yield "restarts", str(len(history["restarts"]))
+    chosen = dict(history.get("chosen") or {})
+    columns = chosen.pop("columns", {})
+    for name, value in chosen.items():
+        yield f"{name}, chosen by the rows", f"{value:,.4g}"
+    for name, text in columns.items():
+        yield f"column {name}", text
     last = (history.get("validation") or [{}])[-1]
     for name, value in sorted((best or {}).get("metrics", {}).items()):
         yield f"validation {name}", f"{value:.6g}"

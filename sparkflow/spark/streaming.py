@@ -207,6 +207,7 @@ class StreamingTrainer:
             }
         )
         batch.start_snapshot = start
+        batch.continues = True
         model: SparkTrainerModel
         try:
             model = batch.fit(df)

@@ -108,6 +108,10 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         self.worker_callbacks = require_callbacks(workerCallbacks)
         # What another training has left, to begin with; set by `streaming`.
         self.start_snapshot: Snapshot | None = None
+        # Whether the rows of a stream come after these; set by `streaming`.
+        self.continues = False
+        # What `decided` has chosen, for the history.
+        self.chosen: dict[str, Any] = {}
         self.setParams(**params)
 
     @abstractmethod
@@ -198,8 +202,13 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
         """Trains on rows that `training_data` gave, of this estimator or one that agrees."""
         self._check_params(any(data.validation_rows))
-        training, inference, evaluation = self._build(data)
-        return self._train(data, training, inference, evaluation)
+        trainer = self.decided(data)
+        training, inference, evaluation = trainer._build(data)
+        return trainer._train(data, training, inference, evaluation)
+
+    def decided(self, data: TrainingData) -> BaseTrainer:
+        """This trainer, or a copy in which all is said that depends on the rows."""
+        return self
 
     def _param_values(self) -> dict[str, Any]:
         return {param.name: value for param, value in self.extractParamMap().items()}
@@ -307,6 +316,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             values, history = backend_for(session).train(ready)
         finally:
             callbacks.on_close()
+        history.chosen = self.chosen
         inference_model = InferenceModel.build(
             inference.graph_def,
             values,

@@ -7,6 +7,7 @@ from typing import Any
 
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
+from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import elementwise, state
 from sparkflow.train.adam import AdamOptimizer
@@ -98,7 +99,7 @@ class DecoupledWeightDecayExtension(Optimizer):
     def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
         if not self._decays(var):
             return super()._apply_dense(grad, var)
-        graph = var.graph
+        graph = get_default_graph()  # a branch, where updates are made in one
         rate = elementwise.cast(self._weight_decay_tensor, var.dtype.base)
         # The gradient is computed from the weights as they were.
         with graph.control_dependencies([grad]):
@@ -109,7 +110,7 @@ class DecoupledWeightDecayExtension(Optimizer):
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         if not self._decays(var):
             return super()._apply_sparse(grad, var)
-        graph = var.graph
+        graph = get_default_graph()  # a branch, where updates are made in one
         rate = elementwise.cast(self._weight_decay_tensor, var.dtype.base)
         with graph.control_dependencies([grad.values]):
             rows = rows_of(var, grad.indices)

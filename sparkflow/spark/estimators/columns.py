@@ -11,7 +11,7 @@ import sparkflow as tf
 from sparkflow.feature_column.column import CategoricalColumn, Features, IdWeightPair
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.spark.estimators.statistics import Moments
-from sparkflow.spark.feed.inputs import DENSE, RAGGED, SPARSE, Input, RowFormat
+from sparkflow.spark.feed.inputs import RAGGED, SPARSE, Input, RowFormat
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,16 @@ class InputColumns:
             )
 
         def normalized(tensor: Any) -> Any:
-            tensor = tf.cast(tensor, tf.float32)
-            if moments is None:
-                return tensor
-            mean, scale = (
-                tf.constant(part.reshape(shape)) for part in (moments.mean, moments.scale)
-            )
-            return (tensor - mean) / scale
+            # Large integers differ by less than float32 can tell before the mean is taken away.
+            dtype = tf.float64 if given.dtype == "int64" else tf.float32
+            tensor = tf.cast(tensor, dtype)
+            if moments is not None:
+                mean, scale = (
+                    tf.constant(part.reshape(shape), dtype)
+                    for part in (moments.mean, moments.scale)
+                )
+                tensor = (tensor - mean) / scale
+            return tf.cast(tensor, tf.float32)
 
         shape = given.shape or (1,)
         return tf.feature_column.numeric_column(key, shape, normalizer_fn=normalized)
@@ -122,11 +125,6 @@ class InputColumns:
     def cross(self, names: Sequence[str], buckets: int) -> Any:
         """A column of the hashes of combinations of texts or integers."""
         return tf.feature_column.crossed_column([self._keys[name] for name in names], buckets)
-
-
-def is_categorical(given: Input) -> bool:
-    """Whether the values of an input are names of things: texts, integers, or lists of these."""
-    return given.dtype == "string" or (given.dtype == "int64" and given.kind in (DENSE, RAGGED))
 
 
 def require_numbers(inputs: Iterable[Input], estimator: str) -> None:

@@ -24,6 +24,29 @@ def positive(value: Any) -> float:
     return found
 
 
+def share_left(value: Any) -> float:
+    """A number above 0, at most 1."""
+    found = number(0.0, 1.0)(value)
+    if found == 0.0:
+        raise ValueError("must be above 0, got 0")
+    return found
+
+
+def pieces(value: Any) -> list[list[float]]:
+    """One or more pairs of a share, each greater than the one before, and a factor."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise TypeError(f"a list of pairs [share of training, factor] is needed, got {value!r}")
+    found = []
+    for each in value:
+        if isinstance(each, str) or not isinstance(each, Sequence) or len(each) != 2:
+            raise TypeError(f"a pair [share of training, factor] is needed, got {each!r}")
+        found.append([fraction(each[0]), number(0.0)(each[1])])
+    shares = [share for share, _ in found]
+    if sorted(set(shares)) != shares or not shares[0]:
+        raise ValueError(f"shares of training must be above 0 and rise, got {shares}")
+    return found
+
+
 def integers(minimum: int) -> Callable[[Any], list[int]]:
     """One or more integers of at least `minimum`."""
 

@@ -6,16 +6,16 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.ml.classification import ProbabilisticClassifier
 from pyspark.ml.param.shared import HasWeightCol
 from pyspark.ml.regression import Regressor
 
 import sparkflow as tf
-from sparkflow.estimator.canned.optimizers import optimizer_of
 from sparkflow.export import InferenceModel
 from sparkflow.spark.estimators.heads import (
     Logits,
@@ -28,33 +28,127 @@ from sparkflow.spark.estimators.models import (
     SparkTrainerClassificationModel,
     SparkTrainerRegressionModel,
 )
-from sparkflow.spark.estimators.params import ClassifierParams, OptimizerParams
+from sparkflow.spark.estimators.optimizer_params import OptimizerParams
+from sparkflow.spark.estimators.optimizers import ADAMW_DECAY, CONSTANT, Schedule, Stepping
+from sparkflow.spark.estimators.params import ClassifierParams
+from sparkflow.spark.estimators.sizes import Size, size_of
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics, row_statistics
 from sparkflow.spark.graphs.model_fn import require_callable, takes
 from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.rows.prepare import PreparedRows
 from sparkflow.spark.trainer import BaseTrainer, TrainingData
 
+_log = logging.getLogger(__name__)
+
 
 class HeadTrainer(BaseTrainer, OptimizerParams):
     """What both kinds share."""
 
+    LEAST_EPOCHS: ClassVar[int] = 1
+    """Epochs that are chosen for however many rows."""
+
     def look_at(self, prepared: PreparedRows) -> RowStatistics:
         """Means, deviations and labels of the rows; runs a Spark job."""
-        return row_statistics(prepared, self.standardizes())
+        return row_statistics(prepared, self.standardizes(), self.counts_values())
+
+    def counts_values(self) -> bool:
+        """Whether the network has to know how many values integers have."""
+        return False
 
     def standardizes(self) -> bool:
         """Whether the network has to know means and deviations of the features."""
         return False
 
-    def train_op(self, loss: Any) -> Any:
+    def train_op(self, loss: Any, data: TrainingData) -> Any:
         """The operation of a step, in the graph of the loss."""
-        step = optimizer_of(self.getOptimizer(), self.getLearningRate())
-        return step.minimize(loss, global_step=tf.train.get_or_create_global_step())
+        counter = tf.train.get_or_create_global_step()
+        return self.stepping(data).minimize(loss, counter, tf.trainable_variables())
 
-    def objective(self, facts: RowStatistics, reg_param: float) -> Objective:
+    def objective(self, data: TrainingData, reg_param: float) -> Objective:
         """What is made smaller."""
-        return Objective(self.train_op, reg_param, self.getElasticNetParam(), facts.mean_weight)
+        return Objective(
+            lambda loss: self.train_op(loss, data),
+            reg_param,
+            self.getElasticNetParam(),
+            data.facts.mean_weight,
+        )
+
+    def size(self, data: TrainingData) -> Size:
+        """How long and in what portions is trained."""
+        return size_of(
+            data.worker_rows,
+            in_step=self._mode().in_step,
+            least_epochs=self.LEAST_EPOCHS,
+            batch_size=self.getBatchSize(),
+            # What comes after these rows counts as much as they do.
+            epochs=self.getEpochs() or (self.LEAST_EPOCHS if self.continues else 0),
+            max_steps=self.getMaxSteps(),
+            accumulation=self.getGradientAccumulation(),
+        )
+
+    def stepping(self, data: TrainingData) -> Stepping:
+        """The optimizer that the parameters describe."""
+        kind = self.schedule_kind()
+        if self.continues and not self.isSet(self.learningRateSchedule):
+            kind = CONSTANT
+        start = self.start_snapshot
+        first = 0 if start is None else int(start.shared.get("global_step", 0))
+        schedule = Schedule(
+            kind,
+            self.getLearningRateEnd(),
+            self.getLearningRatePieces(),
+            self.getWarmup(),
+            first,
+            self.size(data).updates,
+        )
+        return Stepping(
+            self.getOptimizer(),
+            self.getLearningRate(),
+            schedule,
+            self.getMomentum(),
+            self.getNesterov(),
+            self.weight_decay(data),
+            self.getGradientClipNorm(),
+        )
+
+    def weight_decay(self, data: TrainingData) -> float:
+        """The decay that is set, or AdamW's own."""
+        if self.getOptimizer() == "AdamW" and not self.isSet(self.weightDecay):
+            return 0.0 if self.getRegParam() else self.own_decay(data)
+        return self.getWeightDecay()
+
+    def own_decay(self, data: TrainingData) -> float:
+        """AdamW's decay where nobody sets one."""
+        return ADAMW_DECAY
+
+    def decided(self, data: TrainingData) -> HeadTrainer:
+        """A copy in which all is said that is chosen by the rows; the log says it, too."""
+        size = self.size(data)
+        chosen: dict[str, Any] = {}
+        if not self.getBatchSize():
+            chosen["batchSize"] = size.batch_size
+        if not self.getEpochs():
+            chosen["epochs"] = size.epochs
+        if self.weight_decay(data) != self.getWeightDecay():
+            chosen["weightDecay"] = self.weight_decay(data)
+        decided = self.copy()
+        decided._set(**chosen)
+        decided.chosen = {**chosen, **self.chosen_of_columns(data)}
+        if chosen:
+            _log.info(
+                "chosen for %d rows: %s",
+                sum(data.worker_rows),
+                ", ".join(f"{name}={value:.4g}" for name, value in chosen.items()),
+            )
+        return decided
+
+    def chosen_of_columns(self, data: TrainingData) -> dict[str, Any]:
+        """What is to be said of how columns are treated."""
+        return {}
+
+    def _check_params(self, has_validation: bool) -> None:
+        super()._check_params(has_validation)
+        self.require_known()
 
 
 # pyspark.ml's own know of one features column only.
@@ -75,7 +169,7 @@ class ClassifierTrainer(  # type: ignore[misc]
         """
         num_classes = self._count_classes(data.facts)
         logits_fn = self.logits_fn(data, num_classes)
-        objective = self.objective(data.facts, self.getRegParam())
+        objective = self.objective(data, self.getRegParam())
         return classifier_model_fn(logits_fn, num_classes, objective)
 
     def new_model(
@@ -141,7 +235,7 @@ class RegressorTrainer(  # type: ignore[misc]
         unit = self.label_unit(data.facts)
         # As in pyspark.ml, the penalty stands beside half the mean square in the labels' unit.
         reg_param = 2 * self.getRegParam() / (1.0 if unit is None else float(unit.scale[0]))
-        objective = self.objective(data.facts, reg_param)
+        objective = self.objective(data, reg_param)
         return regressor_model_fn(self.output_fn(data), objective, unit)
 
     def new_model(

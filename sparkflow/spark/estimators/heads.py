@@ -13,6 +13,7 @@ from typing import Any
 import sparkflow as tf
 from sparkflow.estimator.canned.heads import BinaryHead, Head, MultiClassHead, RegressionHead
 from sparkflow.losses import Reduction
+from sparkflow.spark.estimators.optimizers import matrices
 from sparkflow.spark.estimators.statistics import Moments
 
 Logits = Callable[[Any, str], Any]
@@ -61,9 +62,7 @@ class Objective:
     def _penalty(self) -> Any:
         l1 = self.elastic_net_param
         parts = []
-        for variable in tf.trainable_variables():
-            if len(variable.shape.as_list()) < 2 or variable.op.name.endswith("embedding_weights"):
-                continue
+        for variable in matrices(tf.trainable_variables()):
             if l1 > 0:
                 parts.append(l1 * tf.reduce_sum(tf.abs(variable)))
             if l1 < 1:

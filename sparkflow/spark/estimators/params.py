@@ -5,76 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pyspark.ml.param.shared import HasElasticNetParam, HasRegParam, HasStandardization
+from pyspark.ml.param.shared import HasStandardization
 
 from sparkflow.spark.estimators.converters import (
     class_count,
     fraction,
     integers,
-    positive,
     thresholds,
 )
 from sparkflow.spark.params.aliases import ParamAliases, Self
-from sparkflow.spark.params.converters import boolean, choice, number, param
+from sparkflow.spark.params.converters import boolean, choice, integer, param
 
-OPTIMIZERS = ("Adagrad", "Adam", "Ftrl", "RMSProp", "SGD")
 ACTIVATIONS = ("relu", "tanh", "sigmoid", "elu", "selu", "softplus", "softsign", "relu6", "swish")
-
-
-class OptimizerParams(ParamAliases, HasRegParam, HasElasticNetParam):
-    """How the loss is made smaller."""
-
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "optimizer": "Adam",
-        "learningRate": 0.001,
-        "regParam": 0.0,
-        "elasticNetParam": 0.0,
-    }
-
-    optimizer = param("optimizer", f"one of {', '.join(OPTIMIZERS)}", choice(*OPTIMIZERS))
-    learningRate = param("learningRate", "the optimizer's learning rate, above 0", positive)
-    regParam = param(
-        "regParam",
-        "how much the sizes of the weights add to the loss, biases and embeddings left out",
-        number(0.0),
-    )
-    elasticNetParam = param(
-        "elasticNetParam",
-        "the share of the L1 penalty in regParam; the rest is L2, the half of the squares",
-        number(0.0, 1.0),
-    )
-
-    def getOptimizer(self) -> str:
-        """The name of the optimizer."""
-        return str(self.getOrDefault(self.optimizer))
-
-    def setOptimizer(self: Self, value: str) -> Self:
-        """Sets `optimizer`."""
-        return self._set(optimizer=value)
-
-    def getLearningRate(self) -> float:
-        """The learning rate."""
-        return float(self.getOrDefault(self.learningRate))
-
-    def setLearningRate(self: Self, value: float) -> Self:
-        """Sets `learningRate`."""
-        return self._set(learningRate=value)
-
-    def getRegParam(self) -> float:
-        """The factor of the penalty."""
-        return float(self.getOrDefault(self.regParam))
-
-    def setRegParam(self: Self, value: float) -> Self:
-        """Sets `regParam`."""
-        return self._set(regParam=value)
-
-    def getElasticNetParam(self) -> float:
-        """The share of the L1 penalty."""
-        return float(self.getOrDefault(self.elasticNetParam))
-
-    def setElasticNetParam(self: Self, value: float) -> Self:
-        """Sets `elasticNetParam`."""
-        return self._set(elasticNetParam=value)
 
 
 class StandardizationParams(ParamAliases, HasStandardization):
@@ -97,6 +39,24 @@ class StandardizationParams(ParamAliases, HasStandardization):
     def setStandardization(self: Self, value: bool) -> Self:
         """Sets `standardization`."""
         return self._set(standardization=value)
+
+
+class SizeParams(ParamAliases):
+    """How long and in what portions: chosen by the number of rows where nobody says so."""
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {"batchSize": 0, "epochs": 0}
+
+    batchSize = param(
+        "batchSize",
+        "rows per step of each worker; 0 has it chosen by the number of rows",
+        integer(0),
+    )
+    epochs = param(
+        "epochs",
+        "how often each row is trained on; 0 has it chosen by the number of rows, see "
+        "history.chosen",
+        integer(0),
+    )
 
 
 class HiddenParams(ParamAliases):

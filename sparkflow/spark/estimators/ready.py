@@ -15,12 +15,29 @@ from sparkflow.estimator.canned.models import deep_logits, linear_logits
 from sparkflow.spark.estimators.columns import InputColumns, require_numbers
 from sparkflow.spark.estimators.flavours import ClassifierTrainer, RegressorTrainer
 from sparkflow.spark.estimators.heads import Logits
-from sparkflow.spark.estimators.params import HiddenParams, StandardizationParams
+from sparkflow.spark.estimators.optimizers import COSINE
+from sparkflow.spark.estimators.params import HiddenParams, SizeParams, StandardizationParams
+from sparkflow.spark.estimators.sizes import weight_decay_of
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics
 from sparkflow.spark.trainer import TrainingData
 
 BATCH_NORM_MOMENTUM = 0.9
 """Of the moving averages: those of TensorFlow's canned networks need thousands of steps."""
+
+
+class Deep(HiddenParams, SizeParams):
+    """How deep networks are trained where nobody says otherwise."""
+
+    LEAST_EPOCHS: ClassVar[int] = 10
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "optimizer": "AdamW",
+        "learningRate": 0.003,
+        "learningRateSchedule": COSINE,
+    }
+
+    def own_decay(self, data: TrainingData) -> float:
+        """AdamW's decay: the less, the more rows there are."""
+        return weight_decay_of(sum(data.worker_rows))
 
 
 class _Standardized(StandardizationParams):
@@ -49,8 +66,12 @@ class _Standardized(StandardizationParams):
         return facts.label if self.getStandardization() else None
 
 
-class _Linear(_Standardized):
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {"learningRate": 0.01, "epochs": 10}
+class _Linear(_Standardized, SizeParams):
+    LEAST_EPOCHS: ClassVar[int] = 10
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "learningRate": 0.01,
+        "learningRateSchedule": COSINE,
+    }
 
     def _linear(self, data: TrainingData, units: int) -> Logits:
         inputs, columns = self._columns(data, None)
@@ -61,9 +82,7 @@ class _Linear(_Standardized):
         return logits_fn
 
 
-class _Deep(_Standardized, HiddenParams):
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {"epochs": 10}
-
+class _Deep(_Standardized, Deep):
     def _deep(self, data: TrainingData, units: int) -> Logits:
         hidden = self.getHiddenUnits()
         inputs, columns = self._columns(data, hidden[0])

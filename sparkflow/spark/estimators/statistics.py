@@ -7,8 +7,8 @@ labels and for nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,10 @@ from pyspark.sql import Column, DataFrame, functions as F
 from sparkflow.spark.feed.inputs import DENSE, SPARSE, Input
 from sparkflow.spark.rows.prepare import VALIDATES, PreparedRows
 
-Vector = npt.NDArray[np.float32]
+_COUNT_ERROR: Final = 0.02
+"""Relative, of the number of values of a column."""
+
+Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +61,28 @@ class RowStatistics:
         label: Of scalar labels; None for others.
         label_range: Of scalar labels; None for others.
         mean_weight: Of the rows; 1 where there are no weights.
+        num_rows: The rows that train.
+        values: Of scalar integers about how many different ones there are, by name, where asked
+            for; exact while they are few.
     """
 
     features: Mapping[str, Moments]
     label: Moments | None
     label_range: LabelRange | None
     mean_weight: float
+    num_rows: int = 0
+    values: Mapping[str, int] = field(default_factory=dict)
 
 
-def row_statistics(prepared: PreparedRows, of_features: bool) -> RowStatistics:
+def row_statistics(
+    prepared: PreparedRows, of_features: bool, counts_values: bool = False
+) -> RowStatistics:
     """Looks at all rows. Blocks for one Spark job, and one more per sparse input.
 
     Args:
         prepared: The rows.
         of_features: Whether the moments of the features are wanted; there are none otherwise.
+        counts_values: Whether the values of integers are counted.
     """
     rows, given = prepared.rows, prepared.format
     numeric = [each for each in given.features if of_features and each.dtype != "string"]
@@ -93,6 +104,15 @@ def row_statistics(prepared: PreparedRows, of_features: bool) -> RowStatistics:
         }
     if given.weight is not None:
         wanted["mean_weight"] = F.avg(F.when(trains, _quoted(given.weight.name)))
+    integers = [
+        each
+        for each in given.features
+        if counts_values and each.dtype == "int64" and each.kind == DENSE and each.shape == ()
+    ]
+    for index, each in enumerate(integers):
+        wanted[f"values_{index}"] = F.approx_count_distinct(
+            F.when(trains, _quoted(each.name)), _COUNT_ERROR
+        )
     found = _one_row(rows, wanted)
     moments = _dense_moments(dense, found.get("features"))
     for each in numeric:
@@ -107,6 +127,8 @@ def row_statistics(prepared: PreparedRows, of_features: bool) -> RowStatistics:
         if label is None
         else LabelRange(found["least"], found["greatest"], found["fractional"]),
         mean_weight=float(found.get("mean_weight") or 1.0),
+        num_rows=prepared.num_rows,
+        values={each.name: found[f"values_{index}"] for index, each in enumerate(integers)},
     )
 
 
@@ -164,7 +186,7 @@ def _moments(mean: npt.NDArray[Any], deviation: npt.NDArray[Any]) -> Moments:
     # What is constant but for rounding would become noise.
     changes = deviation > 1e-6 * np.abs(mean)
     changes &= deviation > 0
-    return Moments(mean.astype(np.float32), np.where(changes, deviation, 1.0).astype(np.float32))
+    return Moments(mean.astype(np.float64), np.where(changes, deviation, 1.0).astype(np.float64))
 
 
 def _quoted(name: str) -> Column:

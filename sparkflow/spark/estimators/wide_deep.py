@@ -16,23 +16,30 @@ from pyspark.sql import DataFrame
 
 import sparkflow as tf
 from sparkflow.estimator.canned.models import linear_logits
-from sparkflow.estimator.canned.optimizers import optimizer_of
 from sparkflow.export import InferenceModel
-from sparkflow.spark.estimators.columns import InputColumns, is_categorical
+from sparkflow.spark.estimators.columns import InputColumns
 from sparkflow.spark.estimators.flavours import ClassifierTrainer, HeadTrainer, RegressorTrainer
 from sparkflow.spark.estimators.heads import Logits
-from sparkflow.spark.estimators.params import HiddenParams, StandardizationParams
-from sparkflow.spark.estimators.ready import deep_network
+from sparkflow.spark.estimators.kinds import (
+    ColumnKind,
+    Wanted,
+    can_be_categories,
+    column_kinds,
+    log_kinds,
+)
+from sparkflow.spark.estimators.optimizers import Stepping
+from sparkflow.spark.estimators.params import StandardizationParams
+from sparkflow.spark.estimators.ready import Deep, deep_network
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics
 from sparkflow.spark.estimators.wide_params import WideParams
 from sparkflow.spark.feed.inputs import RAGGED, Input
 from sparkflow.spark.trainer import TrainingData
 
 
-class _WideDeep(WideParams, HiddenParams, StandardizationParams):
+class _WideDeep(Deep, WideParams, StandardizationParams):
     """The network, and what it needs of the columns."""
 
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {"epochs": 5}
+    LEAST_EPOCHS: ClassVar[int] = 5
 
     def getFeaturesCol(self) -> dict[str, str]:
         """Every column that is read, under its own name."""
@@ -60,9 +67,10 @@ class _WideDeep(WideParams, HiddenParams, StandardizationParams):
     def _network(self, data: TrainingData, units: int) -> Logits:
         moments = data.facts.features if self.getStandardization() else {}
         inputs = InputColumns(data.prepared.format, moments)
-        wide = [self._wide_column(inputs, name) for name in self.getWideCols()]
+        kinds = self.kinds(data)
+        wide = [self._wide_column(inputs, name, kinds[name]) for name in self.getWideCols()]
         wide += [self._cross(inputs, names) for names in self.getCrossCols()]
-        columns = [self._deep_column(inputs, name) for name in self.getDeepCols()]
+        columns = [self._deep_column(inputs, name, kinds[name]) for name in self.getDeepCols()]
         deep = deep_network(self, inputs, columns, units) if columns else None
 
         def logits_fn(features: Any, mode: str) -> Any:
@@ -75,16 +83,42 @@ class _WideDeep(WideParams, HiddenParams, StandardizationParams):
 
         return logits_fn
 
-    def _wide_column(self, inputs: InputColumns, name: str) -> Any:
+    def counts_values(self) -> bool:
+        """Whether the network has to know how many values integers have."""
+        return True
+
+    def kinds(self, data: TrainingData) -> dict[str, ColumnKind]:
+        """What each column is treated as.
+
+        Raises:
+            TypeError: A column cannot be what `categoricalCols` or `numericCols` say.
+        """
+        crossed = {name for names in self.getCrossCols() for name in names}
+        by_column = [
+            given
+            for given in (self.getEmbeddingDim(), self.getHashBuckets())
+            if isinstance(given, Mapping)
+        ]
+        wanted = Wanted(self.getCategoricalCols(), self.getNumericCols(), crossed.union(*by_column))
+        inputs = {each.name: each for each in data.prepared.format.features}
+        return column_kinds(inputs, wanted, data.facts, standardized=self.getStandardization())
+
+    def chosen_of_columns(self, data: TrainingData) -> dict[str, Any]:
+        """What each column is treated as, in words."""
+        kinds = self.kinds(data)
+        log_kinds(kinds, data.facts)
+        return {"columns": {name: kind.text for name, kind in kinds.items()}}
+
+    def _wide_column(self, inputs: InputColumns, name: str, kind: ColumnKind) -> Any:
         given = inputs.by_name[name]
-        if is_categorical(given):
+        if kind.categorical:
             return inputs.categories(given, self._buckets(name))
         return inputs.numbers(_numeric(given), None)
 
-    def _deep_column(self, inputs: InputColumns, name: str) -> Any:
+    def _deep_column(self, inputs: InputColumns, name: str, kind: ColumnKind) -> Any:
         given = inputs.by_name[name]
         width = self.of_column(self.getEmbeddingDim(), name, "embeddingDim")
-        if is_categorical(given):
+        if kind.categorical:
             categories = inputs.categories(given, self._buckets(name))
             return tf.feature_column.embedding_column(categories, width)
         # A sparse vector goes through a layer of its own, as wide as the first hidden one.
@@ -92,7 +126,7 @@ class _WideDeep(WideParams, HiddenParams, StandardizationParams):
 
     def _cross(self, inputs: InputColumns, names: list[str]) -> Any:
         for name in names:
-            if not is_categorical(inputs.by_name[name]):
+            if not can_be_categories(inputs.by_name[name]):
                 raise TypeError(
                     f"crossCols: the column {name!r} holds numbers; texts and integers can be "
                     "crossed (pyspark.ml's Bucketizer makes integers of numbers)"
@@ -126,22 +160,21 @@ class _WideDeepTrainer(HeadTrainer, WideParams):
         with super().training_data(dataset, validation) as data:
             yield data
 
-    def train_op(self, loss: Any) -> Any:
-        """A step of both parts."""
+    def train_op(self, loss: Any, data: TrainingData) -> Any:
+        """A step of both parts; the wide one's has a constant learning rate and no decay."""
         deep, wide = (
             tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, scope=f"{scope}/")
             for scope in ("dnn", "linear")
         )
-        given = [
-            (deep, optimizer_of(self.getOptimizer(), self.getLearningRate())),
-            (wide, optimizer_of(self.getWideOptimizer(), self.getWideLearningRate())),
-        ]
+        clip_norm = self.getGradientClipNorm()
+        of_wide = Stepping(self.getWideOptimizer(), self.getWideLearningRate(), clip_norm=clip_norm)
+        given = [(deep, self.stepping(data)), (wide, of_wide)]
         parts = [(variables, each) for variables, each in given if variables]
         counter = tf.train.get_or_create_global_step()
         steps = []
         for index, (variables, each) in enumerate(parts):
             counted = counter if index == 0 else None
-            steps.append(each.minimize(loss, var_list=variables, global_step=counted))
+            steps.append(each.minimize(loss, counted, variables))
         return tf.group(*steps)
 
 

@@ -11,7 +11,7 @@ from sparkflow.spark.estimators.converters import (
     integer_by_column,
     positive,
 )
-from sparkflow.spark.estimators.params import OPTIMIZERS
+from sparkflow.spark.estimators.optimizers import OPTIMIZERS
 from sparkflow.spark.params.aliases import ParamAliases, Self
 from sparkflow.spark.params.converters import choice, param
 
@@ -23,6 +23,8 @@ class WideParams(ParamAliases):
         "wideCols": [],
         "deepCols": [],
         "crossCols": [],
+        "categoricalCols": [],
+        "numericCols": [],
         "embeddingDim": 8,
         "hashBuckets": 1000,
         "wideOptimizer": "Ftrl",
@@ -46,6 +48,17 @@ class WideParams(ParamAliases):
         "lists of columns of texts or integers: each combination of their values has a weight in "
         "the wide part",
         crosses,
+    )
+    categoricalCols = param(
+        "categoricalCols",
+        "columns of integers whose values are names of things, each learnt for itself; those that "
+        "are named here no more than in numericCols are judged by how many values they have",
+        column_list,
+    )
+    numericCols = param(
+        "numericCols",
+        "columns of integers that are numbers, however few values they have",
+        column_list,
     )
     embeddingDim = param(
         "embeddingDim",
@@ -94,6 +107,24 @@ class WideParams(ParamAliases):
         """Sets `crossCols`."""
         return self._set(crossCols=value)
 
+    def getCategoricalCols(self) -> list[str]:
+        """The columns of integers that are names of things."""
+        value: list[str] = self.getOrDefault(self.categoricalCols)
+        return value
+
+    def setCategoricalCols(self: Self, value: list[str]) -> Self:
+        """Sets `categoricalCols`."""
+        return self._set(categoricalCols=value)
+
+    def getNumericCols(self) -> list[str]:
+        """The columns of integers that are numbers."""
+        value: list[str] = self.getOrDefault(self.numericCols)
+        return value
+
+    def setNumericCols(self: Self, value: list[str]) -> Self:
+        """Sets `numericCols`."""
+        return self._set(numericCols=value)
+
     def getEmbeddingDim(self) -> int | dict[str, int]:
         """The width of embeddings, or widths by column."""
         value: int | dict[str, int] = self.getOrDefault(self.embeddingDim)
@@ -138,19 +169,27 @@ class WideParams(ParamAliases):
         """All columns that are read, each once.
 
         Raises:
-            ValueError: There are none, or `embeddingDim` or `hashBuckets` name one that is not
-                read.
+            ValueError: There are none, `embeddingDim`, `hashBuckets`, `categoricalCols` or
+                `numericCols` name one that is not read, or the last two the same one.
         """
         crossed = [name for names in self.getCrossCols() for name in names]
         found = list(dict.fromkeys([*self.getWideCols(), *self.getDeepCols(), *crossed]))
         if not found:
             raise ValueError("wideCols, deepCols and crossCols are empty: there are no features")
         known = {*found, *("_x_".join(names) for names in self.getCrossCols())}
+        both = sorted(set(self.getCategoricalCols()) & set(self.getNumericCols()))
+        if both:
+            raise ValueError(
+                f"categoricalCols and numericCols both name {', '.join(both)}; a column is treated "
+                "in one way"
+            )
         for name, given in (
             ("embeddingDim", self.getEmbeddingDim()),
             ("hashBuckets", self.getHashBuckets()),
+            ("categoricalCols", self.getCategoricalCols()),
+            ("numericCols", self.getNumericCols()),
         ):
-            unknown = sorted(set(given) - known) if isinstance(given, Mapping) else []
+            unknown = [] if isinstance(given, int) else sorted(set(given) - known)
             if unknown:
                 raise ValueError(
                     f"{name} names the columns {', '.join(unknown)}, which are not among wideCols, "

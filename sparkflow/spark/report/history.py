@@ -52,6 +52,8 @@ class TrainingHistory:
         seconds: From the first step to the last.
         waited_seconds: Of these, what workers spent waiting for data, summed over the workers.
         num_workers: The workers that trained.
+        chosen: What the estimator has chosen by the rows, where nobody has said it: parameters by
+            name, and under `columns` how each column of a wide and deep one is treated.
     """
 
     loss: list[float] = field(default_factory=list)
@@ -75,6 +77,7 @@ class TrainingHistory:
     seconds: float = 0.0
     waited_seconds: float = 0.0
     num_workers: int = 1
+    chosen: dict[str, Any] = field(default_factory=dict)
 
     @property
     def epoch_loss(self) -> list[float]:

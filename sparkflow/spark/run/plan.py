@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,8 +76,7 @@ class TrainingPlan:
     @property
     def epoch_steps(self) -> tuple[int, ...]:
         """Per worker the steps of an epoch, where those in step make as many as the longest."""
-        steps = tuple(-(-rows // self.batch_size) for rows in self.worker_rows)
-        return (max(steps),) * len(steps) if self.in_step else steps
+        return epoch_steps(self.worker_rows, self.batch_size, self.in_step)
 
     @property
     def validation_steps(self) -> tuple[int, ...]:
@@ -103,3 +102,9 @@ class TrainingPlan:
         """
         stops = self.control.stops(needs_epochs)
         return Schedule(self.epoch_steps, self.epochs, self.in_step, stops, done)
+
+
+def epoch_steps(worker_rows: Sequence[int], batch_size: int, in_step: bool) -> tuple[int, ...]:
+    """Per worker the steps of an epoch, where those in step make as many as the longest."""
+    steps = tuple(-(-rows // batch_size) for rows in worker_rows)
+    return (max(steps),) * len(steps) if in_step else steps

@@ -66,7 +66,7 @@ def test_pyspark_knows_what_they_are() -> None:
 
 def test_defaults_are_those_of_the_kind() -> None:
     found = [(each.getEpochs(), each.getLearningRate()) for each in (k() for k in CLASSIFIERS)]
-    assert found == [(10, 0.001), (10, 0.01), (5, 0.001)]
+    assert found == [(0, 0.003), (0, 0.01), (0, 0.003)]
     assert SparkDNNClassifier(hidden_units=(8, 4)).getHiddenUnits() == [8, 4]
     estimator = SparkDNNClassifier()
     assert estimator.copy({estimator.hidden_units: [3]}).getHiddenUnits() == [3]
@@ -82,7 +82,7 @@ def test_defaults_are_those_of_the_kind() -> None:
         ({"activation": "step"}, ValueError, "activation: must be one of relu, tanh"),
         ({"dropout": 1}, ValueError, "dropout: must be below 1, got 1"),
         ({"batchNorm": 1}, TypeError, "batchNorm: True or False is needed, got 1"),
-        ({"optimizer": "adam"}, ValueError, "optimizer: must be one of Adagrad, Adam, Ftrl"),
+        ({"optimizer": "adam"}, ValueError, "optimizer: must be one of Adagrad, Adam, AdamW"),
         ({"learningRate": 0}, ValueError, "learningRate: must be above 0, got 0"),
         ({"learning_rate": "1"}, TypeError, "learningRate: a number is needed, got '1'"),
         ({"regParam": -1}, ValueError, "regParam: must be between 0 and inf, got -1"),

@@ -1,5 +1,7 @@
 """Wide and deep networks without Spark: which columns go where, and what is learnt of them."""
 
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,16 +37,19 @@ class Rows(NamedTuple):
 class Data(NamedTuple):
     prepared: Rows
     facts: RowStatistics
+    worker_rows: tuple[int, ...]
+    labels: Any
 
 
-def data(labels: Any) -> Any:
-    moments = {"size": Moments(np.array([2.0], np.float32), np.array([2.0], np.float32))}
-    label = Moments(np.array([np.mean(labels)], np.float32), np.array([np.std(labels)], np.float32))
+def data(labels: Any, more: Any = None) -> Any:
+    moments = {"size": Moments(np.array([2.0]), np.array([2.0])), **(more or {})}
+    label = Moments(np.array([np.mean(labels)]), np.array([np.std(labels)]))
     found = LabelRange(min(labels), max(labels), None)
-    return Data(Rows(FORMAT), RowStatistics(moments, label, found, 1.0))
+    facts = RowStatistics(moments, label, found, 1.0, len(DAYS), {"day": len(set(DAYS))})
+    return Data(Rows(FORMAT), facts, (len(DAYS),), np.asarray(labels, np.float32))
 
 
-def features() -> dict[str, Any]:
+def features(changed: Any) -> dict[str, Any]:
     tags = tf.SparseTensor(
         tf.constant([[0, 0], [0, 1], [3, 0]], tf.int64),
         tf.constant([b"old", b"big", b"old"]),
@@ -55,19 +60,20 @@ def features() -> dict[str, Any]:
         "day": tf.constant(DAYS, tf.int64),
         "size": tf.constant(SIZES),
         "tags": tags,
+        **{name: tf.constant(value) for name, value in changed.items()},
     }
 
 
-def train(estimator: Any, labels: Any, steps: int) -> tuple[dict[str, Any], Any]:
-    """The variables at the end, and predictions."""
-    given = data(labels)
+def train(
+    estimator: Any, given: Any, steps: int, changed: Any = MappingProxyType({})
+) -> tuple[dict[str, Any], Any]:
+    """The variables at the end, and predictions; `changed` are other features by name."""
     model_fn = estimator.model_fn_for(given)
     with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
         tf.set_random_seed(1)
-        wanted = tf.constant(np.asarray(labels, np.float32))
-        spec = model_fn(features(), wanted, "train")
+        spec = model_fn(features(changed), tf.constant(given.labels), "train")
         with tf.variable_scope(tf.get_variable_scope(), reuse=True):
-            predictions = model_fn(features(), None, "infer").predictions
+            predictions = model_fn(features(changed), None, "infer").predictions
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         for _ in range(steps):
             session.run(spec.train_op)
@@ -83,7 +89,7 @@ def test_a_cross_learns_what_single_columns_cannot() -> None:
     ]
     wide = SparkWideDeepClassifier(wideCols=["city", "day"], hashBuckets=50)
     crossed = wide.copy({wide.crossCols: [["city", "day"]]})
-    variables, found = train(crossed, labels, 100)
+    variables, found = train(crossed, data(labels), 100)
     np.testing.assert_array_equal(found["prediction"], labels)
     assert variables["global_step"] == 100
     assert variables["linear/linear_model/city_X_day/weights"].shape == (50, 1)
@@ -94,6 +100,7 @@ def test_columns_become_what_the_parameters_say() -> None:
     estimator = SparkWideDeepClassifier(
         wideCols=["city", "size"],
         deepCols=["tags", "day", "size"],
+        categoricalCols=["day"],
         crossCols=[["city", "day"]],
         hashBuckets={"city": 7, "tags": 9, "city_x_day": 11},
         embeddingDim={"tags": 3},
@@ -101,7 +108,7 @@ def test_columns_become_what_the_parameters_say() -> None:
         numClasses=3,
     )
     assert estimator.getFeaturesCol() == {n: n for n in ("city", "size", "tags", "day")}
-    variables, found = train(estimator, [0.0, 1.0, 2.0, 0.0, 1.0, 2.0], 1)
+    variables, found = train(estimator, data([0.0, 1.0, 2.0, 0.0, 1.0, 2.0]), 1)
     shapes = {
         name: value.shape
         for name, value in variables.items()
@@ -118,16 +125,85 @@ def test_columns_become_what_the_parameters_say() -> None:
 
 def test_the_deep_part_learns_numbers() -> None:
     estimator = SparkWideDeepRegressor(
-        deepCols=["size"], hiddenUnits=[16], learningRate=0.02, activation="tanh"
+        deepCols=["size"], hiddenUnits=[16], learningRate=0.02, weightDecay=0.0, activation="tanh"
     )
     labels = 1000 + 10 * SIZES**2
-    _, found = train(estimator, labels, 300)
+    _, found = train(estimator, data(labels), 300)
     np.testing.assert_allclose(found["prediction"], labels, atol=10)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_large_integers_are_numbers_as_exact_as_doubles_are(linear: bool) -> None:
+    """float32 cannot tell these apart before their mean is taken away."""
+    where = {"wideCols": ["day"]} if linear else {"deepCols": ["day"]}
+    estimator = SparkWideDeepRegressor(
+        numericCols=["day"], learningRate=0.02, wideOptimizer="Adam", weightDecay=0.0, **where
+    )
+    given = data(DAYS * 3.0, {"day": Moments(np.array([DAYS.mean() + LARGE]), np.array([0.8]))})
+    _, found = train(estimator, given, 200, {"day": DAYS + LARGE})
+    np.testing.assert_allclose(found["prediction"], DAYS * 3.0, atol=0.1)
+
+
+LARGE = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("params", "values", "rows", "text"),
+    [
+        ({}, 24, 1000, "category of 24 values"),
+        ({}, 100, 1000, "category of 100 values"),
+        ({}, 101, 10**6, "number (standardised), integers of 101 values"),
+        ({}, 24, 239, "number (standardised), integers of 24 values"),
+        ({"standardization": False}, 500, 500, "number, integers of 500 values"),
+        ({"categoricalCols": ["day"]}, 500, 500, "category of 500 values"),
+        ({"numericCols": ["day"]}, 3, 500, "number (standardised)"),
+        # What is said of it makes sense of categories only.
+        ({"hashBuckets": {"day": 900}}, 500, 500, "category of 500 values"),
+        ({"embeddingDim": {"day": 4}}, 500, 500, "category of 500 values"),
+        ({"crossCols": [["city", "day"]]}, 500, 500, "category of 500 values"),
+        ({"crossCols": [["city", "day"]], "numericCols": ["day"]}, 9, 500, "number (standardised)"),
+    ],
+)
+@pytest.mark.parametrize("part", ["wideCols", "deepCols"])
+def test_integers_are_judged_by_their_values_unless_somebody_says_what_they_are(
+    params: Any, values: int, rows: int, text: str, part: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    estimator = SparkWideDeepRegressor(**{part: ["day"], **params})
+    given = data([1.0, 2.0])
+    given = given._replace(facts=replace(given.facts, num_rows=rows, values={"day": values}))
+    kind = estimator.kinds(given)["day"]
+    assert kind.text == text
+    assert kind.categorical == text.startswith("category")
+    with caplog.at_level("INFO"):
+        assert estimator.decided(given).chosen["columns"]["day"] == text
+    assert f"day: {text}" in caplog.text
+    warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert bool(warned) == ("integers of" in text)
+    assert all("say categoricalCols=['day']; numericCols=['day']" in each for each in warned)
 
 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
+        ({"categoricalCols": ["size"]}, r"categoricalCols names the column 'size', .* bigint"),
+        ({"numericCols": ["city"]}, r"numericCols names the column 'city', .*texts: cast it"),
+        ({"numericCols": ["tags"]}, r"numericCols names the column 'tags', .*texts"),
+    ],
+)
+def test_columns_that_cannot_be_what_somebody_says(params: Any, message: str) -> None:
+    estimator = SparkWideDeepRegressor(deepCols=["size", "city", "tags"], **params)
+    with pytest.raises(TypeError, match=message):
+        estimator.decided(data([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (
+            {"deepCols": ["day"], "categoricalCols": ["day"], "numericCols": ["day"]},
+            "categoricalCols and numericCols both name day; a column is treated in one way",
+        ),
+        ({"deepCols": ["day"], "numericCols": ["dya"]}, "numericCols names the columns dya"),
         ({}, "wideCols, deepCols and crossCols are empty"),
         ({"wideCols": ["city"], "hashBuckets": {"town": 3}}, "hashBuckets names the columns town"),
         ({"deepCols": ["size"], "embeddingDim": {"a": 3}}, "embeddingDim names the columns a"),

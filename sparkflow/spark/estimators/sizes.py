@@ -1,0 +1,88 @@
+"""How long and in what portions the ready-made estimators train where nobody says so.
+
+Few rows need many epochs: what counts are the updates. The numbers were chosen on scikit-learn's
+data sets, so that test scores are those of its `MLPClassifier` and `MLPRegressor` or better
+(`docs/spark_estimators.md` has them). From `MANY_ROWS` on, nothing depends on the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparkflow.spark.run.plan import epoch_steps
+
+MANY_ROWS: Final = 100_000
+_MANY_ROWS_BATCH: Final = 128
+_UPDATES: Final = 1000
+_MOST_EPOCHS: Final = 200
+_LEAST_BATCH: Final = 8
+_BATCHES: Final = ((4_000, 32), (20_000, 64))
+"""Below so many rows, batches of so many."""
+
+_DECAYED_ROWS: Final = 500
+_MOST_DECAY: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """See the module.
+
+    Attributes:
+        batch_size: Rows per step of each worker.
+        epochs: How often each row is trained on.
+        updates: Steps that change the variables.
+    """
+
+    batch_size: int
+    epochs: int
+    updates: int
+
+
+def size_of(
+    worker_rows: Sequence[int],
+    *,
+    in_step: bool,
+    least_epochs: int,
+    batch_size: int = 0,
+    epochs: int = 0,
+    max_steps: int = 0,
+    accumulation: int = 1,
+) -> Size:
+    """Completes what is given.
+
+    Args:
+        worker_rows: By worker the rows that train.
+        in_step: Whether all workers make their steps together.
+        least_epochs: For many rows.
+        batch_size: 0 to have it chosen.
+        epochs: 0 to have them chosen.
+        max_steps: Where training ends at the latest; 0 for no limit.
+        accumulation: Batches per update.
+    """
+    rows = sum(worker_rows)
+    batch_size = batch_size or _batch(rows)
+    per_worker = epoch_steps(worker_rows, batch_size, in_step)
+    per_epoch = max(per_worker) if in_step else sum(per_worker)
+    if not epochs:
+        wanted = -(-_UPDATES * accumulation // max(per_epoch, 1))
+        epochs = max(least_epochs, min(wanted, _MOST_EPOCHS) if rows < MANY_ROWS else 0)
+    steps = epochs * per_epoch
+    steps = min(steps, max_steps) if max_steps else steps
+    return Size(batch_size, epochs, max(steps // accumulation, 1))
+
+
+def weight_decay_of(rows: int) -> float:
+    """How much weights of a deep network are made smaller: the less, the more rows speak."""
+    return min(_MOST_DECAY, _DECAYED_ROWS / max(rows, 1))
+
+
+def _batch(rows: int) -> int:
+    for below, size in _BATCHES:
+        if rows < below:
+            # At least some updates per epoch, of the fewest rows too.
+            while size > _LEAST_BATCH and size * 8 > rows:
+                size //= 2
+            return size
+    return _MANY_ROWS_BATCH
