@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
+from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import elementwise, state
 from sparkflow.ops.arrays import gather
@@ -61,7 +62,7 @@ class _SignOptimizer(Optimizer):
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         dtype, rows, locking = var.dtype.base, grad.indices, self._use_locking
-        graph = var.graph
+        graph = get_default_graph()  # a branch, where updates are made in one
         beta, rate = (elementwise.cast(each, dtype) for each in (self._beta_t, self._lr_t))
         m = self._slots.require(var, "m")
         added = grad.values * (1 - beta)

@@ -82,7 +82,7 @@ def test_defaults_are_those_of_the_kind() -> None:
         ({"activation": "step"}, ValueError, "activation: must be one of relu, tanh"),
         ({"dropout": 1}, ValueError, "dropout: must be below 1, got 1"),
         ({"batchNorm": 1}, TypeError, "batchNorm: True or False is needed, got 1"),
-        ({"optimizer": "adam"}, ValueError, "optimizer: must be one of Adagrad, Adam, AdamW"),
+        ({"optimizer": "adam"}, ValueError, "optimizer: .*Adagrad, Adam, AdamW"),
         ({"learningRate": 0}, ValueError, "learningRate: must be above 0, got 0"),
         ({"learning_rate": "1"}, TypeError, "learningRate: a number is needed, got '1'"),
         ({"regParam": -1}, ValueError, "regParam: must be between 0 and inf, got -1"),
@@ -91,7 +91,7 @@ def test_defaults_are_those_of_the_kind() -> None:
         ({"thresholds": [0, 0, 1]}, ValueError, "thresholds: at most one threshold may be 0"),
         ({"thresholds": [1]}, ValueError, "thresholds: two or more thresholds are needed"),
         ({"thresholds": 0.5}, TypeError, "thresholds: a list of numbers, one per class"),
-        ({"layers": [3]}, TypeError, "SparkDNNClassifier has no parameter 'layers'; it has activa"),
+        ({"layers": [3]}, TypeError, "SparkDNNClassifier has no parameter 'layers'. It has activ"),
     ],
 )
 def test_wrong_values_fail_when_they_are_set(params: Any, error: Any, message: str) -> None:

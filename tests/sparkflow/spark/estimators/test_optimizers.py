@@ -9,28 +9,34 @@ import pytest
 import sparkflow as tf
 from sparkflow.spark import SparkDNNClassifier, SparkLinearClassifier
 from sparkflow.spark.estimators.optimizers import OPTIMIZERS, Schedule, Stepping
+from sparkflow.spark.graphs.replication import TrainingMode, strategy_for
 
 pytestmark = pytest.mark.spark  # pyspark.ml's Params need no session, but pyspark
 
 START = np.array([[1.0, -2.0], [0.5, 3.0]], np.float32)
 
 
+def loss_step(stepping: Stepping) -> tuple[Any, list[Any]]:
+    """A step for a matrix, a bias (gradients 3 and 4 everywhere) and a table; and these."""
+    matrix = tf.get_variable("kernel", initializer=tf.constant(START))
+    bias = tf.get_variable("bias", initializer=tf.constant([1.0, 1.0]))
+    table = tf.get_variable("embedding_weights", initializer=tf.constant(START))
+    loss = 3 * tf.reduce_sum(matrix) + 4 * tf.reduce_sum(bias)
+    loss += 0.0 * tf.reduce_sum(tf.nn.embedding_lookup(table, [0]))
+    counter = tf.train.get_or_create_global_step()
+    return stepping.minimize(loss, counter, tf.trainable_variables()), [matrix, bias, table]
+
+
 def weights_after(stepping: Stepping, steps: int = 1) -> Any:
-    """Of a matrix and a bias whose gradients are 3 and 4 everywhere: their values, by step."""
+    """The values of matrix, bias and table by step."""
     with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
-        matrix = tf.get_variable("kernel", initializer=tf.constant(START))
-        bias = tf.get_variable("bias", initializer=tf.constant([1.0, 1.0]))
-        table = tf.get_variable("embedding_weights", initializer=tf.constant(START))
-        loss = 3 * tf.reduce_sum(matrix) + 4 * tf.reduce_sum(bias)
-        loss += 0.0 * tf.reduce_sum(tf.nn.embedding_lookup(table, [0]))
-        counter = tf.train.get_or_create_global_step()
-        step = stepping.minimize(loss, counter, tf.trainable_variables())
+        step, variables = loss_step(stepping)
         session.run(tf.global_variables_initializer())
         found = []
         for _ in range(steps):
             session.run(step)
-            found.append(session.run([matrix, bias, table]))
-        assert session.run(counter) == steps
+            found.append(session.run(variables))
+        assert session.run(tf.train.get_global_step()) == steps
         return found
 
 
@@ -145,3 +151,21 @@ def test_a_linear_model_may_be_trained_by_each_of_them() -> None:
     for name in OPTIMIZERS:
         SparkLinearClassifier(optimizer=name)._check_params(False)
     assert SparkLinearClassifier(optimizer="Ftrl").schedule_kind() == "constant"
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_updates_are_made_within_branches_as_well(name: str) -> None:
+    """As `sync` with empty batches and `gradientAccumulation` make them."""
+    decay = 2.0 if "weightDecay" in OPTIMIZERS[name] else 0.0
+    stepping = Stepping(name, 0.01, weight_decay=decay, clip_norm=5.0)
+    plain = weights_after(stepping)[0]
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        strategy = strategy_for(TrainingMode(gradient_accumulation=2), graph, tf.constant(1.0), 1)
+        with strategy.scope():
+            step, variables = loss_step(stepping)
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        session.run(step)
+        np.testing.assert_array_equal(session.run(variables)[0], START)
+        session.run(step)
+        for found, expected in zip(session.run(variables), plain, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
