@@ -82,7 +82,7 @@ def test_defaults_are_those_of_the_kind() -> None:
         ({"activation": "step"}, ValueError, "activation: must be one of relu, tanh"),
         ({"dropout": 1}, ValueError, "dropout: must be below 1, got 1"),
         ({"batchNorm": 1}, TypeError, "batchNorm: True or False is needed, got 1"),
-        ({"optimizer": "adam"}, ValueError, "optimizer: .*Adagrad, Adam, AdamW"),
+        ({"optimizer": "adamm"}, ValueError, "optimizer: .*Adagrad, Adam, AdamW"),
         ({"learningRate": 0}, ValueError, "learningRate: must be above 0, got 0"),
         ({"learning_rate": "1"}, TypeError, "learningRate: a number is needed, got '1'"),
         ({"regParam": -1}, ValueError, "regParam: must be between 0 and inf, got -1"),

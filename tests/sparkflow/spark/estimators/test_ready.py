@@ -49,6 +49,7 @@ def test_a_linear_classifier_with_weights_is_the_logistic_regression_of_sklearn(
         classWeights={0: 3.0, 1: 1.0},
         regParam=0.05,
         learningRate=0.03,
+        learningRateSchedule="constant",
         batchSize=190,
         epochs=40,
         progress=False,
