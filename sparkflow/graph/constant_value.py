@@ -27,13 +27,15 @@ def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
 
 
 def stated_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
-    """The value of `tensor` where its own node says it: a constant, or by static shapes alone.
+    """The value of `tensor` where its own node says it: a constant, or by shapes alone.
 
     None where it would have to be computed: what is wrong with a computed value is said by the step
     that computes it, for a branch that is never taken may have it.
     """
     op = tensor.op
-    computes = op.type != "Const" and registry.lookup(op.type).value_rule.reads
+    while len(op.inputs) == 1 and registry.lookup(op.type).value_rule.reads:
+        op = op.inputs[0].op  # a cast, say
+    computes = bool(op.inputs) and registry.lookup(op.type).value_rule.reads
     return None if computes and not op.graph.is_eager else constant_value(tensor)
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +21,19 @@ CANCELLED = 1e-7
 # CI compiles the kernels of every so many-th case, the nights those of all.
 EVERY = 8
 
-# What TensorFlow finds in a step and we find while the graph is built: the weights do not fit
-# values whose shape only we know.
-EARLIER = {
-    f"M.{metric}(many1, scores1, 2, weights=tf.constant([1.0, 2.0]))"
-    for metric in (
-        "precision_at_k",
-        "recall_at_k",
-        "average_precision_at_k",
-        "sparse_precision_at_k",
+# What TensorFlow's assertions find and our static shapes tell before: that weights do not fit values
+# whose shape only we know.
+_EARLIER = re.compile(r"_at_(top_)?k\b.*weights=")
+
+
+def is_earlier(entry: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Whether the same is refused, by the shapes instead of an assertion."""
+    return (
+        entry.get("raises") == "InvalidArgumentError"
+        and ours == {"raises": "ValueError", "when": "building"}
+        and _EARLIER.search(entry["case"]) is not None
     )
-} | {
-    "sparse(M.precision_at_top_k, np.array([4, 4, 5], np.int64).reshape((1, 1, 3)), "
-    "np.array([0, 4], np.int64).reshape((1, 1, 2)), k=2, "
-    "weights=np.array([1.1], np.float32).reshape((1, 1, 1)))"
-}
+
 
 _spec = importlib.util.spec_from_file_location(
     "differential_cases", Path(__file__).with_name("differential_cases.py")
@@ -61,8 +60,7 @@ def test_answers_as_tensorflow_does(header: dict[str, Any], entry: dict[str, Any
     ours = cases.answer(
         tf, header["preamble"], entry["case"], header["with_respect_to"], header["second_order"]
     )
-    if entry["case"] in EARLIER:
-        assert ours == {"raises": "ValueError", "when": "building"}
+    if is_earlier(entry, ours):
         return
     if "raises" in entry or "raises" in ours:
         assert ours == {key: entry[key] for key in entry if key != "case"}

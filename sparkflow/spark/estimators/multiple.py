@@ -37,6 +37,7 @@ _OF_THE_ROWS = (
     "vectorFormat",
     "validationIndicatorCol",
     "validationFraction",
+    "validationDraw",
     "cache",
 )
 """The Params that decide which rows are trained on."""

@@ -18,6 +18,9 @@ from sparkflow.spark.params.converters import (
     text,
 )
 
+CONTENT, SINGLE, STRATIFIED = DRAWS = ("content", "single", "stratified")
+"""The values of `validationDraw`."""
+
 
 class DataParams(ParamAliases):
     """Which rows are trained on, and in what order."""
@@ -32,6 +35,7 @@ class DataParams(ParamAliases):
         "vectorFormat": "auto",
         "validationIndicatorCol": "",
         "validationFraction": 0.0,
+        "validationDraw": CONTENT,
         "shuffle": True,
         "cache": True,
     }
@@ -83,6 +87,12 @@ class DataParams(ParamAliases):
         "validationFraction",
         "the share of the rows, drawn by the seed, that validate instead of train",
         number(0.0, 0.9),
+    )
+    validationDraw = param(
+        "validationDraw",
+        "how they are drawn: 'content' (equal rows are on one side), 'single' (each row for "
+        "itself) or 'stratified' (this share of the rows of each class)",
+        choice(*DRAWS),
     )
     shuffle = param("shuffle", "whether the rows come in a new order at each epoch", boolean)
     cache = param(
@@ -165,6 +175,14 @@ class DataParams(ParamAliases):
     def setValidationFraction(self: Self, value: float) -> Self:
         """Sets `validationFraction`."""
         return self._set(validationFraction=value)
+
+    def getValidationDraw(self) -> str:
+        """How `validationFraction` draws rows."""
+        return str(self.getOrDefault(self.validationDraw))
+
+    def setValidationDraw(self: Self, value: str) -> Self:
+        """Sets `validationDraw`."""
+        return self._set(validationDraw=value)
 
     def getShuffle(self) -> bool:
         """Whether the rows come in a new order at each epoch."""

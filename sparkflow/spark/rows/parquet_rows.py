@@ -31,6 +31,7 @@ from sparkflow.spark.feed.parquet_columns import ParquetColumn
 from sparkflow.spark.feed.parquet_files import ParquetFiles, read_footers
 from sparkflow.spark.feed.spool import MESSAGE_COLUMN
 from sparkflow.spark.job.layout import Layout
+from sparkflow.spark.params.data import STRATIFIED
 from sparkflow.spark.params.trainer import TrainerParams
 from sparkflow.spark.rows import prepare
 from sparkflow.spark.rows.invalid import SKIP
@@ -155,6 +156,12 @@ def _template(
         ParquetColumn(inputs[each.name], each.columns, each.form, each.role == FEATURES)
         for each in plan.sources
     )
+    if params.getValidationFraction() and params.getValidationDraw() == STRATIFIED:
+        raise ValueError(
+            "validationDraw='stratified' needs to see all labels before rows are read; "
+            "fitOnParquet draws rows singly. Use fit(spark.read.parquet(...)), or mark rows in "
+            "validationIndicatorCol"
+        )
     return ParquetShare(
         files.uri,
         (),

@@ -133,7 +133,8 @@ def plan_rows(
         columns.append(indicator(schema, column))
     selected = dataset.select(*columns)
     if fraction := params.getValidationFraction():
-        share = drawn([each.name for each in sources], fraction, params.getSeed())
+        how = params.getValidationDraw()
+        share = drawn([each.name for each in sources], fraction, params.getSeed(), how, label)
         selected = selected.withColumn(VALIDATES, share)
     if validation is not None:
         theirs, _ = _sources(Schema.of(validation, "the validation DataFrame"), params)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, Window, functions as F
 from pyspark.sql.types import BooleanType
 
-from sparkflow.spark.params.data import DataParams
+from sparkflow.spark.params.data import CONTENT, SINGLE, STRATIFIED, DataParams
 from sparkflow.spark.rows.schema import Schema, quoted
-from sparkflow.spark.rows.sources import VALIDATES, Source
+from sparkflow.spark.rows.sources import SCALAR, VALIDATES, Source
 
 _STEPS: Final = 1 << 31
 
@@ -47,18 +47,44 @@ def indicator(schema: Schema, column: str) -> Column:
     return F.coalesce(quoted(field.name), F.lit(False)).alias(VALIDATES)
 
 
-def drawn(names: Sequence[str], fraction: float, seed: int) -> Column:
+def drawn(
+    names: Sequence[str],
+    fraction: float,
+    seed: int,
+    how: str = CONTENT,
+    label: Source | None = None,
+) -> Column:
     """Whether a row belongs to the share that validates.
 
-    A hash of its content decides, so that the same rows do however they are partitioned; equal
-    rows are on one side.
+    A hash of its content decides, so that the same rows do however they are partitioned. Equal
+    rows are on one side by `CONTENT`, for else a network would be validated with rows that it has
+    seen. By `SINGLE` and `STRATIFIED` they are drawn one by one: which of them are taken makes no
+    difference, for they are equal.
 
     Args:
         names: The columns of the content.
         fraction: The share.
         seed: For other shares.
+        how: One of `params.data.DRAWS`.
+        label: The labels, of whose classes `STRATIFIED` takes the share each.
+
+    Raises:
+        ValueError: The labels are no classes.
     """
     content = F.xxhash64(F.lit(seed), F.lit(VALIDATES), *(quoted(name) for name in sorted(names)))
+    if how == STRATIFIED:
+        if label is None or label.dtype != "int64" or label.form != SCALAR:
+            raise ValueError(
+                "validationDraw='stratified' draws from each class, so labelCol must be a column "
+                "of integers, and this one is "
+                f"{'missing' if label is None else _kind(label)}; use 'single' or 'content'"
+            )
+        classes = Window.partitionBy(quoted(label.name))
+        place = F.row_number().over(classes.orderBy(content))
+        return place <= F.round(F.count(F.lit(1)).over(classes) * fraction)
+    if how == SINGLE:
+        number = F.row_number().over(Window.partitionBy(content).orderBy(F.lit(0)))
+        content = F.xxhash64(content, number)
     return F.pmod(content, F.lit(_STEPS)) < int(fraction * _STEPS)
 
 

@@ -389,3 +389,34 @@ def test_no_job_runs_for_what_the_schema_says(df: DataFrame) -> None:
     ]:  # fmt: skip
         with pytest.raises(kind, match=text):
             prepared(never, **given)
+
+
+def _validating(frame: DataFrame, draw: str, seed: int = 7) -> list[tuple[Any, bool]]:
+    found, rows = prepared(frame, validationFraction=0.25, seed=seed, validationDraw=draw)
+    assert found.num_validation_rows == sum(row["validates"] for row in rows)
+    return sorted((row["label"], row["validates"]) for row in rows)
+
+
+def test_equal_rows_are_drawn_singly_where_asked_for(spark: SparkSession) -> None:
+    df = spark.range(400).selectExpr("array(1D, 2D) AS features", "0L AS label")
+    with pytest.raises(ValueError, match="rows validate"):  # all of them, or none
+        _validating(df, "content")
+    one = _validating(df, "single")
+    assert 70 <= sum(validates for _, validates in one) <= 130
+    assert one == _validating(df.repartition(5), "single")
+    assert one != _validating(df, "single", seed=8)
+
+
+def test_each_class_gives_its_share_where_asked_for(spark: SparkSession) -> None:
+    df = spark.range(400).selectExpr(
+        "array(CAST(id % 50 AS DOUBLE)) AS features", "CAST(id % 20 = 0 AS BIGINT) AS label"
+    )
+    found = _validating(df, "stratified")
+    assert found == _validating(df.repartition(7), "stratified")
+    taken = {
+        label: sum(validates for each, validates in found if each == label) for label in (0, 1)
+    }
+    assert taken == {0: 95, 1: 5}
+    floats = df.selectExpr("features", "label / 2D AS label")
+    with pytest.raises(ValueError, match="must be a column of integers, and this one is float32"):
+        _validating(floats, "stratified")
