@@ -21,8 +21,8 @@ CANCELLED = 1e-7
 # CI compiles the kernels of every so many-th case, the nights those of all.
 EVERY = 8
 
-# What TensorFlow's assertions find and our static shapes tell before: that weights do not fit values
-# whose shape only we know.
+# What TensorFlow's assertions find and our static shapes tell before: that weights do not fit
+# values whose shape only we know.
 _EARLIER = re.compile(r"_at_(top_)?k\b.*weights=")
 
 
