@@ -157,7 +157,34 @@ class ResourceVariable(Variable, Held):
         name: str | None,
     ) -> Any:
         """See `Held`."""
-        return _updated(self, graph, op_type, values, attrs, name)
+        form = handle_form(op_type)
+        if form is None:
+            raise TypeError(
+                f"{op_type} changes reference variables only, and {self.name} is behind a handle "
+                "(use_resource=True)"
+            )
+        op = registry.lookup(form)
+        references = registry.lookup(op_type).signature.inputs
+        inputs = [
+            value._to_tensor(as_ref=True) if arg.is_ref and isinstance(value, Held) else value
+            for arg, value in zip(references, values, strict=True)
+        ]
+        kept = {key: value for key, value in attrs.items() if key in op.signature.attrs}
+        for key in ("dtype", "T"):
+            if key in op.signature.attrs:
+                kept.setdefault(key, self.dtype)
+        if form == "AssignVariableOp":
+            inputs[1] = graph.convert(inputs[1], self.dtype, "value")
+            if not self.shape.is_compatible_with(inputs[1].shape):
+                raise ValueError(
+                    f"Cannot assign value to variable '{self.name}': Shape mismatch. The variable "
+                    f"shape {self.shape}, and the assigned value shape {inputs[1].shape} are "
+                    "incompatible."
+                )
+            kept["validate_shape"] = self.shape.is_fully_defined()
+        with graph.colocate_with(self.op, ignore_existing=True):
+            made = graph.apply(form, inputs, kept, name)
+        return UnreadVariable(self, made) if isinstance(made, Operation) else made
 
     # ------------------------------------------------------------------ as a message
 
@@ -255,7 +282,7 @@ class UnreadVariable(Operators, Held):
     ) -> Any:
         """See `Held`; the next update waits for this one."""
         with graph.control_dependencies([self._updated]):
-            return _updated(self._variable, graph, op_type, values, attrs, name)
+            return self._variable.updated(graph, op_type, values, attrs, name)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Updates of the variable, made after this one."""
@@ -272,41 +299,3 @@ class UnreadVariable(Operators, Held):
     def __repr__(self) -> str:
         shown = f"shape={self.shape} dtype={self.dtype.name}"
         return f"<tf.Variable '{self.name}' {shown} after {self._updated.name}>"
-
-
-def _updated(
-    variable: ResourceVariable,
-    graph: Graph,
-    op_type: str,
-    values: Sequence[Any],
-    attrs: Mapping[str, Any],
-    name: str | None,
-) -> Any:
-    form = handle_form(op_type)
-    if form is None:
-        raise TypeError(
-            f"{op_type} changes reference variables only, and {variable.name} is behind a handle "
-            "(use_resource=True)"
-        )
-    op = registry.lookup(form)
-    references = registry.lookup(op_type).signature.inputs
-    inputs = [
-        value._to_tensor(as_ref=True) if arg.is_ref and isinstance(value, Held) else value
-        for arg, value in zip(references, values, strict=True)
-    ]
-    kept = {key: value for key, value in attrs.items() if key in op.signature.attrs}
-    for key in ("dtype", "T"):
-        if key in op.signature.attrs:
-            kept.setdefault(key, variable.dtype)
-    if form == "AssignVariableOp":
-        inputs[1] = graph.convert(inputs[1], variable.dtype, "value")
-        if not variable.shape.is_compatible_with(inputs[1].shape):
-            raise ValueError(
-                f"Cannot assign value to variable '{variable.name}': Shape mismatch. The variable "
-                f"shape {variable.shape}, and the assigned value shape {inputs[1].shape} are "
-                "incompatible."
-            )
-        kept["validate_shape"] = variable.shape.is_fully_defined()
-    with graph.colocate_with(variable.op, ignore_existing=True):
-        made = graph.apply(form, inputs, kept, name)
-    return UnreadVariable(variable, made) if isinstance(made, Operation) else made
