@@ -44,9 +44,10 @@ def apply(
             _check_types(op, values)
             return _result(op, _beside_variables(graph, op, values, attrs, name))
     for value in values:
-        for part in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(part, Composite):
-                return part._elementwise(op_type, values, attrs, name)
+        if type(value) is not Tensor:
+            for part in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(part, Composite):
+                    return part._elementwise(op_type, values, attrs, name)
     inputs = _Inputs(graph, op, attrs, name)
     converted = [inputs.argument(arg, value) for arg, value in zip(args, values, strict=False)]
     converted.extend(values[len(args) :])  # add_node reports the number
