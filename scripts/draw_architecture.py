@@ -11,7 +11,7 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 INK, FAINT = "#1f2933", "#9aa5b1"
@@ -261,9 +261,7 @@ def draw() -> None:
         (10.4, FRONT, "knows TensorFlow's names"),
         (13.7, BACK, "knows graphs and arrays"),
     ):
-        ax.add_patch(
-            plt.Rectangle((x, 0.68), 0.5, 0.34, facecolor=color, edgecolor=INK, linewidth=0.7)
-        )
+        ax.add_patch(Rectangle((x, 0.68), 0.5, 0.34, facecolor=color, edgecolor=INK, linewidth=0.7))
         ax.text(x + 0.62, 0.85, text, fontsize=9, va="center", color=INK)
     for kind in ("svg", "png"):
         metadata = {"Date": None} if kind == "svg" else None
