@@ -9,6 +9,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,9 @@ def group_case(name: str) -> Case | None:
     import sparkflow_runtime.ops.all  # noqa: F401  (fills the registry)
     from sparkflow_runtime import dtypes
     from sparkflow_runtime.ops import registry, update_group
-    from sparkflow_runtime.testing.eager import EagerBuilder
+
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    from support.eager import EagerBuilder
 
     work, builder = WORK[name], EagerBuilder()
     op = registry.lookup("ApplyGradientDescent" if work.rule == "sgd" else "ApplyAdam")

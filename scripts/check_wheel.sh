@@ -32,6 +32,23 @@ for package in (sparkflow, sparkflow_runtime):
         sys.exit(f"{package.__name__} was imported from {folder}, not from the wheel")
     if not (folder / "py.typed").is_file():
         sys.exit(f"{package.__name__} lacks py.typed in the wheel")
+# What users test with. What only our own tests need is in tests/support.
+shipped = {path.stem for path in (site / "sparkflow_runtime" / "testing").glob("*.py")}
+wanted = {
+    "__init__",
+    "aliases",
+    "clock",
+    "faulty_link",
+    "kill_at",
+    "leaks",
+    "local_cluster",
+    "task_process",
+}
+if shipped != wanted:
+    sys.exit(
+        f"sparkflow_runtime.testing in the wheel has {sorted(shipped - wanted)}, which users do not"
+        f" need (move them to tests/support), and lacks {sorted(wanted - shipped)}"
+    )
 loaded = {"pyspark", "cupy", "pandas"} & set(sys.modules)
 if loaded:
     sys.exit(f"importing sparkflow must not import {sorted(loaded)}")

@@ -8,7 +8,7 @@ import pytest
 
 from sparkflow_runtime.testing.leaks import assert_idle, assert_no_steps
 from sparkflow_runtime.testing.local_cluster import LocalCluster
-from sparkflow_runtime.testing.programs import Program
+from support.programs import Program
 
 CLIENT = Path(__file__).parent / "blocked_client.py"
 

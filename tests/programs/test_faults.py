@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkflow_runtime.testing.programs import Program, free_ports
+from support.programs import Program, free_ports
 
 TRAINER = Path(__file__).parent / "fault_trainer.py"
 

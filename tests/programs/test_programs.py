@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow_runtime.testing.programs import free_ports
+from support.programs import free_ports
 
 HERE = Path(__file__).parent
 PROGRAMS = {p.name for p in HERE.glob("*.py") if p.stem[:5] not in ("test_", "conft")}

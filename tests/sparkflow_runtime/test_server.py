@@ -23,12 +23,12 @@ from sparkflow_runtime.master.service import SERVICE, TENSORFLOW_SERVICE, Master
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.server import Server
-from sparkflow_runtime.testing.graphs import const, graph_def, node, variable
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
 from sparkflow_runtime.worker import service as worker_service
 from sparkflow_runtime.worker.worker import Worker
+from support.graphs import const, graph_def, node, variable
 
 
 def cluster_of(*addresses: str) -> ClusterDef:

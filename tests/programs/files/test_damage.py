@@ -13,7 +13,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.saved_model.loader import parse_saved_model
 from sparkflow.train.checkpoints.meta_graph import read_meta_graph_file
-from sparkflow_runtime.testing.damage import damages
+from support.damage import damages
 
 
 def meta_graph(folder: Path) -> Callable[[], Any]:

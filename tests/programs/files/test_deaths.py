@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkflow_runtime.testing.deaths import deaths
+from support.deaths import deaths
 
 PROGRAM = Path(__file__).with_name("saving_program.py")
 _STAYS = re.compile(r"\.partial$|^model-1\.")

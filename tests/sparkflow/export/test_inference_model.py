@@ -21,7 +21,7 @@ from sparkflow_runtime.errors import (
     ResourceExhaustedError,
 )
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
-from sparkflow_runtime.testing.damage import damages, disk_of
+from support.damage import damages, disk_of
 
 WEIGHTS = np.array([[1.0], [2.0]], np.float32)
 BIAS = np.array([0.5], np.float32)

@@ -6,7 +6,7 @@ import pytest
 import sparkflow as tf
 from sparkflow_runtime.compiler.card import CardCompiler
 from sparkflow_runtime.device.gpu_graph import RUNS_BEFORE
-from sparkflow_runtime.testing import cuda_emulator, fake_cupy
+from support import cuda_emulator, fake_cupy
 
 STEPS = 12
 needs_compiler = pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="g++ is not installed")

@@ -13,7 +13,7 @@ from sparkflow.spark import SparkTrainer, SparkTrainerModel, SparkTrainingError,
 from sparkflow.spark.streaming import StreamState
 from sparkflow_runtime.checkpoint.sealed import seal_json
 from sparkflow_runtime.errors import DataLossError
-from sparkflow_runtime.testing.damage import damages
+from support.damage import damages
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
 

@@ -11,7 +11,7 @@ from sparkflow_runtime.errors import (
     NotFoundError,
     ResourceExhaustedError,
 )
-from sparkflow_runtime.testing.damage import damages, disk_of
+from support.damage import damages, disk_of
 
 RANDOM = np.random.default_rng(7)
 

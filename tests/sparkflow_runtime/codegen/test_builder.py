@@ -8,7 +8,7 @@ from sparkflow_runtime.codegen.builder import KernelBuilder
 from sparkflow_runtime.codegen.kernel import Instruction, Operand
 from sparkflow_runtime.dtypes import bool_, float32, float64, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.testing import kernel_interpreter
+from support import kernel_interpreter
 
 
 def softmax_kernel():

@@ -8,8 +8,8 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cuda import CudaProgram
 from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
 from sparkflow_runtime.codegen.loops import UnsupportedKernel
-from sparkflow_runtime.testing import cuda_emulator
-from sparkflow_runtime.testing.cuda_emulator import CudaEmulator
+from support import cuda_emulator
+from support.cuda_emulator import CudaEmulator
 
 pytestmark = pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="g++ is not installed")
 

@@ -5,9 +5,9 @@ import pytest
 
 from sparkflow_runtime.codegen.cuda import CudaProgram
 from sparkflow_runtime.codegen.loops import UnsupportedKernel
-from sparkflow_runtime.testing import cuda_emulator, kernel_interpreter
-from sparkflow_runtime.testing.cuda_emulator import CudaEmulator
-from sparkflow_runtime.testing.random_kernels import random_array, random_kernel, random_sizes
+from support import cuda_emulator, kernel_interpreter
+from support.cuda_emulator import CudaEmulator
+from support.random_kernels import random_array, random_kernel, random_sizes
 
 pytestmark = pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="g++ is not installed")
 

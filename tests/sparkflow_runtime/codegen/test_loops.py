@@ -8,8 +8,8 @@ from sparkflow_runtime.codegen import host, loops, native
 from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
 from sparkflow_runtime.codegen.schedule import Form, Schedule, Target
 from sparkflow_runtime.dtypes import bool_, float32, float64, int32, int64
-from sparkflow_runtime.testing import kernel_interpreter
-from sparkflow_runtime.testing.random_kernels import random_array, random_kernel, random_sizes
+from support import kernel_interpreter
+from support.random_kernels import random_array, random_kernel, random_sizes
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="there is no code generator here")
 

@@ -13,10 +13,10 @@ from sparkflow_runtime.compiler.trial import ForkedPlan
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.testing.graphs import const, node
-from sparkflow_runtime.testing.plans import arg, fetch, forked_plan_of, new_context, plan_of
-from sparkflow_runtime.testing.random_graphs import Outcome, RandomProgram, random_program
-from sparkflow_runtime.testing.step import FakeStep
+from support.graphs import const, node
+from support.plans import arg, fetch, forked_plan_of, new_context, plan_of
+from support.random_graphs import Outcome, RandomProgram, random_program
+from support.step import FakeStep
 
 pytestmark = pytest.mark.usefixtures("plans_at_once")
 

@@ -4,8 +4,8 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.compiler.known import Known, find_known
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.evaluation import MAX_VALUE_BYTES
-from sparkflow_runtime.testing.graphs import const, node, variable
-from sparkflow_runtime.testing.plans import arg
+from support.graphs import const, node, variable
+from support.plans import arg
 
 
 def known(*nodes: Node, **given: tuple[int, ...]) -> dict[str, Known]:

@@ -17,10 +17,10 @@ from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources import py_functions
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.testing.graphs import const, node, variable
-from sparkflow_runtime.testing.interpreter import interpret
-from sparkflow_runtime.testing.plans import arg, fetch, new_context, planned, without_machine_code
-from sparkflow_runtime.testing.step import FakeStep
+from support.graphs import const, node, variable
+from support.interpreter import interpret
+from support.plans import arg, fetch, new_context, planned, without_machine_code
+from support.step import FakeStep
 
 WITH_AND_WITHOUT = pytest.mark.parametrize("with_machine_code", [True, False])
 NATIVE = pytest.mark.skipif(not native.available(), reason="needs llvmlite")

@@ -25,8 +25,8 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
-from sparkflow_runtime.testing.interpreter import interpret
+from support.graphs import const, node, placeholder, variable
+from support.interpreter import interpret
 
 
 class Array(np.ndarray):

@@ -20,15 +20,15 @@ from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.testing.interpreter import interpret
-from sparkflow_runtime.testing.plans import plan_of, without_machine_code
-from sparkflow_runtime.testing.random_graphs import (
+from support.interpreter import interpret
+from support.plans import plan_of, without_machine_code
+from support.random_graphs import (
     Outcome,
     RandomProgram,
     assert_same,
     random_program,
 )
-from sparkflow_runtime.testing.step import FakeStep
+from support.step import FakeStep
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 

@@ -2,7 +2,7 @@ import pytest
 
 from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 V = [variable("v", (2, 2)), placeholder("x", (2, 2)), const("shape", 4)]
 

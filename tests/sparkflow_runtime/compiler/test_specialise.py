@@ -7,8 +7,8 @@ import pytest
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.compiler.specialise import Signature, Specialisations
-from sparkflow_runtime.testing.graphs import node
-from sparkflow_runtime.testing.plans import arg, fetch, new_context, without_machine_code
+from support.graphs import node
+from support.plans import arg, fetch, new_context, without_machine_code
 
 
 def program() -> Program:

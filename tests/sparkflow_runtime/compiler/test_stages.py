@@ -11,9 +11,9 @@ from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.testing.graphs import const, node, variable
-from sparkflow_runtime.testing.plans import arg, fetch, new_context
-from sparkflow_runtime.testing.step import FakeStep
+from support.graphs import const, node, variable
+from support.plans import arg, fetch, new_context
+from support.step import FakeStep
 
 FLOATS = [dtypes.float32]
 

@@ -19,8 +19,8 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen import native
 from sparkflow_runtime.compiler.program import compile_partition
-from sparkflow_runtime.testing.graphs import const, node
-from sparkflow_runtime.testing.plans import arg, fetch, new_context
+from support.graphs import const, node
+from support.plans import arg, fetch, new_context
 
 assert native.available() == ("without" not in sys.argv)
 x = np.linspace(-1, 1, 400_000, dtype=np.float32).reshape(1000, 400)  # enough for every thread

@@ -11,7 +11,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.testing.graphs import const
+from support.graphs import const
 
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 T = {"T": dtypes.float32}

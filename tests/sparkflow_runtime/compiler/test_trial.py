@@ -10,8 +10,8 @@ from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.program import compile_partition
 from sparkflow_runtime.compiler.trial import ForkedPlan, Trial, is_faster, measured_units
 from sparkflow_runtime.compiler.waits import Waits
-from sparkflow_runtime.testing.graphs import const, node
-from sparkflow_runtime.testing.plans import arg, fetch, forked_plan_of, new_context, plan_of
+from support.graphs import const, node
+from support.plans import arg, fetch, forked_plan_of, new_context, plan_of
 
 pytestmark = pytest.mark.usefixtures("plans_at_once")
 MS = 1e-3

@@ -3,8 +3,8 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.waits import find_waits
-from sparkflow_runtime.testing.graphs import const, node
-from sparkflow_runtime.testing.plans import arg, fetch
+from support.graphs import const, node
+from support.plans import arg, fetch
 
 
 def waits_of(*nodes, alive=None):

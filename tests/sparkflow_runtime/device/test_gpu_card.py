@@ -10,8 +10,8 @@ from sparkflow_runtime.device.gpu import Gpu
 from sparkflow_runtime.device.gpu_graph import SteadyPlan
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from sparkflow_runtime.device.gpu_products import GpuProducts, Precision
-from sparkflow_runtime.testing import kernel_interpreter
-from sparkflow_runtime.testing.random_kernels import random_array, random_kernel, random_sizes
+from support import kernel_interpreter
+from support.random_kernels import random_array, random_kernel, random_sizes
 
 pytestmark = pytest.mark.gpu
 

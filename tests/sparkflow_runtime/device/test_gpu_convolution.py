@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.device.gpu_convolution import Convolution, GpuConvolutions
-from sparkflow_runtime.testing.fake_cupy import FakeCupy
+from support.fake_cupy import FakeCupy
 
 
 class NotSupported(Exception):

@@ -6,7 +6,7 @@ import pytest
 
 from sparkflow_runtime.device.gpu_graph import RUNS_BEFORE, SteadyPlan
 from sparkflow_runtime.device.pinned import PinnedStaging
-from sparkflow_runtime.testing.fake_cupy import FakeCupy
+from support.fake_cupy import FakeCupy
 
 
 class Card:

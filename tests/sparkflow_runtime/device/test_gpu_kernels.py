@@ -7,9 +7,9 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cuda import CudaProgram
 from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
-from sparkflow_runtime.testing import cuda_emulator
-from sparkflow_runtime.testing.cuda_emulator import CudaEmulator
-from sparkflow_runtime.testing.fake_cupy import FakeCupy
+from support import cuda_emulator
+from support.cuda_emulator import CudaEmulator
+from support.fake_cupy import FakeCupy
 
 pytestmark = pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="g++ is not installed")
 

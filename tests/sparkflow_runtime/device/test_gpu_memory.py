@@ -3,7 +3,7 @@ import pytest
 
 from sparkflow_runtime.device.gpu_memory import GpuMemory
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.testing.fake_cupy import FakeCupy
+from support.fake_cupy import FakeCupy
 
 
 def test_a_limit_is_the_pools():

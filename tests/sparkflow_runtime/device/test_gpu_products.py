@@ -5,8 +5,8 @@ import pytest
 
 from sparkflow_runtime.device.gpu_products import GpuProducts, Precision, precision, set_precision
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.testing.fake_cublas import FakeCublas
-from sparkflow_runtime.testing.fake_cupy import FakeCupy
+from support.fake_cublas import FakeCublas
+from support.fake_cupy import FakeCupy
 
 
 def products(wanted=Precision.TF32):

@@ -2,7 +2,7 @@ import numpy as np
 
 from sparkflow_runtime.device.gpu_memory import GpuMemory
 from sparkflow_runtime.device.gpu_stream import GpuStream, StreamOrder
-from sparkflow_runtime.testing.fake_cupy import FakeCupy
+from support.fake_cupy import FakeCupy
 
 
 def two_streams():

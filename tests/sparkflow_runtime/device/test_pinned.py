@@ -1,7 +1,7 @@
 import numpy as np
 
 from sparkflow_runtime.device.pinned import MIN_BUFFER_BYTES, PinnedStaging
-from sparkflow_runtime.testing.fake_cupy import FakeCupy
+from support.fake_cupy import FakeCupy
 
 
 def setup(depth=4):

@@ -5,7 +5,7 @@ import pytest
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
 from sparkflow_runtime.ir.node import Endpoint, parse_endpoint
-from sparkflow_runtime.testing.graphs import const, node
+from support.graphs import const, node
 
 
 def test_order_follows_edges_priorities_and_the_graph() -> None:

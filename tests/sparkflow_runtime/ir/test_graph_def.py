@@ -13,7 +13,7 @@ from sparkflow_runtime.ir.graph_def import (
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 
 def test_nodes_survive_the_trip() -> None:

@@ -6,7 +6,7 @@ from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError, OpErro
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.types import TensorType, infer_types
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 
 def test_types_of_every_output() -> None:

@@ -24,9 +24,9 @@ from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.master import client
 from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunOptions
-from sparkflow_runtime.testing.graphs import const, graph_def, node, placeholder, variable
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport.threads import DaemonThreads
+from support.graphs import const, graph_def, node, placeholder, variable
 
 WAIT_S = 60
 PS = "/job:ps"

@@ -14,7 +14,7 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 from sparkflow_runtime.tensor_proto import export_tensor
-from sparkflow_runtime.testing.graphs import const, graph_def, node, placeholder, variable
+from support.graphs import const, graph_def, node, placeholder, variable
 
 GRAPH = graph_def(
     placeholder("x", (2,)),

@@ -8,10 +8,10 @@ import pytest
 from sparkflow_runtime.errors import AbortedError
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.master.links import LEASE_S
-from sparkflow_runtime.testing.graphs import const, graph_def, node, variable
 from sparkflow_runtime.testing.leaks import assert_idle
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.worker.sessions import MasterId
+from support.graphs import const, graph_def, node, variable
 
 GRAPH = graph_def(
     variable("v", (2,), device="/job:ps/task:0"),

@@ -13,9 +13,9 @@ from sparkflow_runtime.master.client import RemoteSession, SessionClient, open_s
 from sparkflow_runtime.master.loops import JoinedUpdates
 from sparkflow_runtime.master.remote_loop import RunningLoop
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
-from sparkflow_runtime.testing.graphs import const, graph_def, node, placeholder, variable
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
+from support.graphs import const, graph_def, node, placeholder, variable
 
 PS = [f"/job:ps/task:{i}" for i in range(2)]
 WAIT_S = 60

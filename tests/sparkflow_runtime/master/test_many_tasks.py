@@ -12,7 +12,7 @@ from sparkflow_runtime.errors import FailedPreconditionError, UnavailableError
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.master.fan_out import MAX_THREADS
 from sparkflow_runtime.master.session import MasterSession, reset_containers
-from sparkflow_runtime.testing.graphs import graph_def, node, variable
+from support.graphs import graph_def, node, variable
 
 NUM_PS, NUM_WORKERS = 100, 900
 

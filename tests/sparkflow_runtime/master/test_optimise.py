@@ -8,7 +8,7 @@ from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.master.executable import Request, optimise
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.passes.prune import prune
-from sparkflow_runtime.testing.random_graphs import assert_same, outcome, random_program
+from support.random_graphs import assert_same, outcome, random_program
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 PLACEMENT = Placement([DeviceSpec.from_string(CPU)])

@@ -9,9 +9,9 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.passes import bundles
-from sparkflow_runtime.testing.graphs import const, graph_def, node, variable
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.worker.loop import LoopTerms
+from support.graphs import const, graph_def, node, variable
 
 STEPS = 40
 LAYERS = 3

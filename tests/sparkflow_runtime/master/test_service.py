@@ -20,9 +20,9 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.master.service import SERVICE, TENSORFLOW_SERVICE
 from sparkflow_runtime.protos import master_pb2
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
-from sparkflow_runtime.testing.graphs import const, graph_def, node, placeholder, variable
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport import rpc
+from support.graphs import const, graph_def, node, placeholder, variable
 
 Call = Callable[..., Any]
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 X = np.array([[-3.0, -1.25, -0.5], [0.25, 2.0, 7.5]])
 EXTREME = np.array([-1000.0, -100.0, 100.0, 1000.0])

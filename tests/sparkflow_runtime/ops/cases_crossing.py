@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase
+from support.op_cases import FailureCase, OpCase
 
 ROWS = np.array([[0, 0], [1, 0], [1, 1]])
 WORDS = np.array([b"a", b"b", b"c"], np.object_)

@@ -6,7 +6,7 @@ import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime.dtypes import float32, float64
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 LOGITS = np.random.default_rng(3).integers(-4, 5, (4, 2, 3)) / 4
 LENGTHS = np.array([4, 3], np.int32)

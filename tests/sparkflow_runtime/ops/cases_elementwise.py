@@ -6,7 +6,7 @@ import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 X = np.array([[-2.5, -0.75, 0.5], [1.25, 2.0, 3.5]])
 SMALL = np.array([[-0.9, -0.3, 0.1], [0.4, 0.7, 0.95]])

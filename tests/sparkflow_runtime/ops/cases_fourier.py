@@ -4,7 +4,7 @@ import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 random = np.random.default_rng(3)
 REAL = random.normal(size=(2, 4, 3, 5))

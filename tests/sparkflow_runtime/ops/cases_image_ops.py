@@ -7,7 +7,7 @@ from PIL import Image
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime.dtypes import float32, float64, uint8, uint16
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 RNG = np.random.default_rng(1)
 IMAGES = RNG.integers(0, 9, (2, 4, 3, 3)) / 8

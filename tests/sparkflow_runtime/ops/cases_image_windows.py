@@ -7,7 +7,7 @@ import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime.dtypes import float64
-from sparkflow_runtime.testing.op_cases import OpCase, WrongShapeCase
+from support.op_cases import OpCase, WrongShapeCase
 
 RNG = np.random.default_rng(5)
 SOLID = RNG.integers(-8, 9, (2, 4, 3, 3, 2)) / 4

@@ -3,7 +3,7 @@
 import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 RNG = np.random.default_rng(3)
 IMAGES = RNG.integers(-8, 9, (2, 5, 4, 2)) / 4

@@ -3,7 +3,7 @@
 import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 A = np.array([[-2.5, 0.5, 4.0], [1.25, 2.0, 3.5]])
 B = np.array([[1.0, -1.0, 2.5]])

@@ -3,7 +3,7 @@
 import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 A = np.array([[1.0, -2.0, 0.5], [3.0, 1.5, -1.0]])
 B = np.array([[2.0, 1.0, -1.0, 0.5], [0.5, -3.0, 2.0, 1.0], [1.0, 4.0, 0.25, -2.0]])

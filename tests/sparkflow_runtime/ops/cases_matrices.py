@@ -5,7 +5,7 @@ import scipy.linalg
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 A = np.array([[4.0, -1.0, 0.5], [0.5, 3.0, 1.0], [1.0, 0.25, -2.0]])
 STACK = np.stack([A, A.T + np.eye(3)])

@@ -8,7 +8,7 @@ import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime.dtypes import float16, float32, float64
-from sparkflow_runtime.testing.op_cases import OpCase, WrongShapeCase
+from support.op_cases import OpCase, WrongShapeCase
 
 RNG = np.random.default_rng(7)
 IMAGES = RNG.integers(-8, 9, (2, 3, 2, 3)) / 4

@@ -5,7 +5,7 @@ import numpy as np
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 IMAGES = np.arange(2 * 4 * 4 * 4.0).reshape(2, 4, 4, 4) / 4 - 7
 BATCH = np.arange(4 * 2 * 3 * 2.0).reshape(4, 2, 3, 2) / 2 - 5

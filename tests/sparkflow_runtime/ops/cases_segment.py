@@ -4,7 +4,7 @@ import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 TABLE = np.array([[1.5, -2.0, 3.0], [0.5, 4.0, -1.0], [2.5, 1.0, 0.25], [-0.5, 2.0, 5.0]])
 WITH_ZEROS = np.array([[1.5, 0.0, 3.0], [0.0, 4.0, 0.0], [2.5, 0.0, 0.25], [-0.5, 2.0, 5.0]])

@@ -3,7 +3,7 @@
 import numpy as np
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 X = np.array([[-2.5, 0.5, 4.0], [1.25, 2.0, 3.5]])
 CUBE = np.arange(24.0).reshape(2, 3, 4) - 10

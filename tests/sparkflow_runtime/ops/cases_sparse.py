@@ -5,7 +5,7 @@ import numpy as np
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.tensor_proto import export_tensor
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase
+from support.op_cases import FailureCase, OpCase
 
 PLACES = np.array([[0, 1], [1, 0], [1, 3], [2, 2]])
 VALUES = np.array([1.0, -2.0, 3.0, 4.0])

@@ -10,7 +10,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import DataLossError
 from sparkflow_runtime.protos.example_pb2 import Example, SequenceExample
 from sparkflow_runtime.tensor_proto import export_tensor
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 
 def s(*texts):

@@ -10,7 +10,7 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.signature import int_attr, list_attr, type_attr
 from sparkflow_runtime.testing.aliases import check_aliases
-from sparkflow_runtime.testing.graphs import node
+from support.graphs import node
 
 
 class Parts(Op):

@@ -5,7 +5,7 @@ import pytest
 
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime.ops.broadcast_gradient import repeated_axes, sum_to_operands
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 
 class Recorder(EagerBuilder):

@@ -17,10 +17,10 @@ from sparkflow_runtime.ops.collective_parts import START, WAIT
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Inference
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.testing.eager import EagerBuilder
-from sparkflow_runtime.testing.graphs import node
-from sparkflow_runtime.testing.meetings import FakeMeeting, MeetingPlace, device_names
-from sparkflow_runtime.testing.step import FakeStep
+from support.eager import EagerBuilder
+from support.graphs import node
+from support.meetings import FakeMeeting, MeetingPlace, device_names
+from support.step import FakeStep
 
 DEADLINE_S = 30
 KINDS = [

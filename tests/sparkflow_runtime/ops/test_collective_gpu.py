@@ -19,11 +19,11 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.collective_parts import START, WAIT
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.testing.fake_cupy import FakeCupy
-from sparkflow_runtime.testing.fake_nccl import FakeNccl
-from sparkflow_runtime.testing.graphs import node
-from sparkflow_runtime.testing.meetings import FakeMeeting, MeetingPlace
-from sparkflow_runtime.testing.step import FakeStep
+from support.fake_cupy import FakeCupy
+from support.fake_nccl import FakeNccl
+from support.graphs import node
+from support.meetings import FakeMeeting, MeetingPlace
+from support.step import FakeStep
 
 FLOAT, DEADLINE_S = dtypes.float32, 30.0
 DEFAULTS = {"merge_op": "Add", "final_op": "Id", "shape": None, "root": 0}

@@ -14,8 +14,8 @@ from sparkflow_runtime.resources.conditional_accumulator import (
     ConditionalAccumulator,
     SparseConditionalAccumulator,
 )
-from sparkflow_runtime.testing.eager import EagerBuilder
-from sparkflow_runtime.testing.step import FakeStep
+from support.eager import EagerBuilder
+from support.step import FakeStep
 
 DEADLINE_S = 60
 

@@ -5,7 +5,7 @@ import sparkflow_runtime.ops.all  # noqa: F401 - Const is bound through the regi
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.testing.eager import EagerBuilder, EagerOperation
+from support.eager import EagerBuilder, EagerOperation
 
 
 def bound(op, name, **attrs):

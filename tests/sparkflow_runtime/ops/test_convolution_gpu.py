@@ -11,7 +11,7 @@ from sparkflow_runtime.ops import (
     registry,
 )
 from sparkflow_runtime.ops.windows import Layout
-from sparkflow_runtime.testing.fake_cupy import FakeCupy
+from support.fake_cupy import FakeCupy
 
 
 class Cudnn:

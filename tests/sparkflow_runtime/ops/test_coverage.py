@@ -7,7 +7,7 @@ import pytest
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import not_differentiable
-from sparkflow_runtime.testing import op_cases
+from support import op_cases
 
 HERE = Path(__file__).parent
 CASES = [case for module in op_cases.load_cases(HERE) for case in getattr(module, "CASES", [])]

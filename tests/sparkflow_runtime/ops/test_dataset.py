@@ -32,8 +32,8 @@ from sparkflow_runtime.resources import (
 )
 from sparkflow_runtime.resources.dataset import INFINITE, UNKNOWN
 from sparkflow_runtime.resources.dataset_iterator import DatasetIterator, IteratorHandles
-from sparkflow_runtime.testing.damage import damages
-from sparkflow_runtime.testing.step import FakeStep
+from support.damage import damages
+from support.step import FakeStep
 
 
 def elements(dataset, count=1000):

@@ -6,7 +6,7 @@ import pytest
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.tensor_text import all_elements, edge_elements
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 
 @pytest.fixture

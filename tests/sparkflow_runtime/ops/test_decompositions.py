@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
-from sparkflow_runtime.testing.eager import EagerBuilder
-from sparkflow_runtime.testing.numerical import numerical_gradient
+from support.eager import EagerBuilder
+from support.numerical import numerical_gradient
 
 A = np.array([[4.0, -1.0, 0.5], [0.5, 3.0, 1.0], [1.0, 0.25, -2.0], [0.3, 0.1, 0.7]])
 WEIGHTS = np.arange(9.0).reshape(3, 3) / 5 - 1

@@ -9,7 +9,7 @@ import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.elementwise_table import ElementwiseOp
-from sparkflow_runtime.testing.eager import EagerBuilder, EagerOperation
+from support.eager import EagerBuilder, EagerOperation
 
 ELEMENTWISE = [op for op in registry.all_ops() if isinstance(op, ElementwiseOp)]
 NAMES = {

@@ -9,7 +9,7 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.registry import lookup
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.testing.graphs import node
+from support.graphs import node
 
 F32 = dtypes.float32
 INITIAL = np.arange(24, dtype=np.float32).reshape(8, 3) + 1

@@ -11,7 +11,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.filling import bind_filling_kernel, copying, remembering
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 _random = np.random.default_rng(0)
 X = _random.standard_normal((256, 16, 64)).astype(np.float32)

@@ -6,7 +6,7 @@ import pytest
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.testing.eager import EagerBuilder, EagerSlices
+from support.eager import EagerBuilder, EagerSlices
 
 TABLE = np.arange(12.0).reshape(4, 3)
 

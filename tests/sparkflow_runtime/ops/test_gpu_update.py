@@ -7,7 +7,7 @@ from sparkflow_runtime.ops import (
     gpu_update,
     registry,
 )
-from sparkflow_runtime.testing import cuda_emulator, fake_cupy
+from support import cuda_emulator, fake_cupy
 
 ATTRS = {"use_locking": False, "update_slots": True}
 

@@ -7,8 +7,8 @@ import pytest
 
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import gradient_rounds, registry
-from sparkflow_runtime.testing.eager import EagerBuilder
-from sparkflow_runtime.testing.step import FakeStep
+from support.eager import EagerBuilder
+from support.step import FakeStep
 
 DEADLINE_S = 60
 

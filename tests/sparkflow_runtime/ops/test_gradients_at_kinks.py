@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 NAN, INF = np.nan, np.inf
 FIRST = np.array([0], np.int32)

@@ -13,8 +13,8 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ops import iterator as iterator_ops, registry
 from sparkflow_runtime.resources.batch_source import ArraySource
-from sparkflow_runtime.testing.eager import EagerBuilder
-from sparkflow_runtime.testing.step import FakeStep
+from support.eager import EagerBuilder
+from support.step import FakeStep
 
 EXPECTED = {
     "output_types": [dtypes.float32, dtypes.int64],

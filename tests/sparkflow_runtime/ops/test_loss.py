@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sparkflow_runtime.ops.all  # noqa: F401 - gradients are made of ops of other families
-from sparkflow_runtime.testing.eager import EagerBuilder
-from sparkflow_runtime.testing.numerical import numerical_gradient
+from support.eager import EagerBuilder
+from support.numerical import numerical_gradient
 
 LOGITS = np.array([[-2.5, 0.5, 4.0], [1.25, 2.0, -3.5]])
 LABELS = np.array([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])

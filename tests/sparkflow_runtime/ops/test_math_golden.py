@@ -12,7 +12,7 @@ import pytest
 import sparkflow_runtime.ops.all  # noqa: F401 - registers the ops the files are about
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 FILES = sorted((Path(__file__).parents[2] / "golden" / "math_ops").glob("*.npz"))
 RTOL = {"float16": 4e-3, "float32": 2e-6, "float64": 1e-9, "complex64": 4e-6, "complex128": 1e-9}

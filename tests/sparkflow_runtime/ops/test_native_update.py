@@ -18,7 +18,7 @@ from sparkflow_runtime.ops import (  # noqa: F401 - fills the registry
     update_group,
     update_kernels,
 )
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="there is no code generator here")
 

@@ -6,8 +6,8 @@ import pytest
 
 from sparkflow_runtime.device.device import task_devices
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.testing import op_cases
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support import op_cases
+from support.eager import EagerBuilder
 
 MODULES = list(op_cases.load_cases(Path(__file__).parent))
 

@@ -12,7 +12,7 @@ import pytest
 import sparkflow_runtime.ops.all  # noqa: F401 - registers the ops the files are about
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 DIRECTORY = Path(__file__).parents[2] / "golden" / "ops"
 FAMILIES = sorted(path.stem for path in DIRECTORY.glob("*.npz"))

@@ -8,8 +8,8 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from sparkflow_runtime.ops import queue, registry
-from sparkflow_runtime.testing.eager import EagerBuilder
-from sparkflow_runtime.testing.step import FakeStep
+from support.eager import EagerBuilder
+from support.step import FakeStep
 
 DEADLINE_S = 60
 TYPES = [dtypes.float32, dtypes.int32]

@@ -8,7 +8,7 @@ import pytest
 import sparkflow_runtime.ops.all  # noqa: F401 - random ops read constants
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 SHAPE = np.array([200, 100], np.int32)
 FLOATING = sorted(dtypes.FLOATING, key=int)

@@ -11,7 +11,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.random import RandomStream, stream_of
 from sparkflow_runtime.ops.random_states import read_states, write_states
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 
 def stream(session, name, seed=1):

@@ -10,7 +10,7 @@ from sparkflow_runtime.errors import (
     OutOfRangeError,
 )
 from sparkflow_runtime.ops import registry, resource_variable
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 UPDATES = [
     op.op_type

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.ops.row_sums import is_worth_it, sum_rows
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 
 @pytest.mark.parametrize(("count", "columns"), [(50_001, 3), (16_384, 1), (1000, 100), (8, 2048)])

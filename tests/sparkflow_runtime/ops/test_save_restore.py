@@ -6,7 +6,7 @@ import pytest
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 
 def texts(*values):

@@ -8,7 +8,7 @@ import pytest
 
 from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError
 from sparkflow_runtime.ops import registry, scatter
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "optimizers" / "scatter.json"
 CASES = json.loads(GOLDEN.read_text())

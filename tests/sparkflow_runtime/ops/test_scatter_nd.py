@@ -5,7 +5,7 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 REDUCTIONS = {
     "ScatterNdAdd": np.add,

@@ -6,7 +6,7 @@ import pytest
 import sparkflow_runtime.ops.session_handle  # noqa: F401 - registers the ops
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 
 def test_a_kept_tensor_is_a_copy_until_it_is_deleted():

@@ -6,7 +6,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import sparse_map  # noqa: F401 - registers the ops
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.testing.eager import EagerBuilder
-from sparkflow_runtime.testing.step import FakeStep
+from support.eager import EagerBuilder
+from support.step import FakeStep
 
 DEADLINE_S = 60
 

@@ -16,7 +16,7 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.ops import registry, state
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.testing.eager import EagerBuilder, EagerTensor
+from support.eager import EagerBuilder, EagerTensor
 
 DEADLINE_S = 60
 

@@ -1,8 +1,8 @@
 import numpy as np
 
 import sparkflow_runtime.ops.step  # noqa: F401 - registers StepNumber
-from sparkflow_runtime.testing.eager import EagerBuilder
-from sparkflow_runtime.testing.step import FakeStep
+from support.eager import EagerBuilder
+from support.step import FakeStep
 
 
 def test_step_number_is_that_of_the_running_step():

@@ -7,7 +7,7 @@ import sparkflow_runtime.ops.summary  # noqa: F401 - registers the ops
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.events.histogram import LARGEST, bucket_limits, histogram
 from sparkflow_runtime.protos.summary_pb2 import Summary, SummaryMetadata
-from sparkflow_runtime.testing.eager import EagerBuilder
+from support.eager import EagerBuilder
 
 TAG = np.array(b"t", object)
 

@@ -17,7 +17,7 @@ from sparkflow_runtime.ops import (
     training_sign,  # noqa: F401
     update,
 )
-from sparkflow_runtime.testing.eager import EagerBuilder, EagerTensor
+from support.eager import EagerBuilder, EagerTensor
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "optimizers" / "apply.json"
 CASES = json.loads(GOLDEN.read_text())

@@ -6,8 +6,8 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InternalError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.transfer import fetched
-from sparkflow_runtime.testing.eager import EagerBuilder, EagerOperation
-from sparkflow_runtime.testing.step import FakeStep
+from support.eager import EagerBuilder, EagerOperation
+from support.step import FakeStep
 
 DEVICE = "/job:worker/replica:0/task:0/device:CPU:0"
 

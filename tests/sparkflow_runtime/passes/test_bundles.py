@@ -13,7 +13,7 @@ from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.passes import bundles
 from sparkflow_runtime.passes.bundles import LEAST_PART_BYTES, MAX_PARTS, Splitting
 from sparkflow_runtime.passes.partition import Partition, partition
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 PS = "/job:ps/replica:0/task:0/device:CPU:0"
 WORKER = "/job:w/replica:0/task:0/device:CPU:0"

@@ -9,8 +9,8 @@ from sparkflow_runtime.ir.types import Types, infer_types
 from sparkflow_runtime.passes.clean import clean
 from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.shapes import is_compatible
-from sparkflow_runtime.testing.graphs import const, node, placeholder
-from sparkflow_runtime.testing.random_graphs import (
+from support.graphs import const, node, placeholder
+from support.random_graphs import (
     RandomProgram,
     assert_same,
     outcome,

@@ -14,7 +14,7 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.collective_parts import START, WAIT
 from sparkflow_runtime.passes.collectives import split_collectives, waiting_for_all
 from sparkflow_runtime.passes.place import Placement
-from sparkflow_runtime.testing.graphs import const, node
+from support.graphs import const, node
 
 TASK = "/job:w/replica:0/task:{}/device:CPU:{}"
 CPUS = [TASK.format(0, index) for index in range(3)]

@@ -4,8 +4,8 @@ from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.passes.control_edges import reduce_control_edges
 from sparkflow_runtime.passes.prune import prune
-from sparkflow_runtime.testing.graphs import const, node, placeholder
-from sparkflow_runtime.testing.random_graphs import random_program
+from support.graphs import const, node, placeholder
+from support.random_graphs import random_program
 
 X = placeholder("x", (2,))
 

@@ -6,7 +6,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.passes.distinct_rows import distinct_rows
-from sparkflow_runtime.testing.graphs import const, node
+from support.graphs import const, node
 
 I64, F32, I32 = dtypes.int64, dtypes.float32, dtypes.int32
 PS = "/job:ps/replica:0/task:0/device:CPU:0"

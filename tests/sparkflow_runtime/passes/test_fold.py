@@ -6,7 +6,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.passes import fold as fold_module
 from sparkflow_runtime.passes.fold import fold
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 
 def ops(nodes: list[Node]) -> dict[str, str]:

@@ -9,8 +9,8 @@ from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.passes.layout import channels_last
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.testing.graphs import const, node
-from sparkflow_runtime.testing.interpreter import interpret
+from support.graphs import const, node
+from support.interpreter import interpret
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

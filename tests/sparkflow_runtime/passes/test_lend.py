@@ -23,7 +23,7 @@ from sparkflow_runtime.passes.lend import lend
 from sparkflow_runtime.passes.partition import Partition, partition
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 PS = "/job:ps/replica:0/task:0/device:CPU:0"
 OTHER_PS = "/job:ps/replica:0/task:1/device:CPU:0"

@@ -5,7 +5,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.passes.merge import merge
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 
 def test_equal_nodes_become_one_all_the_way_down() -> None:

@@ -8,7 +8,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.passes import bundles as bundles_module
 from sparkflow_runtime.passes.partition import partition
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 A = "/job:a/replica:0/task:0/device:CPU:0"
 B = "/job:b/replica:0/task:0/device:CPU:0"

@@ -21,10 +21,10 @@ from sparkflow_runtime.passes.partition import Partition
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.rendezvous.table import StepRendezvous
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
 from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.worker.loop import LoopUpdate, run_loop
 from sparkflow_runtime.worker.step import Step
+from support.graphs import const, node, placeholder, variable
 
 TASK = "/job:w/replica:0/task:0"
 DEVICES = [f"{TASK}/device:CPU:{index}" for index in range(3)]

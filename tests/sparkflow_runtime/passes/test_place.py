@@ -6,7 +6,7 @@ from sparkflow_runtime.errors import InvalidArgumentError, OpError, Unimplemente
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.passes.place import Placement, place
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 W0 = "/job:worker/replica:0/task:0/device:CPU:0"
 G0 = "/job:worker/replica:0/task:0/device:GPU:0"

@@ -5,7 +5,7 @@ from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.passes.prune import prune
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 GRAPH = Graph(
     [

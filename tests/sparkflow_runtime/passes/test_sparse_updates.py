@@ -9,8 +9,8 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.passes.sparse_updates import sparse_updates
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.testing.graphs import const, node
-from sparkflow_runtime.testing.interpreter import interpret
+from support.graphs import const, node
+from support.interpreter import interpret
 
 I32 = dtypes.int32
 PS = "/job:ps/replica:0/task:0/device:CPU:0"

@@ -1,6 +1,6 @@
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.passes.unread import drop_unread
-from sparkflow_runtime.testing.graphs import node, placeholder, variable
+from support.graphs import node, placeholder, variable
 
 GRAPH = Graph(
     [

@@ -6,7 +6,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.passes.wire_dtypes import GRADIENTS_OF, WIRE_ATTR, wire_dtypes
-from sparkflow_runtime.testing.graphs import const, node
+from support.graphs import const, node
 
 F32, I64 = dtypes.float32, dtypes.int64
 PS = "/job:ps/replica:0/task:0/device:CPU:0"

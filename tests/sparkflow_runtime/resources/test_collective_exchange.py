@@ -11,7 +11,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.resources import collective_exchange as collective
 from sparkflow_runtime.resources.collective_exchange import SMALL_BYTES
-from sparkflow_runtime.testing.meetings import MeetingPlace, run_ranks
+from support.meetings import MeetingPlace, run_ranks
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.int32, np.int64]
 SIZES = [1, 2, 3, 5, 8, 10]

@@ -17,8 +17,8 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.resources import collective_exchange as collective, collective_runs
 from sparkflow_runtime.resources.collective_exchange import Group
 from sparkflow_runtime.resources.collective_runs import Collectives
-from sparkflow_runtime.testing.meetings import FakeMeeting, MeetingPlace, device_names
-from sparkflow_runtime.testing.step import FakeStep
+from support.meetings import FakeMeeting, MeetingPlace, device_names
+from support.step import FakeStep
 
 DEADLINE_S = 30
 NAMES = device_names(2)

@@ -12,7 +12,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.resources.gradient_rounds import GradientRounds
 from sparkflow_runtime.resources.rounds import Contribution, Rounds
-from sparkflow_runtime.testing.step import FakeStep
+from support.step import FakeStep
 
 DEADLINE_S = 60
 

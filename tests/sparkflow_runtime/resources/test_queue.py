@@ -11,7 +11,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from sparkflow_runtime.resources.queue import AnyOrder, LeastFirst, Queue, QueueState
-from sparkflow_runtime.testing.step import FakeStep
+from support.step import FakeStep
 
 DEADLINE_S = 60
 

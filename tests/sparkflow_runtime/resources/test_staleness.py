@@ -12,7 +12,7 @@ from sparkflow_runtime.errors import (
     InvalidArgumentError,
 )
 from sparkflow_runtime.resources.staleness import Clocks, StalenessClock
-from sparkflow_runtime.testing.step import FakeStep
+from support.step import FakeStep
 
 DEADLINE_S = 60
 

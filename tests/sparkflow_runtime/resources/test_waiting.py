@@ -7,7 +7,7 @@ import pytest
 
 from sparkflow_runtime.errors import CancelledError, DeadlineExceededError
 from sparkflow_runtime.resources.waiting import wait_for
-from sparkflow_runtime.testing.step import FakeStep
+from support.step import FakeStep
 
 DEADLINE_S = 60
 

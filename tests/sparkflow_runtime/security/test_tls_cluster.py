@@ -10,11 +10,11 @@ from sparkflow_runtime.errors import DeadlineExceededError, UnauthenticatedError
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.security.certificates import Authority
-from sparkflow_runtime.testing.graphs import const, graph_def, node, placeholder, variable
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.transport.channel.pool import Transport
 from sparkflow_runtime.transport.peers import task_name
+from support.graphs import const, graph_def, node, placeholder, variable
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 GRAPH = graph_def(

@@ -7,9 +7,9 @@ import pytest
 from sparkflow_runtime.errors import FailedPreconditionError, UnavailableError
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.testing.faulty_link import FaultyLink
-from sparkflow_runtime.testing.graphs import const, graph_def, node, variable
 from sparkflow_runtime.testing.leaks import assert_nothing_left
 from sparkflow_runtime.testing.local_cluster import LocalCluster
+from support.graphs import const, graph_def, node, variable
 
 WAIT_S = 20
 

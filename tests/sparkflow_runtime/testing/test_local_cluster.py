@@ -18,9 +18,9 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.testing import local_cluster
-from sparkflow_runtime.testing.graphs import const, graph_def, node, variable
 from sparkflow_runtime.testing.leaks import assert_nothing_left
 from sparkflow_runtime.testing.local_cluster import LocalCluster
+from support.graphs import const, graph_def, node, variable
 
 GRAPH = graph_def(
     variable("v", (2,), device="/job:ps/task:0"),

@@ -12,9 +12,9 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.rendezvous.table import RendezvousTable
-from sparkflow_runtime.testing.step import FakeStep
 from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.worker.groups import Groups
+from support.step import FakeStep
 
 TASK = "/job:w/replica:0/task:0"
 DEVICES = tuple(f"{TASK}/device:CPU:{index}" for index in range(2))

@@ -14,11 +14,11 @@ from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.protos import run_loop_pb2, worker_pb2
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
-from sparkflow_runtime.testing.graphs import const, graph_def, node
 from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
 from sparkflow_runtime.worker.loop import LoopEnd, LoopUpdate
 from sparkflow_runtime.worker.service import _Outbox
+from support.graphs import const, graph_def, node
 
 CPU = "/job:w/replica:0/task:0/device:CPU:0"
 WAIT_S = 20

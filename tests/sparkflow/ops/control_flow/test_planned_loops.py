@@ -11,7 +11,7 @@ import sparkflow as tf
 from sparkflow_runtime.codegen import native
 from sparkflow_runtime.compiler import specialise
 from sparkflow_runtime.compiler.loop_plan import LoopPlan
-from sparkflow_runtime.testing.plans import without_machine_code
+from support.plans import without_machine_code
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 

@@ -24,7 +24,7 @@ from sparkflow.spark.run.snapshot import Position, Snapshot, WorkerState
 from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
 from sparkflow_runtime.errors import OpError, ResourceExhaustedError
 from sparkflow_runtime.files import system, whole
-from sparkflow_runtime.testing.damage import damages, disk_of
+from support.damage import damages, disk_of
 
 SNAPSHOT = Snapshot(
     step=12,

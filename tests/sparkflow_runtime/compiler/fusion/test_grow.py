@@ -12,9 +12,9 @@ from sparkflow_runtime.compiler.known import find_known
 from sparkflow_runtime.compiler.plan import Unit, make_units
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.testing.graphs import const, node, variable
-from sparkflow_runtime.testing.interpreter import interpret
-from sparkflow_runtime.testing.plans import arg, fetch, new_context, planned
+from support.graphs import const, node, variable
+from support.interpreter import interpret
+from support.plans import arg, fetch, new_context, planned
 
 NATIVE = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 

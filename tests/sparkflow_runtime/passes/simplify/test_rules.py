@@ -12,8 +12,8 @@ from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.passes.simplify import simplify
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.testing.graphs import const, node
-from sparkflow_runtime.testing.interpreter import interpret
+from support.graphs import const, node
+from support.interpreter import interpret
 
 I32 = dtypes.int32
 

@@ -3,7 +3,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.passes.simplify import simplify
-from sparkflow_runtime.testing.graphs import const, node, placeholder, variable
+from support.graphs import const, node, placeholder, variable
 
 X = placeholder("x", (2,))
 

@@ -19,7 +19,7 @@ from sparkflow_runtime.ops import (
 )
 from sparkflow_runtime.ops.signature import Signature
 from sparkflow_runtime.shapes import Shape
-from sparkflow_runtime.testing.eager import EagerBuilder, EagerTensor
+from support.eager import EagerBuilder, EagerTensor
 
 MAX_ELEMENTS: Final = 2_000
 """Of a tensor; larger ones are not kept."""

@@ -58,9 +58,10 @@ def deaths(program: Path, name: str, folder: Path) -> list[Death]:
     Raises:
         AssertionError: The program fails otherwise than by dying.
     """
-    command = [sys.executable, "-m", "sparkflow_runtime.testing.deaths"]
+    command = [sys.executable, "-m", "support.deaths"]
     done = subprocess.run(
         [*command, str(program), name, str(folder)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # which pytest has put us on
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,
@@ -123,7 +124,7 @@ def _in_child(work: Callable[[], Any]) -> str:
 
 
 def _note_of(process: int) -> str:
-    return f"/tmp/sparkflow-death-{process}"  # noqa: S108  removed by nobody, of some bytes
+    return f"/tmp/sparkflow-death-{process}"
 
 
 def _dying(change: Callable[[Path], Any], folder: Path, at: int) -> None:

@@ -21,7 +21,7 @@ class FakeCublas:
     def __init__(self) -> None:
         self.compute_types: list[int] = []
 
-    def gemmEx(  # noqa: D417  (cuBLAS' arguments, in its order)
+    def gemmEx(
         self,
         handle: Any,
         transpose_a: int,

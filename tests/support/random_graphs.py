@@ -20,10 +20,10 @@ from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.testing.interpreter import interpret
-from sparkflow_runtime.testing.random_growth import Growing
-from sparkflow_runtime.testing.random_steps import STEPS
-from sparkflow_runtime.testing.step import FakeStep
+from support.interpreter import interpret
+from support.random_growth import Growing
+from support.random_steps import STEPS
+from support.step import FakeStep
 
 
 @dataclass(frozen=True, slots=True)

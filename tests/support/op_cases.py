@@ -29,8 +29,8 @@ from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.op import Inference
 from sparkflow_runtime.ops.value import Value
 from sparkflow_runtime.shapes import Shape, is_fully_defined, text
-from sparkflow_runtime.testing.eager import EagerBuilder, EagerSlices, EagerTensor
-from sparkflow_runtime.testing.numerical import numerical_gradient
+from support.eager import EagerBuilder, EagerSlices, EagerTensor
+from support.numerical import numerical_gradient
 
 KNOWN = "known"
 """Every input is a constant: inference sees all shapes and values."""

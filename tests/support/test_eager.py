@@ -9,7 +9,7 @@ from sparkflow_runtime.errors import InternalError, InvalidArgumentError, Unimpl
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.signature import type_attr
-from sparkflow_runtime.testing.eager import EagerBuilder, EagerSlices
+from support.eager import EagerBuilder, EagerSlices
 
 
 @pytest.fixture

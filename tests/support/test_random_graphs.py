@@ -3,7 +3,7 @@ import pytest
 
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.passes.prune import prune
-from sparkflow_runtime.testing.random_graphs import (
+from support.random_graphs import (
     Outcome,
     assert_same,
     outcome,

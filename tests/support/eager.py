@@ -26,7 +26,7 @@ from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.shapes import Shape
 from sparkflow_runtime.testing.aliases import check_aliases
-from sparkflow_runtime.testing.step import FakeStep
+from support.step import FakeStep
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.testing.cuda_emulator import CudaEmulator
-from sparkflow_runtime.testing.fake_cublas import FakeCublas
-from sparkflow_runtime.testing.fake_gpu_array import FakeArray
+from support.cuda_emulator import CudaEmulator
+from support.fake_cublas import FakeCublas
+from support.fake_gpu_array import FakeArray
 
 Work = Callable[[], None]
 Launcher = Callable[[str, str, tuple[int, ...], tuple[int, ...], tuple[Any, ...]], None]

@@ -3,7 +3,7 @@
 import pytest
 
 from sparkflow_runtime.errors import CancelledError, DeadlineExceededError
-from sparkflow_runtime.testing.step import FakeStep
+from support.step import FakeStep
 
 
 def test_callbacks_are_called_once_unless_taken_back():

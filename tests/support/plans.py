@@ -16,7 +16,7 @@ from sparkflow_runtime.compiler.trial import TrialPlan
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.testing.graphs import node
+from support.graphs import node
 
 
 def new_context() -> KernelContext:

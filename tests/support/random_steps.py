@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.testing.random_growth import Growing, Value, is_float, is_number
+from support.random_growth import Growing, Value, is_float, is_number
 
 _SMOOTH_UNARY: Final = [
     *["Neg", "Abs", "Square", "Exp", "Tanh", "Sigmoid", "Relu", "Relu6", "Softplus", "Sqrt"],

@@ -3,7 +3,7 @@ import pytest
 
 from sparkflow_runtime.codegen.builder import KernelBuilder
 from sparkflow_runtime.dtypes import bool_, float32, int32, int64
-from sparkflow_runtime.testing.kernel_interpreter import run
+from support.kernel_interpreter import run
 
 
 def test_values_are_broadcast_along_what_they_do_not_have():

@@ -7,8 +7,8 @@ import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InternalError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.testing import op_cases
-from sparkflow_runtime.testing.op_cases import FailureCase, OpCase, WrongShapeCase
+from support import op_cases
+from support.op_cases import FailureCase, OpCase, WrongShapeCase
 
 X = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.5]])
 

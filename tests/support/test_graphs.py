@@ -2,7 +2,7 @@ import numpy as np
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.node import Endpoint
-from sparkflow_runtime.testing.graphs import const, graph_def, node, placeholder, variable
+from support.graphs import const, graph_def, node, placeholder, variable
 
 
 def test_nodes_have_all_attributes_and_float32_unless_told() -> None:

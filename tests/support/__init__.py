@@ -1,0 +1,1 @@
+"""What our own tests share: ops as table rows, fakes of GPUs, random graphs, damaged files."""
