@@ -22,6 +22,10 @@ CASES = {
     "small": "4 towers of 6 convolutions 1×1×32 on (2, 16, 16, 32), SGD step",
     "towers": "towers of convolutions 1×1, 3×3, 5×5 and a pool on (8, 28, 28, 64), SGD step",
     "chain": "one tower of the last, SGD step: nothing to run at once",
+    "mlp": "MLP 784-256-128-10, batch 100, SGD step",
+    "large": "MLP 784-1024-1024-10, batch 512, Adam step",
+    "cnn": "CNN of `executor.py`, batch 64, SGD step",
+    "wide_deep": "network of `examples/wide_deep.py`, batch 512, Adam step",
 }
 PACKAGES = ("numpy", "tensorflow")
 _COMPETITOR = str(Path(__file__).with_name("branches_competitor.py"))

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import cnn
+import mlp
 import numpy as np
 from competitor import Case, serve
 from session_competitor import load
@@ -22,6 +24,7 @@ def cases(tf: Any, threads: int, branches: int) -> Callable[[str], Case]:
     """The cases as TensorFlow 1 programs."""
     makers = {"sums": _sums, "random": _random, "small": _small}
     makers |= {"towers": _towers, "chain": _one_tower}
+    makers |= {"mlp": _mlp, "large": _large_mlp, "cnn": _cnn, "wide_deep": _wide_deep}
     config = tf.ConfigProto(
         intra_op_parallelism_threads=threads, inter_op_parallelism_threads=branches
     )
@@ -98,6 +101,56 @@ def _towers(tf: Any) -> list[Any]:
 def _one_tower(tf: Any) -> list[Any]:
     images = _images(tf, (8, 28, 28, 64))
     return _trained(tf, _convolved(tf, _convolved(tf, images, "three_in", 1, 32), "three", 3, 48))
+
+
+def _updated(tf: Any, loss: Any, optimizer: Any) -> list[Any]:
+    return [loss, optimizer.minimize(loss).name]
+
+
+def _mlp(tf: Any) -> list[Any]:
+    x, labels = map(tf.constant, mlp.batch())
+    loss = mlp.loss(tf, x, labels, mlp.initial_values())
+    return _updated(tf, loss, tf.train.GradientDescentOptimizer(mlp.LEARNING_RATE))
+
+
+def _large_mlp(tf: Any) -> list[Any]:
+    x, labels = map(tf.constant, mlp.batch(rows=mlp.LARGE_BATCH))
+    loss = mlp.loss(tf, x, labels, mlp.initial_values(mlp.LARGE_SIZES))
+    return _updated(tf, loss, tf.train.AdamOptimizer(mlp.ADAM_LEARNING_RATE))
+
+
+def _cnn(tf: Any) -> list[Any]:
+    pictures, labels = map(tf.constant, cnn.batch())
+    loss = cnn.loss(tf, pictures, labels, cnn.initial_values())
+    return _updated(tf, loss, tf.train.GradientDescentOptimizer(cnn.LEARNING_RATE))
+
+
+def _wide_deep(tf: Any) -> list[Any]:
+    """The network of `examples/wide_deep.py`: columns of names and crosses, and of numbers."""
+    rows = 512
+    drawn = np.random.default_rng(1)
+
+    def looked_up(name: str, size: int, columns: int) -> Any:
+        ids = tf.constant(drawn.integers(0, size, rows))
+        values = (drawn.standard_normal((size, columns)) * 0.1).astype(np.float32)
+        return tf.gather(tf.get_variable(name, initializer=values), ids)
+
+    names = {"carrier": (16, 6), "origin": (3, 2), "dest": (105, 10), "day": (366, 12)}
+    names["hour"] = (24, 4)
+    crosses = {"day_x_hour": 20_000, "origin_x_day": 4_000, "carrier_x_dest": 2_000}
+    wide = [looked_up(f"wide_{name}", size, 1) for name, (size, _) in names.items()]
+    wide += [looked_up(f"wide_{name}", size, 1) for name, size in crosses.items()]
+    deep = [looked_up(f"deep_{name}", size, columns) for name, (size, columns) in names.items()]
+    hidden = tf.concat([*deep, drawn.standard_normal((rows, 8)).astype(np.float32)], 1)
+    for number, units in enumerate((64, 32, 1)):
+        values = drawn.standard_normal((int(hidden.shape[1]), units)) * 0.1
+        weights = tf.get_variable(f"weights_{number}", initializer=values.astype(np.float32))
+        hidden = tf.matmul(hidden, weights)
+        hidden = tf.nn.relu(hidden) if units > 1 else hidden
+    labels = tf.constant(drawn.integers(0, 2, (rows, 1)).astype(np.float32))
+    logits = tf.add_n([hidden, *wide])
+    each = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+    return _updated(tf, tf.reduce_mean(each), tf.train.AdamOptimizer(0.002))
 
 
 def main() -> None:
