@@ -12,7 +12,7 @@ from typing import Final
 import threadpoolctl
 
 from sparkflow_runtime.codegen import threads
-from sparkflow_runtime.compiler import branch_threads
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 SLOWER_KERNEL: Final = "OPENBLAS_CORETYPE"
@@ -33,11 +33,12 @@ def worker_environment(environment: Mapping[str, str], count: int) -> dict[str, 
 
 
 def apply_threads(config: ConfigProto) -> None:
-    """Does what `intra_op_` and `inter_op_parallelism_threads` ask for; nothing where they are 0.
+    """Does what `intra_op_parallelism_threads` asks for; nothing where it is 0.
 
-    As in TensorFlow, the settings are the process's, whichever session brings them. The first is
-    for kernels that are bound from now on, and for BLAS, whoever calls it: numpy knows no sessions.
-    The second is for branches of plans that are made from now on.
+    As in TensorFlow, the setting is the process's, whichever session brings it. It is for kernels
+    that are bound from now on, and for BLAS, whoever calls it: numpy knows no sessions.
+    `inter_op_parallelism_threads` is checked and changes nothing: nodes of a partition run one
+    after the other and divide their work among these threads.
 
     Raises:
         InvalidArgumentError: A number is negative.
@@ -46,5 +47,8 @@ def apply_threads(config: ConfigProto) -> None:
     if number:
         threads.set_count(number)
         threadpoolctl.threadpool_limits(threads.count(), user_api="blas")
-    if config.inter_op_parallelism_threads:
-        branch_threads.set_count(config.inter_op_parallelism_threads)
+    if config.inter_op_parallelism_threads < 0:
+        raise InvalidArgumentError(
+            message="inter_op_parallelism_threads must be 0 (the default) or more, got "
+            f"{config.inter_op_parallelism_threads}"
+        )

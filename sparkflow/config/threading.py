@@ -6,12 +6,16 @@ from sparkflow.config.devices import defaults
 
 
 def get_inter_op_parallelism_threads() -> int:
-    """How many nodes of a step may run at once; 0 leaves it to the runtime."""
+    """What was set, 0 if nothing was; it changes nothing."""
     return defaults.config.inter_op_parallelism_threads
 
 
 def set_inter_op_parallelism_threads(num_threads: int) -> None:
-    """Says how many nodes of a step may run at once."""
+    """Is kept for programs that set it, and changes nothing.
+
+    Nodes of a device run one after the other and divide their work among the threads of
+    `set_intra_op_parallelism_threads`; only what waits lets others go on.
+    """
     defaults.config.inter_op_parallelism_threads = num_threads
 
 

@@ -204,7 +204,6 @@ def _names(node: ast.expr) -> Iterator[ast.expr]:
 
 REPLACED = {
     "runtime/sparkflow_runtime/codegen/threads.py": {"_limit", "_lock"},
-    "runtime/sparkflow_runtime/compiler/branch_threads.py": {"_limit", "_lock", "_is_closed"},
 }
 """Names of modules that functions may bind anew: settings, and locks in a forked child."""
 

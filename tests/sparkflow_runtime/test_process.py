@@ -8,7 +8,6 @@ import threadpoolctl
 
 import sparkflow as tf
 from sparkflow_runtime.codegen import threads
-from sparkflow_runtime.compiler import branch_threads
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.process import apply_threads, worker_environment
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
@@ -18,7 +17,6 @@ from sparkflow_runtime.protos.config_pb2 import ConfigProto
 def restored(monkeypatch):
     """Puts the process's numbers of threads back afterwards."""
     monkeypatch.setattr(threads, "_limit", 0)
-    monkeypatch.setattr(branch_threads, "_limit", 0)
     with threadpoolctl.threadpool_limits(None):
         yield
 
@@ -79,15 +77,12 @@ def test_threads_of_a_config(monkeypatch):
 
 
 @pytest.mark.usefixtures("restored")
-def test_branches_of_a_config(monkeypatch):
-    monkeypatch.setattr(threads, "count", lambda: 3)
-    apply_threads(ConfigProto(inter_op_parallelism_threads=2))
-    assert branch_threads.count() == 2
-    apply_threads(ConfigProto())
-    assert branch_threads.count() == 2
-    apply_threads(ConfigProto(inter_op_parallelism_threads=1))
-    assert branch_threads.count() == 1
-    with pytest.raises(InvalidArgumentError, match="got -2"):
+def test_how_many_nodes_may_run_at_once_changes_nothing():
+    before = threads.count(), blas_threads()
+    for number in (0, 1, 2):
+        apply_threads(ConfigProto(inter_op_parallelism_threads=number))
+        assert (threads.count(), blas_threads()) == before
+    with pytest.raises(InvalidArgumentError, match=r"must be 0 \(the default\) or more, got -2"):
         apply_threads(ConfigProto(inter_op_parallelism_threads=-2))
 
 

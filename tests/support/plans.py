@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.codegen import native
-from sparkflow_runtime.compiler import forks
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.program import Program, compile_partition
-from sparkflow_runtime.compiler.trial import TrialPlan
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.container import Resources
@@ -54,18 +52,6 @@ def planned(
     """
     program = compile_partition(nodes, context or new_context())
     return plan_of(program, args), program
-
-
-def forked_plan_of(program: Program, args: Sequence[Any]) -> Planned | None:
-    """The plan with every fork that it can have; None where it can have none.
-
-    Every kernel counts as if it took as long, and no fork must be worth anything.
-    """
-    plan = plan_of(program, args)
-    if not isinstance(plan, TrialPlan):  # one thread, or a function
-        return None
-    seconds = dict.fromkeys((called.node.name for called in plan.calls.values()), 1.0)
-    return plan.trial.schedule(seconds, seconds, forks.NONE)
 
 
 @contextmanager

@@ -91,26 +91,6 @@ def pool_addresses() -> tuple[int, int]:
         return pool.addresses(count() - 1)
 
 
-def hold_pool() -> None:
-    """Has jobs run all their parts on the calling thread, until `release_pool` is called as often.
-
-    For those who have given the processors other work.
-    """
-    _hold(1)
-
-
-def release_pool() -> None:
-    """Takes one `hold_pool` back."""
-    _hold(-1)
-
-
-def _hold(change: int) -> None:
-    pool = _pools.found(None)
-    if pool is not None:
-        with _lock:
-            pool.hold(change)
-
-
 class _Pool:
     """The compiled functions, the control block and the threads; `_lock` guards it once made."""
 
@@ -125,7 +105,6 @@ class _Pool:
         self._control: int = self._c.aligned_alloc(_ALIGNMENT, threads_ir.SIZE)
         self._workers: list[ctypes.c_ulong] = []
         self._spins = 0
-        self._holders = 0
         self._is_closed = False
         self.forget()
         self._spins = self._measured_spins()
@@ -137,19 +116,13 @@ class _Pool:
             with _signals_blocked():  # they are Python's threads' to handle
                 while len(self._workers) < workers and self._start_worker():
                     pass
-            self.hold(0)
+            field = ctypes.c_int32.from_address(self._control + Place.WORKERS)
+            field.value = len(self._workers)
         return self._run, self._control
-
-    def hold(self, change: int) -> None:
-        """See `hold_pool`."""
-        self._holders = max(0, self._holders + change)  # one may have begun before there was a pool
-        field = ctypes.c_int32.from_address(self._control + Place.WORKERS)
-        field.value = 0 if self._holders or self._is_closed else len(self._workers)
 
     def forget(self) -> None:
         """Sets the control block to what it is without workers."""
         self._workers = []
-        self._holders = 0
         ctypes.memset(self._control, 0, threads_ir.SIZE)
         ctypes.c_int64.from_address(self._control + Place.SPINS).value = self._spins
 

@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.compiler import branch_threads
-from sparkflow_runtime.compiler.fork_source import BRANCHES, Lines, with_forks
-from sparkflow_runtime.compiler.forks import Fork, order_with
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel, Output
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.outputs import makes_list, only
@@ -37,7 +34,6 @@ def emit(
     bind_fused: BindKernel,
     copied_reads: set[tuple[str, int]],
     is_function: bool,
-    forks: Sequence[Fork] = (),
 ) -> Planned:
     """The function of a plan.
 
@@ -49,10 +45,8 @@ def emit(
         bind_fused: Makes the machine code of fused kernels callable.
         copied_reads: The reads of variables (node name, input number) that must be copies.
         is_function: Whether this is a function of the library, see `program`.
-        forks: Units that run at once, those of a branch together.
     """
-    emitter = _Emitter(units, known, storage, kernels, bind_fused, copied_reads, is_function)
-    return emitter.emit(forks)
+    return _Emitter(units, known, storage, kernels, bind_fused, copied_reads, is_function).emit()
 
 
 @dataclass(slots=True)
@@ -75,7 +69,6 @@ class _Emitter:
     line_nodes: list[Node | None] = field(default_factory=lambda: [None, None])
     parameters: list[tuple[int, str]] = field(default_factory=list)
     results: list[tuple[int, str]] = field(default_factory=list)
-    unit_of: dict[str, int] = field(default_factory=dict)  # of these two
     last_use: dict[Endpoint, int] = field(default_factory=dict)
     alone: set[str] = field(default_factory=set)
     borrowed: set[Endpoint] = field(default_factory=set)  # what may be a variable's own memory
@@ -83,28 +76,20 @@ class _Emitter:
     calls: dict[str, Called] = field(default_factory=dict)
     count: int = 0
 
-    def emit(self, forks: Sequence[Fork]) -> Planned:
+    def emit(self) -> Planned:
         for number, unit in enumerate(self.units):
             for endpoint in unit.inputs:
                 self.last_use[endpoint] = number
-        starts = []
         for number, unit in enumerate(self.units):
-            starts.append(len(self.lines))
             if unit.group:
                 self._group(number, unit)
             elif unit.fused is None:
                 self._node(number, unit.node)
             else:
                 self._fused(number, unit, unit.fused)
-        if forks:
-            self._fork([*starts, len(self.lines)], forks)
         if self.is_function:  # called by position
             self.parameters.sort()
             self.results.sort()
-        elif forks:  # in the order of the plan without
-            numbers = order_with(forks, len(self.units))
-            for ends in (self.parameters, self.results):
-                ends.sort(key=lambda each: numbers[self.unit_of[each[1]]])
         parameters = "".join(f", {name}" for _, name in self.parameters)
         returned = [*(name for _, name in self.results), *(flag for flag, _ in self.late)]
         results = "".join(f"{name}, " for name in returned)
@@ -126,13 +111,6 @@ class _Emitter:
             tuple(node for _, node in self.late),
             self.calls,
         )
-
-    def _fork(self, starts: Sequence[int], forks: Sequence[Fork]) -> None:
-        first = len(self.line_nodes) - len(self.lines)
-        lines = Lines(self.lines, self.line_nodes[first:])
-        forked = with_forks(lines, starts, forks, branch_threads.count())
-        self.lines, self.line_nodes[first:] = forked.texts, forked.nodes
-        self.bound[BRANCHES] = branch_threads.Branches
 
     # ------------------------------------------------------------------------------ registers
 
@@ -211,7 +189,6 @@ class _Emitter:
         if node.op == "_Arg":
             parameter = self._name("a")
             self.parameters.append((node.attrs["index"], parameter))
-            self.unit_of[parameter] = number
             self._line(number, unit, f"{self._local(outputs[0])} = {parameter}")
             return
         arguments = self._arguments(node, op)
@@ -281,7 +258,6 @@ class _Emitter:
         (endpoint,) = node.inputs
         name = self._name("r")
         self.results.append((node.attrs["index"], name))
-        self.unit_of[name] = number
         unit = self.units[number]
         given_away = (
             endpoint in self.storage.fresh

@@ -147,9 +147,8 @@ class Planned:
 
     @property
     def lines_of(self) -> Mapping[CodeType, Sequence[Node | None]]:
-        """The node at each line of everything in it that runs."""
-        inside = [each for each in self.code.co_consts if isinstance(each, CodeType)]
-        return dict.fromkeys([self.code, *inside], self.lines)
+        """The node at each line of the function."""
+        return {self.code: self.lines}
 
     def new_frame(self) -> FunctionType:
         """The function, with memory of its own."""
@@ -162,10 +161,6 @@ class Planned:
             several = made if view.makes_list and isinstance(made, tuple | list) else (made,)
             names.update(zip(view.registers, several, strict=True))
         return FunctionType(self.code, names)
-
-    def free_frames(self) -> None:
-        """Gives the memory back that no step is in."""
-        self._frames.clear()
 
     def _new_block(self) -> Any:
         if self.xp is not np:

@@ -13,23 +13,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
-
-import numpy as np
 
 from sparkflow_runtime.codegen import loops, native, threads
 from sparkflow_runtime.codegen.kernel import Kernel
 from sparkflow_runtime.codegen.loops import UnsupportedKernel
-from sparkflow_runtime.compiler import branch_threads
 from sparkflow_runtime.compiler.emit import emit
-from sparkflow_runtime.compiler.forks import Fork, order_with, times_with
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known, find_known
 from sparkflow_runtime.compiler.plan import Unit, make_units
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.storage import Kernels, assign_storage
-from sparkflow_runtime.compiler.trial import ForkedPlan, TrialPlan, in_trial
 from sparkflow_runtime.compiler.update_groups import group_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.resources.container import Resources
@@ -68,7 +62,6 @@ class Statistics:
         dropped: Plans that made room for others.
         failed: Signatures for which no plan could be made.
         block_bytes: The largest block of memory of a plan: the peak of what a step needs.
-        forked: Plans some branches of which run on other threads.
     """
 
     planned: int = 0
@@ -77,7 +70,6 @@ class Statistics:
     dropped: int = 0
     failed: int = 0
     block_bytes: int = 0
-    forked: int = 0
 
 
 def make_plan(
@@ -120,17 +112,8 @@ def make_plan(
         kernels = _with_loops(kernels, bind_loop, known)
     if kernels.bind_group is not None:
         units = group_updates(units, known, kernels.bind_group)
-
-    def made_with(forks: Sequence[Fork]) -> Planned:
-        ordered = [units[number] for number in order_with(forks, len(units))]
-        times = times_with(forks, len(units))
-        storage = assign_storage(ordered, known, kernels, is_function, times)
-        return emit(ordered, known, storage, kernels, bind, copied, is_function, forks)
-
-    planned = made_with(())
-    if is_function or kernels.xp is not np or branch_threads.count() < 2:
-        return planned
-    return in_trial(planned, units, nodes, made_with)
+    storage = assign_storage(units, known, kernels, is_function)
+    return emit(units, known, storage, kernels, bind, copied, is_function)
 
 
 def find_units(
@@ -252,17 +235,6 @@ class Specialisations:
             self.statistics.dropped += 1
             self._sightings *= 2  # shapes that come and go are not worth their compilation
         self._plans[signature] = made
-        if isinstance(made, TrialPlan):
-            made.trial.settled = partial(self._settle, signature, made)
-
-    def _settle(self, signature: Signature, before: Planned, planned: Planned) -> None:
-        """A trial is over."""
-        with self._lock:
-            if self._plans.get(signature) is before:
-                self._plans[signature] = planned
-            if isinstance(planned, ForkedPlan):
-                self.statistics.forked += 1
-                self.statistics.block_bytes = max(self.statistics.block_bytes, planned.block_bytes)
 
     def _make(self, signature: Signature) -> Planned | None:
         try:

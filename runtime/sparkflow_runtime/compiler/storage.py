@@ -76,7 +76,6 @@ def assign_storage(
     known: Mapping[Endpoint, Known],
     kernels: Kernels,
     is_function: bool,
-    times: Sequence[int] | None = None,
 ) -> Storage:
     """Where the values that units make live.
 
@@ -85,9 +84,8 @@ def assign_storage(
         known: What is known of its tensors.
         kernels: Of its nodes.
         is_function: Whether results are given on as they are, not as copies.
-        times: When each unit runs, ascending; some at the same time. None: one after the other.
     """
-    return _Assigner(units, known, kernels, is_function, times or range(len(units))).assign()
+    return _Assigner(units, known, kernels, is_function).assign()
 
 
 class _Assigner:
@@ -97,10 +95,8 @@ class _Assigner:
         known: Mapping[Endpoint, Known],
         kernels: Kernels,
         is_function: bool,
-        times: Sequence[int],
     ) -> None:
         self.units = units
-        self.times = times
         self.known = known
         self.kernels = kernels
         self.is_function = is_function
@@ -112,7 +108,6 @@ class _Assigner:
             endpoint for unit in units if unit.fused is not None for endpoint in unit.inputs
         }
         self.born: dict[Endpoint, int] = {}
-        self.made_by: dict[Endpoint, int] = {}
         self.takeovers: dict[int, list[Endpoint | None]] = {}
         self.like: dict[Endpoint, Any] = {}  # arrays that lie in memory as static views do
         self.last_use: dict[Endpoint, int] = {}
@@ -139,7 +134,7 @@ class _Assigner:
         for number, unit in enumerate(self.units):
             for endpoint in unit.inputs:
                 for root in self.roots.get(endpoint, _NOTHING):
-                    self.last_use[root] = self.times[number]
+                    self.last_use[root] = number
             if unit.fused is not None:
                 continue
             if unit.node.op == "_Retval":
@@ -159,8 +154,7 @@ class _Assigner:
             self.storage.fresh.add(first)
         else:
             self.storage.slots[first] = -1
-            self.born[first] = self.times[number]
-            self.made_by[first] = number
+            self.born[first] = number
 
     def _place_node(self, number: int, node: Node) -> None:
         op = registry.lookup(node.op)
@@ -231,7 +225,7 @@ class _Assigner:
             born = self.born[endpoint]
             end = max(last_use.get(endpoint, born), born)
             size = _size_bytes(known)
-            source = self._overwritten(self.made_by[endpoint], endpoint)
+            source = self._overwritten(born, endpoint)
             if source is not None and source in place_of:
                 place = place_of[source]
                 lives[place] = Life(lives[place].size_bytes, lives[place].begin, end)
@@ -245,11 +239,8 @@ class _Assigner:
     def _overwritten(self, number: int, endpoint: Endpoint) -> Endpoint | None:
         """The input of a fused kernel whose memory an output takes over, since it dies there."""
         fused = self.units[number].fused
-        time = self.times[number]
         if fused is None or not fused.kernel.in_place:
             return None
-        if self.times[max(0, number - 1) : number + 2].count(time) > 1:
-            return None  # others that run at the same time may read the input
         output = next(i for i, each in enumerate(fused.outputs) if endpoint in each.endpoints)
         if number not in self.takeovers:
             self.takeovers[number] = self._takeovers(number)
@@ -264,8 +255,8 @@ class _Assigner:
             if (
                 all(operand.axes)
                 and endpoint in self.storage.slots
-                and self.last_use[endpoint] == self.times[number]
-                and self.born[endpoint] < self.times[number]
+                and self.last_use[endpoint] == number
+                and self.born[endpoint] < number
                 and endpoint not in free
                 and sum(endpoint in self.roots.get(each, _NOTHING) for each in fused.inputs) == 1
             ):

@@ -135,26 +135,6 @@ def test_without_workers_all_parts_run_here():
     assert counted((linked.address("run"), 0), 0, 1) == 0
 
 
-def test_a_pool_that_is_held_runs_all_parts_here(two_threads):
-    _, control = two_threads
-    workers = ctypes.c_int32.from_address(control + Place.WORKERS)
-    before = workers.value
-    ran = []
-    threads.hold_pool()
-    threads.hold_pool()
-    threads.release_pool()
-    try:
-        run(lambda part: ran.append(threading.get_native_id()), 16, two_threads)
-        threads.pool_addresses()  # who binds a kernel meanwhile
-        assert workers.value == 0
-    finally:
-        threads.release_pool()
-    assert ran == [threading.get_native_id()] * 16
-    assert workers.value == before > 0
-    threads.release_pool()  # one too many
-    assert workers.value == before
-
-
 def test_where_there_is_no_futex_there_is_one_thread(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert threads.count() == 1

@@ -9,12 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.compiler import branch_threads, forks, specialise
-from sparkflow_runtime.compiler.forks import Fork
-from sparkflow_runtime.compiler.plan import Unit
-from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.program import Program, compile_partition
-from sparkflow_runtime.compiler.waits import find_waits
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops.kernel import KernelContext
@@ -167,46 +162,6 @@ def test_jumping_ops_without_variables(seed: int) -> None:
     for with_machine_code in (True, False):
         way = Way(program, planned(nodes, with_machine_code))
         assert_same(way.step(program.args, 1.0), expected, rtol=2e-3)
-
-
-def forked_at_once(
-    planned: Planned,
-    units: Sequence[Unit],
-    nodes: Sequence[Node],
-    made_with: Callable[[Sequence[Fork]], Planned],
-) -> Planned:
-    """The plan with every fork there can be, whatever it is worth."""
-    waits = find_waits(units, nodes)
-    seconds = random.Random(len(units))
-    measured = [
-        forks.Unit(
-            frozenset(waits.before[number]),
-            3.0,
-            seconds.uniform(0.5, 1.5),
-            number in waits.pinned,
-            number in waits.barriers,
-        )
-        for number in range(len(units))
-    ]
-    return made_with(forks.find_forks(measured, 3, forks.NONE))
-
-
-@pytest.mark.parametrize("seed", range(400, 415))
-def test_branches_that_run_at_once_give_the_same(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(branch_threads, "count", lambda: 3)
-    monkeypatch.setattr(specialise, "in_trial", forked_at_once)
-    program = random_program(seed, 50, smooth=True)
-    nodes = nodes_of(program)
-    reference, way = Way(program, defined(nodes)), Way(program, planned(nodes, True))
-    for factor in (1.0, 0.75, 0.5):
-        args = [
-            (array * factor).astype(array.dtype) if array.dtype.kind == "f" else array
-            for array in map(np.asarray, program.args)
-        ]
-        assert_same(way.step(args, factor), reference.step(args, factor), rtol=2e-4)
-    way.check_fetched()
 
 
 @pytest.mark.parametrize("seed", range(200, 206))
