@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkflow.spark.feed.chunks import MappedChunks
-from sparkflow.spark.feed.inputs import DENSE, Input, RowFormat
-from sparkflow.spark.feed.plan import PERMUTED, FeedPlan
-from sparkflow.spark.feed.source import TrainingSource
-from sparkflow.spark.feed.spool import RowSpool, local_directories
-from sparkflow.spark.feed.table import Chunk, RowTable
+from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
+from sparkflow.spark.data.feed.source import TrainingSource
+from sparkflow.spark.data.feed.table import Chunk, RowTable
+from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow.spark.data.spool.chunks import MappedChunks
+from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow_runtime.errors import OutOfRangeError
 
 DIM = 784

@@ -107,7 +107,7 @@ def _fit(rows: Any) -> dict[str, float]:
             if "tasks after" in record.getMessage():
                 note(STAGES[1])
 
-    log, handler = logging.getLogger("sparkflow.spark.run"), Log()
+    log, handler = logging.getLogger("sparkflow.spark.control"), Log()
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     trainer = SparkTrainer(

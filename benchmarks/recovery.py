@@ -127,7 +127,7 @@ def _kill(folder: Path, victim: str) -> None:
             environment = (process / "environ").read_bytes().split(b"\0")
         except OSError:  # it has ended meanwhile, or is somebody else's
             continue
-        if b"sparkflow.spark.job.child" not in command:
+        if b"sparkflow.spark.cluster.child" not in command:
             continue
         if not any(str(folder).encode() in each for each in environment):
             continue

@@ -175,9 +175,9 @@ def feed(frame: Any, features_col: str | list[str], way: str) -> Phases:
     """Takes the rows the way `SparkTrainer.fit` does."""
     from unittest import mock
 
+    from sparkflow.spark.data.plan import spooled
+    from sparkflow.spark.data.plan.arrange import arranged_rows
     from sparkflow.spark.params.trainer import TrainerParams
-    from sparkflow.spark.rows import spooled
-    from sparkflow.spark.rows.arrange import arranged_rows
 
     params = TrainerParams()._set(
         featuresCol=features_col, numPs=NUM_PS, numWorkers=NUM_WORKERS, batchSize=BATCH
@@ -203,8 +203,8 @@ def _without_rows(spark: Any) -> float:
     """Seconds of the barrier job with all its processes when there is nothing to feed."""
     from pyspark.sql import functions as F
 
-    from sparkflow.spark.feed.inputs import DENSE, Input, RowFormat
-    from sparkflow.spark.feed.spool import MESSAGE_COLUMN
+    from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+    from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 
     nothing = RowFormat((Input("features", DENSE, "float32", ()),), None, None, named=False)
     tasks = NUM_PS + NUM_WORKERS
@@ -215,7 +215,7 @@ def _without_rows(spark: Any) -> float:
 
 
 def _run(placed: Any, row_format: Any) -> Any:
-    from sparkflow.spark.feed.plan import FeedPlan
+    from sparkflow.spark.data.feed.feed_plan import FeedPlan
 
     plan = FeedPlan(row_format, BATCH, seed=0)
     schema = "first double, last double, rows bigint"
@@ -223,7 +223,7 @@ def _run(placed: Any, row_format: Any) -> Any:
 
 
 def _task(plan: Any, reader: str) -> Any:
-    """What `sparkflow.spark.job.task` does with rows, with a reader as the child process."""
+    """What `sparkflow.spark.cluster.task` does with rows, with a reader as the child process."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         import os
@@ -231,8 +231,8 @@ def _task(plan: Any, reader: str) -> Any:
         import pyarrow
         from pyspark import BarrierTaskContext
 
-        from sparkflow.spark.feed.spool import RowSpool, local_directories
-        from sparkflow.spark.job.task import child_environment
+        from sparkflow.spark.cluster.task import child_environment
+        from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 
         context = BarrierTaskContext.get()
         worker = context.partitionId() - NUM_PS

@@ -272,12 +272,12 @@ def _read_alone(path: Path) -> None:
 
 def _feed(path: Path, data: DataSet) -> None:
     """What one worker does with all files, up to the last batch."""
-    from sparkflow.spark.feed.inputs import DENSE, Input, RowFormat
-    from sparkflow.spark.feed.parquet import ParquetShare, deal_groups
-    from sparkflow.spark.feed.parquet_columns import ParquetColumn
-    from sparkflow.spark.feed.parquet_files import read_footers
-    from sparkflow.spark.feed.plan import FeedPlan
-    from sparkflow.spark.feed.worker_feed import WorkerFeed
+    from sparkflow.spark.data.feed.feed_plan import FeedPlan
+    from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+    from sparkflow.spark.data.parquet.footers import read_footers
+    from sparkflow.spark.data.parquet.shares import ParquetShare, deal_groups
+    from sparkflow.spark.data.schema.parquet_columns import ParquetColumn
+    from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
     from sparkflow_runtime.errors import OutOfRangeError
 
     features = Input("features", DENSE, "float32", (data.dim,))

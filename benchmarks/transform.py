@@ -134,7 +134,7 @@ def _transformed(
     import numpy as np
     import pyarrow as pa
 
-    from sparkflow.spark.model.arrow import ARRAY, SCALARS, VECTOR, InputColumns
+    from sparkflow.spark.data.schema.arrow import ARRAY, SCALARS, VECTOR, InputColumns
     from sparkflow.spark.model.inference import InferencePlan, predict_batches
     from sparkflow.spark.model.outputs import output_columns
 

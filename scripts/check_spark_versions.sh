@@ -21,9 +21,9 @@ done
 
 # Every way in which rows, jobs and models meet Spark, in few tests.
 chosen=(
-    tests/sparkflow/spark/rows
+    tests/sparkflow/spark/data/plan
     tests/sparkflow/spark/model
-    tests/sparkflow/spark/sources
+    tests/sparkflow/spark/data/tfrecord
     tests/sparkflow/spark/test_streaming.py
     tests/sparkflow/spark/test_trainer.py
     tests/sparkflow/spark/test_trainer_errors.py

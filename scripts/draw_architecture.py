@@ -126,7 +126,7 @@ def draw() -> None:
         2.75,
         wide,
         SPARK,
-        "sparkflow.spark.run",
+        "sparkflow.spark.control",
         "segments, checkpoints, restarts, history",
     )
     package(
@@ -135,7 +135,7 @@ def draw() -> None:
         1.65,
         wide,
         SPARK,
-        "sparkflow.spark.job",
+        "sparkflow.spark.cluster",
         "registration, heartbeats, the barrier job",
     )
 
@@ -146,7 +146,7 @@ def draw() -> None:
         9.2,
         4.1,
         SPARK,
-        "sparkflow.spark.job",
+        "sparkflow.spark.cluster",
         "the task: keeps the child, reports",
     )
     package(
@@ -155,12 +155,12 @@ def draw() -> None:
         8.2,
         4.1,
         SPARK,
-        "sparkflow.spark.feed",
+        "sparkflow.spark.data",
         "Arrow batches, into files to be mapped",
     )
 
     process(ax, 5.9, 1.3, 4.6, 5.7, "Executor: worker:0 (child)")
-    package(ax, 6.15, 5.6, 4.1, SPARK, "sparkflow.spark.feed", "mapped rows, shuffled, in batches")
+    package(ax, 6.15, 5.6, 4.1, SPARK, "sparkflow.spark.data", "mapped rows, shuffled, in batches")
     package(
         ax, 6.15, 4.55, 4.1, BACK, "sparkflow_runtime.worker", "runs its partition, step after step"
     )

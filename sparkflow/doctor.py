@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import threadpoolctl
 
-from sparkflow.spark.job import interpreter
+from sparkflow.spark import interpreter
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.codegen import host, native, object_cache, threads
 from sparkflow_runtime.device.device import count_gpus

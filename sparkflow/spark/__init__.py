@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sparkflow.spark.control.callbacks import Callback as Callback
+    from sparkflow.spark.data.tfrecord.data_source import TFRecordDataSource as TFRecordDataSource
     from sparkflow.spark.errors import (
         NonFiniteError as NonFiniteError,
         OtherTrainingError as OtherTrainingError,
@@ -33,15 +35,13 @@ if TYPE_CHECKING:
         SparkWideDeepClassifier as SparkWideDeepClassifier,
         SparkWideDeepRegressor as SparkWideDeepRegressor,
     )
-    from sparkflow.spark.job.interpreter import use_this_python as use_this_python
+    from sparkflow.spark.interpreter import use_this_python as use_this_python
     from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
-    from sparkflow.spark.run.callbacks import Callback as Callback
-    from sparkflow.spark.sources.tfrecord import TFRecordDataSource as TFRecordDataSource
     from sparkflow.spark.streaming import StreamingTrainer as StreamingTrainer
     from sparkflow.spark.trainer import SparkTrainer as SparkTrainer
 
 _HOMES = {
-    "Callback": "sparkflow.spark.run.callbacks",
+    "Callback": "sparkflow.spark.control.callbacks",
     "NonFiniteError": "sparkflow.spark.errors",
     "OtherTrainingError": "sparkflow.spark.errors",
     "SparkDNNClassifier": "sparkflow.spark.estimators.ready",
@@ -58,8 +58,8 @@ _HOMES = {
     "SparkWideDeepClassifier": "sparkflow.spark.estimators.wide_deep",
     "SparkWideDeepRegressor": "sparkflow.spark.estimators.wide_deep",
     "StreamingTrainer": "sparkflow.spark.streaming",
-    "TFRecordDataSource": "sparkflow.spark.sources.tfrecord",
-    "use_this_python": "sparkflow.spark.job.interpreter",
+    "TFRecordDataSource": "sparkflow.spark.data.tfrecord.data_source",
+    "use_this_python": "sparkflow.spark.interpreter",
 }
 
 __all__ = [

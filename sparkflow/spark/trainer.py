@@ -17,8 +17,21 @@ from pyspark.ml.util import DefaultParamsWritable, MLReadable, MLReader
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.export import InferenceModel
-from sparkflow.spark.estimators.multiple import fit_multiple
-from sparkflow.spark.feed.plan import ARRIVAL, PERMUTED, FeedPlan
+from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, require_callbacks
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.control.callbacks import Callback, Callbacks
+from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
+from sparkflow.spark.control.checkpoints.snapshot import Snapshot
+from sparkflow.spark.control.control import Control, check_metric, check_params
+from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.data.feed.feed_plan import ARRIVAL, PERMUTED, FeedPlan
+from sparkflow.spark.data.plan.arrange import arranged_rows
+from sparkflow.spark.data.plan.parquet_rows import parquet_rows
+from sparkflow.spark.data.plan.placement import PlacedRows
+from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.data.schema.frame import require_frame
+from sparkflow.spark.fit_multiple import fit_multiple
 from sparkflow.spark.graphs.digest import GraphDigest
 from sparkflow.spark.graphs.evaluation import EvaluationGraph, build_evaluation_graph
 from sparkflow.spark.graphs.inference import (
@@ -34,26 +47,13 @@ from sparkflow.spark.graphs.model_fn import (
     takes,
 )
 from sparkflow.spark.graphs.training import TrainingGraph, TrainingMode, build_training_graph
-from sparkflow.spark.job.backend import Training, backend_for
-from sparkflow.spark.job.layout import Layout
-from sparkflow.spark.job.worker_callbacks import WorkerCallback, require_callbacks
+from sparkflow.spark.launch.classic import Training, backend_for
 from sparkflow.spark.model.outputs import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
-from sparkflow.spark.model.unsaved import TrainerReader
 from sparkflow.spark.params.identity import deciding, placement
 from sparkflow.spark.params.trainer import TrainerParams
-from sparkflow.spark.report.history import TrainingHistory
 from sparkflow.spark.report.reporters import Reporters
-from sparkflow.spark.rows.arrange import arranged_rows
-from sparkflow.spark.rows.parquet_rows import parquet_rows
-from sparkflow.spark.rows.placement import PlacedRows
-from sparkflow.spark.rows.prepare import PreparedRows
-from sparkflow.spark.rows.schema import require_frame
-from sparkflow.spark.run.callbacks import Callback, Callbacks
-from sparkflow.spark.run.control import Control, check_metric, check_params
-from sparkflow.spark.run.fingerprint import Fingerprint, RowsPrint
-from sparkflow.spark.run.plan import TrainingPlan
-from sparkflow.spark.run.snapshot import Snapshot
+from sparkflow.spark.unsaved import TrainerReader
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.security import new_token
 
@@ -134,7 +134,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         """Models for several parameter maps, over rows that are prepared and placed once.
 
         Returns:
-            A thread-safe iterator of (index, model), see `estimators.multiple`.
+            A thread-safe iterator of (index, model), see `fit_multiple`.
         """
         require_frame(dataset, "fitMultiple")
         return fit_multiple(self, dataset, paramMaps)

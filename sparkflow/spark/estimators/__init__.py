@@ -1,1 +1,1 @@
-"""Estimators with a network or a head of their own, and several trainings over the same rows."""
+"""Estimators with a network or a head of their own."""

@@ -17,6 +17,8 @@ from pyspark.ml.regression import Regressor
 
 import sparkflow as tf
 from sparkflow.export import InferenceModel
+from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.estimators.heads import (
     Logits,
     ModelFn,
@@ -34,8 +36,6 @@ from sparkflow.spark.estimators.params import ClassifierParams
 from sparkflow.spark.estimators.sizes import Size, size_of
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics, row_statistics
 from sparkflow.spark.graphs.model_fn import require_callable, takes
-from sparkflow.spark.report.history import TrainingHistory
-from sparkflow.spark.rows.prepare import PreparedRows
 from sparkflow.spark.trainer import BaseTrainer, TrainingData
 
 _log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, SPARSE, Input
 from sparkflow.spark.estimators.statistics import RowStatistics
-from sparkflow.spark.feed.inputs import DENSE, RAGGED, SPARSE, Input
 
 _log = logging.getLogger(__name__)
 

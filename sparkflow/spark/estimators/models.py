@@ -23,11 +23,11 @@ from pyspark.ml.regression import RegressionModel
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import BooleanType
 
+from sparkflow.spark.data.plan.prepare import release
+from sparkflow.spark.data.schema.frame import quoted
+from sparkflow.spark.data.schema.row_format import RAGGED
 from sparkflow.spark.estimators.params import ThresholdParams
-from sparkflow.spark.feed.inputs import RAGGED
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
-from sparkflow.spark.rows.prepare import release
-from sparkflow.spark.rows.schema import quoted
 
 _CLASS_METRICS = ("accuracy", "f1", "weightedPrecision", "weightedRecall", "logLoss")
 _BINARY_METRICS = ("areaUnderROC", "areaUnderPR")

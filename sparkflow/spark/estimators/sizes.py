@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sparkflow.spark.run.plan import epoch_steps
+from sparkflow.spark.control.plan import epoch_steps
 
 MANY_ROWS: Final = 100_000
 _MANY_ROWS_BATCH: Final = 128

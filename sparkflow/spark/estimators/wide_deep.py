@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame
 import sparkflow as tf
 from sparkflow.estimator.canned.models import linear_logits
 from sparkflow.export import InferenceModel
-from sparkflow.spark.estimators.columns import InputColumns
+from sparkflow.spark.data.schema.row_format import RAGGED, Input
+from sparkflow.spark.estimators.feature_columns import InputColumns
 from sparkflow.spark.estimators.flavours import ClassifierTrainer, HeadTrainer, RegressorTrainer
 from sparkflow.spark.estimators.heads import Logits
 from sparkflow.spark.estimators.kinds import (
@@ -32,7 +33,6 @@ from sparkflow.spark.estimators.params import StandardizationParams
 from sparkflow.spark.estimators.ready import Deep, deep_network
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics
 from sparkflow.spark.estimators.wide_params import WideParams
-from sparkflow.spark.feed.inputs import RAGGED, Input
 from sparkflow.spark.trainer import TrainingData
 
 

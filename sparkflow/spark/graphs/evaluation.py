@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
-from sparkflow.spark.feed.inputs import EVAL_DATA
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.data.schema.row_format import EVAL_DATA
 from sparkflow.spark.graphs.inputs import draw_batch
 from sparkflow.spark.graphs.model_fn import (
     ModelFn,
@@ -22,7 +23,6 @@ from sparkflow.spark.graphs.model_fn import (
 )
 from sparkflow.spark.graphs.placement import WORKER_DEVICE, variables_on_ps
 from sparkflow.spark.graphs.training import TrainingGraph
-from sparkflow.spark.job.layout import Layout
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 LOSS: Final = "loss"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
-from sparkflow.spark.feed.inputs import DENSE, SPARSE, Input, RowFormat
+from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, Input, RowFormat
 
 FEATURES: Final = "features"
 """The name of the placeholder of a model's only input, and the scope of those of named ones."""

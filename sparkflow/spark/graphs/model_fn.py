@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
-from sparkflow.spark.feed.inputs import RowFormat
+from sparkflow.spark.data.schema.row_format import RowFormat
 from sparkflow.spark.graphs.inputs import BatchTensors
 
 ModelFn = Callable[..., Any]

@@ -10,7 +10,8 @@ from typing import Any
 
 import sparkflow as tf
 from sparkflow.estimator.broadcasts import warn_of_broadcasts
-from sparkflow.spark.feed.inputs import TRAIN_DATA
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.data.schema.row_format import TRAIN_DATA
 from sparkflow.spark.graphs.inputs import draw_batch
 from sparkflow.spark.graphs.model_fn import (
     ModelFn,
@@ -25,7 +26,6 @@ from sparkflow.spark.graphs.replication import (
     strategy_for,
 )
 from sparkflow.spark.graphs.state import StateNodes, add_state_nodes
-from sparkflow.spark.job.layout import Layout
 from sparkflow.train.replication import Replication
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 

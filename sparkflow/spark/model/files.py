@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkflow.export.model_files import MODEL_FILE, is_data_file
-from sparkflow.spark.run.hadoop_files import HadoopFiles
+from sparkflow.spark.storage.hadoop_files import HadoopFiles
 from sparkflow_runtime.errors import NotFoundError
 
 
@@ -37,7 +37,7 @@ def upload(session: Any, folder: Path, directory: str) -> None:
     data = [each.name for each in folder.iterdir() if each.name != MODEL_FILE]
     description = (folder / MODEL_FILE).read_bytes()
     if not hasattr(session, "_jsparkSession"):
-        from sparkflow.spark.connect.files import write_files
+        from sparkflow.spark.storage.connect_files import write_files
 
         content = {name: (folder / name).read_bytes() for name in data}
         write_files(session, directory, content | {MODEL_FILE: description}, is_data_file)
@@ -62,7 +62,7 @@ def upload(session: Any, folder: Path, directory: str) -> None:
 def read_model_file(session: Any, directory: str) -> bytes | None:
     """The description of the model in a directory; None where it has none."""
     if not hasattr(session, "_jsparkSession"):
-        from sparkflow.spark.connect.files import read_files
+        from sparkflow.spark.storage.connect_files import read_files
 
         return read_files(session, directory, [MODEL_FILE]).get(MODEL_FILE)
     try:
@@ -74,7 +74,7 @@ def read_model_file(session: Any, directory: str) -> bytes | None:
 def remove(session: Any, directory: str) -> None:
     """Deletes a directory and what is in it; nothing where there is none."""
     if not hasattr(session, "_jsparkSession"):
-        from sparkflow.spark.connect.files import remove_directory
+        from sparkflow.spark.storage.connect_files import remove_directory
 
         remove_directory(session, directory)
         return
@@ -89,7 +89,7 @@ def download(session: Any, directory: str, names: Iterable[str], folder: Path) -
     """
     wanted = list(names)
     if not hasattr(session, "_jsparkSession"):
-        from sparkflow.spark.connect.files import read_files
+        from sparkflow.spark.storage.connect_files import read_files
 
         found = read_files(session, directory, wanted)
         for name, content in found.items():

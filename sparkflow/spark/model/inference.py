@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkflow.export import InferenceModel, Predictor
-from sparkflow.spark.model.arrow import Array, InputColumns, Mask, decode
+from sparkflow.spark.data.schema.arrow import Array, InputColumns, Mask, decode
 from sparkflow.spark.model.outputs import OutputColumn, to_arrow
 from sparkflow_runtime.errors import InvalidArgumentError
 

@@ -15,8 +15,8 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader, 
 
 from sparkflow.export import InferenceModel
 from sparkflow.export.model_files import MODEL_FILE, read_description
+from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.model.files import download, local_folder, read_model_file, remove, upload
-from sparkflow.spark.report.history import TrainingHistory
 from sparkflow_runtime.errors import (
     DataLossError,
     InvalidArgumentError,

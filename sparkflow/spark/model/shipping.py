@@ -50,7 +50,7 @@ class Shipper:
     def ship(self, session: Any) -> ShippedModel:
         """The model on the executors of a session; blocks until it is handed to Spark."""
         if not hasattr(session, "_jsparkSession"):
-            from sparkflow.spark.connect.shipping import ship
+            from sparkflow.spark.storage.artifacts import ship
 
             return ShippedModel(self._key, ship(session, self._model.to_files()))
         application = session.sparkContext.applicationId

@@ -12,16 +12,16 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from sparkflow.export import InferenceModel
 from sparkflow.export.summary import ModelSummary
-from sparkflow.spark.job.interpreter import use_this_python
-from sparkflow.spark.model.columns import holds_user_types, input_columns
+from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.data.schema.frame import quoted, require_frame
+from sparkflow.spark.interpreter import use_this_python
 from sparkflow.spark.model.inference import KEEP, SKIP, VALID, InferencePlan
+from sparkflow.spark.model.input_columns import holds_user_types, input_columns
 from sparkflow.spark.model.outputs import OutputColumn, output_columns
 from sparkflow.spark.model.persistence import ModelReader, ModelWriter
 from sparkflow.spark.model.shipping import Shipper
 from sparkflow.spark.model.udf import prediction_udf
 from sparkflow.spark.params.inference import InferenceParams
-from sparkflow.spark.report.history import TrainingHistory
-from sparkflow.spark.rows.schema import quoted, require_frame
 from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 

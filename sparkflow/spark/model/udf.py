@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from sparkflow.spark.model.arrow import SCALARS, VECTOR, InputColumns
+from sparkflow.spark.data.schema.arrow import SCALARS, VECTOR, InputColumns
 from sparkflow.spark.model.inference import VALID, InferencePlan, predict_batches, predictor_for
 from sparkflow.spark.model.place import place_of_task
 from sparkflow.spark.model.shipping import ShippedModel

@@ -1,1 +1,1 @@
-"""What people see of a training run: history, progress, TensorBoard, Spark UI."""
+"""What people see of a training run: progress, TensorBoard, MLflow, Spark UI."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sparkflow.spark.run.callbacks import Callback, RunControl, Update
+from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 
 if TYPE_CHECKING:
-    from sparkflow.spark.report.history import TrainingHistory
+    from sparkflow.spark.control.history import TrainingHistory
 
 # The shown loss follows slowly: of each step it takes so much.
 _LOSS_SHARE = 0.05

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from sparkflow.spark.run.callbacks import Callback, RunControl, Update
+from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 
 if TYPE_CHECKING:
-    from sparkflow.spark.report.history import TrainingHistory
+    from sparkflow.spark.control.history import TrainingHistory
 
 _log = logging.getLogger(__name__)
 

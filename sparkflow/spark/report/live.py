@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 from sparkflow.spark.report.figures import Figures, FiguresTracker
-from sparkflow.spark.run.callbacks import Callback, RunControl, Update
 
 if TYPE_CHECKING:
-    from sparkflow.spark.report.history import TrainingHistory
+    from sparkflow.spark.control.history import TrainingHistory
 
 _log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkflow.export import InferenceModel
+from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 from sparkflow.spark.report.figures import FiguresTracker
-from sparkflow.spark.run.callbacks import Callback, RunControl, Update
 from sparkflow.version import SPARKFLOW_VERSION
 
 if TYPE_CHECKING:
-    from sparkflow.spark.report.history import TrainingHistory
+    from sparkflow.spark.control.history import TrainingHistory
 
 _FLUSH_S = 5.0
 _POINTS_PER_FLUSH = 50

@@ -7,6 +7,7 @@ import logging
 from pyspark.sql import SparkSession
 
 from sparkflow.export import InferenceModel
+from sparkflow.spark.control.callbacks import Callback
 from sparkflow.spark.params.reporting import ReportingParams
 from sparkflow.spark.report.displays import choose_display
 from sparkflow.spark.report.guarded import Guarded
@@ -14,7 +15,6 @@ from sparkflow.spark.report.live import LiveReporter
 from sparkflow.spark.report.mlflow_reporter import MlflowReporter, require_mlflow
 from sparkflow.spark.report.spark_ui import JobDescriptionDisplay
 from sparkflow.spark.report.tensorboard import TensorBoardReporter
-from sparkflow.spark.run.callbacks import Callback
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 _log = logging.getLogger(__name__)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 from sparkflow.spark.report.event_sinks import EventSink, open_sink
 from sparkflow.spark.report.figures import FiguresTracker
-from sparkflow.spark.run.callbacks import Callback, RunControl, Update
 from sparkflow_runtime.protos.event_pb2 import Event, SessionLog
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.summary_pb2 import Summary, SummaryMetadata
 from sparkflow_runtime.protos.types_pb2 import DT_STRING
 
 if TYPE_CHECKING:
-    from sparkflow.spark.report.history import TrainingHistory
+    from sparkflow.spark.control.history import TrainingHistory
 
 # At each flush no more points than these; TensorBoard shows a thousand of all.
 _FLUSH_S = 1.0

@@ -10,9 +10,9 @@ import numpy as np
 
 import sparkflow as tf
 from sparkflow.export import InferenceModel, Output, Signature
-from sparkflow.spark.run.checkpoint_files import PathFiles
-from sparkflow.spark.run.checkpoints import CheckpointStore
-from sparkflow.spark.run.snapshot import Position, Snapshot
+from sparkflow.spark.control.checkpoints.snapshot import Position, Snapshot
+from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow.spark.streaming import StreamState
 from sparkflow_runtime.checkpoint.bundle_reader import BundleReader
 from sparkflow_runtime.checkpoint.bundle_writer import Saved, merge_bundles, write_bundle

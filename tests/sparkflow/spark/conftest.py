@@ -51,7 +51,7 @@ def child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
                 environment = (process / "environ").read_bytes()
             except OSError:  # it has ended meanwhile, or is somebody else's
                 continue
-            if b"sparkflow.spark.job.child" in command and ours in environment:
+            if b"sparkflow.spark.cluster.child" in command and ours in environment:
                 found.append(int(process.name))
         return found
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer
-from sparkflow.spark.run.callbacks import Callback, Update
+from sparkflow.spark.control.callbacks import Callback, Update
 
 
 def model_fn(features: Any, labels: Any, mode: str) -> Any:
@@ -43,7 +43,7 @@ def children(folder: Path) -> dict[int, int]:
         try:
             command = (process / "cmdline").read_bytes()
             environment = (process / "environ").read_bytes()
-            if b"sparkflow.spark.job.child" in command and str(folder).encode() in environment:
+            if b"sparkflow.spark.cluster.child" in command and str(folder).encode() in environment:
                 found[int(process.name)] = _executor(int(process.name))
         except OSError:  # it has ended meanwhile
             continue

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer, SparkTrainingError
+from sparkflow.spark.cluster.worker_callbacks import WorkerEvent
+from sparkflow.spark.control.callbacks import Callback, Update
 from sparkflow.spark.errors import StalledError
-from sparkflow.spark.job.worker_callbacks import WorkerEvent
-from sparkflow.spark.run.callbacks import Callback, Update
 from sparkflow_runtime.errors import InvalidArgumentError
 
 # Every failure leaves no process behind.

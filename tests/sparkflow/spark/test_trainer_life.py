@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sparkflow as tf
 from sparkflow.spark import Callback, SparkTrainer
-from sparkflow.spark.job.worker_callbacks import WorkerEvent
+from sparkflow.spark.cluster.worker_callbacks import WorkerEvent
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("child_processes")]
 

@@ -7,11 +7,11 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.estimator.canned.models import linear_logits
-from sparkflow.spark.estimators.columns import InputColumns, require_numbers
+from sparkflow.spark.data.schema.row_format import Input, RowFormat
+from sparkflow.spark.estimators.feature_columns import InputColumns, require_numbers
 from sparkflow.spark.estimators.heads import Objective, classifier_model_fn, regressor_model_fn
 from sparkflow.spark.estimators.ready import SparkDNNClassifier, deep_network
 from sparkflow.spark.estimators.statistics import Moments
-from sparkflow.spark.feed.inputs import Input, RowFormat
 
 X = np.array([[1.0, 2.0], [3.0, -1.0], [0.0, 0.5]], np.float32)
 WEIGHTS = np.array([1.0, 3.0, 0.0], np.float32)

@@ -3,9 +3,9 @@
 import numpy as np
 from pyspark.sql import SparkSession
 
+from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.estimators.statistics import row_statistics
-from sparkflow.spark.feed.inputs import Input, RowFormat
-from sparkflow.spark.rows.prepare import PreparedRows
 
 
 def test_only_rows_that_train_count_but_all_labels_are_seen(spark: SparkSession) -> None:

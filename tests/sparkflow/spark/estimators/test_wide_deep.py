@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.estimators.statistics import LabelRange, Moments, RowStatistics
 from sparkflow.spark.estimators.wide_deep import SparkWideDeepClassifier, SparkWideDeepRegressor
-from sparkflow.spark.feed.inputs import Input, RowFormat
 
 pytestmark = pytest.mark.spark  # pyspark.ml's Params need no session, but pyspark
 

@@ -8,13 +8,13 @@ import numpy.typing as npt
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.feed.inputs import EVAL_DATA, TRAIN_DATA, Input, RowFormat
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA, Input, RowFormat
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
 from sparkflow.spark.graphs.inference import build_inference_graph
 from sparkflow.spark.graphs.inputs import feed_features
 from sparkflow.spark.graphs.model_fn import ModelInputs
 from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
-from sparkflow.spark.job.layout import Layout
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.master.driver import DriverMaster
 from sparkflow_runtime.testing.local_cluster import LocalCluster

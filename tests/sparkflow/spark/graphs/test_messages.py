@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.feed.inputs import Input, RowFormat
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
 from sparkflow.spark.graphs.inference import build_inference_graph, require_same_variables
 from sparkflow.spark.graphs.model_fn import ModelInputs
 from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
-from sparkflow.spark.job.layout import Layout
 
 ROWS = RowFormat(
     (Input("features", "dense", "float32", (3,)),),

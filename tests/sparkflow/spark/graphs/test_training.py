@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.feed.inputs import Input, RowFormat
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.graphs.inference import build_inference_graph, require_same_variables
 from sparkflow.spark.graphs.model_fn import ModelInputs
 from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
-from sparkflow.spark.job.layout import Layout
 from sparkflow.train.replication import BY_REPLICA
 
 ROWS = RowFormat(

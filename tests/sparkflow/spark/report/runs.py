@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparkflow.spark.report.history import TrainingHistory
-from sparkflow.spark.report.recorder import HistoryRecorder
-from sparkflow.spark.run.callbacks import Callback
+from sparkflow.spark.control.callbacks import Callback
+from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.recorder import HistoryRecorder
 
 
 class Clock:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from sparkflow.spark.control.callbacks import Callback
 from sparkflow.spark.report.guarded import Guarded
-from sparkflow.spark.run.callbacks import Callback
 from tests.sparkflow.spark.report.runs import Clock, whole_run
 
 

@@ -1,0 +1,309 @@
+"""What a task's process does: in each attempt of the job it serves, registers and feeds its rows.
+
+An attempt has servers of its own. When the next one begins, they are stopped with all that their
+steps held (variables, queues, accumulators), so that nothing of the one before can be met again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from sparkflow.spark.cluster.registration_client import RegistrationClient
+from sparkflow.spark.cluster.reports import StepCounter, describe_state
+from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.version import SPARKFLOW_VERSION
+from sparkflow_runtime.device.device import gpu_uuids
+from sparkflow_runtime.errors import AbortedError, CancelledError, UnavailableError
+from sparkflow_runtime.protos.rendezvous_pb2 import AwaitEndResponse, TaskInfo
+from sparkflow_runtime.server import Server
+
+if TYPE_CHECKING:
+    from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+
+_HEARTBEAT_S = 2.0
+# How long, and how often, the driver is looked for after the connection to it broke.
+_REACH_AGAIN_S = 10.0
+_AGAIN_S = 0.2
+
+Tell = Callable[[Mapping[str, Any]], None]
+MakeFeed = Callable[[Mapping[str, Any], int], "WorkerFeed"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    """What the driver says: the next attempt begins, or the job has ended.
+
+    Attributes:
+        attempt: The attempt; None at the end.
+        error: What broke the connection, if it did.
+    """
+
+    attempt: int | None
+    error: Exception | None = None
+
+
+class Attempts:
+    """The life of a task's process, as its main thread runs it.
+
+    Args:
+        config: What the Spark task said.
+        name: The task.
+        client: The way to the driver.
+        inbox: What comes from the Spark task.
+        tell: Tells the Spark task what happens.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        name: TaskName,
+        client: RegistrationClient,
+        inbox: queue.Queue[Any],
+        tell: Tell,
+    ) -> None:
+        self._config = config
+        self._name = name
+        self._client = client
+        self._inbox = inbox
+        self._tell = tell
+        self._messages: list[Mapping[str, Any]] = []
+        self._steps = StepCounter(tell)
+        self._servers: list[Server] = []
+        self._rows: WorkerFeed | None = None
+        self._following = False
+        self._attempt = 0
+        self._port = config.get("port", 0)
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def run(self) -> None:
+        """Serves until the driver says that the job has ended.
+
+        Raises:
+            UnavailableError: The driver is gone.
+            OpError: The driver refuses this task.
+        """
+        while True:
+            try:
+                if self._serve():
+                    return
+            finally:
+                for server in self._servers:
+                    server.stop()
+                if self._rows is not None:
+                    self._rows.close()
+
+    def _serve(self) -> bool:
+        """One attempt; whether it was the last one."""
+        servers = self._servers = self._start_servers()
+        make_feed = _feed_maker() if self._name.job == "worker" else None
+        try:
+            answer = self._client.register(self._describe(servers))
+        except CancelledError:
+            return True  # training ended before all tasks were there
+        except AbortedError:
+            return False
+        self._attempt = answer.attempt
+        if not self._following:
+            self._following = True
+            threading.Thread(
+                target=self._follow, args=(answer.attempt,), name="instructions", daemon=True
+            ).start()
+        for server in servers:
+            server.set_cluster(answer.cluster)
+        self._tell({"event": "start"})
+        instruction = self._feed(servers[0], json.loads(answer.feed_plan), make_feed)
+        while instruction is None:
+            instruction = self._take()
+        if instruction.error is not None:
+            raise UnavailableError(
+                message=f"The driver is gone, or goes on without this process: {instruction.error}"
+            )
+        if instruction.attempt is None:
+            self._tell({"event": "end", "steps": self._steps.steps})
+        return instruction.attempt is None
+
+    def _feed(
+        self, server: Server, plan: Mapping[str, Any], make_feed: MakeFeed | None
+    ) -> _Instruction | None:
+        """Hands the rows to the server; what the driver said if it spoke before all were there."""
+        if make_feed is None:
+            self._client.task_ready(self._name)
+            while not self._messages:  # that there are none
+                instruction = self._take()
+                if instruction is not None:
+                    return instruction
+            self._client.data_ready(self._name, rows=0, validation_rows=0, size_bytes=0)
+            return None
+        feed = self._rows = make_feed(plan, self._name.index)
+        for name, source in feed.sources().items():
+            server.resources.put("", name, source)
+        self._client.task_ready(self._name)
+        for message in self._messages:  # of an attempt before
+            feed.take(message)
+        while not feed.is_complete:
+            instruction = self._take()
+            if instruction is not None:
+                return instruction
+            feed.take(self._messages[-1])
+        self._client.data_ready(self._name, feed.rows, feed.validation_rows, feed.size_bytes)
+        self._tell({"event": "rows", "rows": feed.rows})
+        return None
+
+    def _take(self) -> _Instruction | None:
+        """Waits for one message; remembers it if it is of the Spark task."""
+        message = self._inbox.get()
+        if not isinstance(message, _Instruction):
+            self._messages.append(message)
+            return None
+        if message.attempt is not None and message.attempt <= self._attempt:
+            return None  # this process is in that attempt already
+        return message
+
+    def _start_servers(self) -> list[Server]:
+        config = self._config
+        host = _address_towards(config["driver"])
+        servers = [self._start_server(host)]
+        if config["hosted_ps"] is not None:
+            servers.append(
+                Server(
+                    None,
+                    "ps",
+                    config["hosted_ps"],
+                    port=0,
+                    host=host,
+                    token=config["token"],
+                    gpus=0,
+                )
+            )
+        for server in servers:
+            server.start()
+        servers[0].worker.on_loop_update = self._steps.add
+        return servers
+
+    def _start_server(self, host: str) -> Server:
+        config = self._config
+
+        def server(port: int) -> Server:
+            return Server(
+                None,
+                self._name.job,
+                self._name.index,
+                port=port,
+                host=host,
+                token=config["token"],
+                # Those of the machine are the workers'.
+                gpus=0 if self._name.job == "ps" else None,
+                gpu_memory_bytes=config["gpu_memory_bytes"],
+            )
+
+        port, self._port = self._port, 0  # of a process before, for the first attempt
+        try:
+            started = server(port)
+        except UnavailableError:
+            if not port:
+                raise
+            started = server(0)  # somebody else has it now
+        self._tell({"event": "listening", "port": started.port})
+        return started
+
+    def _describe(self, servers: list[Server]) -> TaskInfo:
+        config = self._config
+        return TaskInfo(
+            job=self._name.job,
+            task=self._name.index,
+            address=servers[0].address,
+            ps_address=servers[1].address if len(servers) > 1 else "",
+            incarnation=servers[0].worker.incarnation,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            spark_partition=config["partition"],
+            task_attempt_id=config["attempt"],
+            gpu_uuids=gpu_uuids() if self._name.job == "worker" else (),
+            gpu_addresses=config["gpu_addresses"] or (),
+            versions=versions(),
+        )
+
+    def _follow(self, attempt: int) -> None:
+        """Passes the driver's instructions on; runs in a thread as long as the process."""
+        pause = threading.Event()
+        broken_s: float | None = None
+        while True:
+            try:
+                for told in self._client.await_end(self._name, attempt):
+                    broken_s = None
+                    attempt = told.attempt or attempt
+                    if told.wants_state:
+                        self._report_state()
+                    if told.ended or told.attempt:
+                        self._pass_on(told)
+                    if told.ended:
+                        return
+            except grpc.RpcError as error:
+                now = time.monotonic()
+                broken_s = now if broken_s is None else broken_s
+                # The connection may have broken because one end stood still: both are there again.
+                if error.code() is grpc.StatusCode.UNAVAILABLE and now - broken_s < _REACH_AGAIN_S:
+                    pause.wait(_AGAIN_S)
+                    continue
+                self._inbox.put(_Instruction(None, error))
+                return
+
+    def _pass_on(self, told: AwaitEndResponse) -> None:
+        self._inbox.put(_Instruction(None if told.ended else told.attempt))
+
+    def _report_state(self) -> None:
+        waits = [wait for server in self._servers for wait in server.worker.waits()]
+        self._client.report_state(describe_state(self._name, waits, self._steps.steps))
+
+    def _beat(self) -> None:
+        pause = threading.Event()
+        while True:
+            rows = self._rows.rows if self._rows is not None else 0
+            self._client.heartbeat(self._name, rows, self._steps.steps)
+            pause.wait(_HEARTBEAT_S)
+
+
+def _feed_maker() -> MakeFeed:
+    # Imported here, because parameter servers start sooner without pyarrow.
+    from sparkflow.spark.data.feed.feed_plan import FeedPlan
+    from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+
+    return lambda plan, worker: WorkerFeed(FeedPlan.from_json(plan), worker)
+
+
+def versions() -> dict[str, str]:
+    """Of this process: Python and the packages that both ends of the job must agree on."""
+    found = {"python": sys.version.split()[0], "sparkflow": SPARKFLOW_VERSION}
+    modules = {
+        "numpy": "numpy",
+        "pyarrow": "pyarrow",  # which parameter servers do not load
+        "grpcio": "grpc",
+        "protobuf": "google.protobuf",
+    }
+    for package, module in modules.items():
+        # importlib.metadata would read files, and load the package of e-mails to parse them.
+        if module in sys.modules:
+            found[package] = str(sys.modules[module].__version__)
+    return found
+
+
+def _address_towards(driver: str) -> str:
+    """This machine's address as the driver sees it. Sends nothing."""
+    host, _, port = driver.rpartition(":")
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host.strip("[]"), int(port), type=socket.SOCK_DGRAM
+    )[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(address)
+        return str(probe.getsockname()[0])

@@ -1,0 +1,115 @@
+"""The process of one task's server: `python -m sparkflow.spark.cluster.child`, started by the task.
+
+It reads lines of JSON from stdin: the configuration, then where its rows are. It ends when the
+driver says so, or when stdin ends because the Spark task is gone. What happens is told to the task
+as lines of JSON on stdout. pyspark is never imported here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+_PR_SET_PDEATHSIG = 1
+ORPHANED: Final = 3
+"""Exit code after the Spark task or the driver has gone away, or has given this process up."""
+PULSE_S: Final = 1.0
+"""The Spark task hears something at least so often, unless this process stands still."""
+
+
+def main() -> None:
+    """Runs the process; see the module's docstring."""
+    die_with_parent()
+    tell = take_stdout()
+    inbox: queue.Queue[Mapping[str, Any]] = queue.Queue()
+    config = json.loads(first_line())
+    threading.Thread(target=_beat, args=(tell,), name="pulse", daemon=True).start()
+    threading.Thread(target=read_lines, args=(inbox,), name="stdin", daemon=True).start()
+    # Imported late, so that the lines above are in force while numpy and gRPC load.
+    from sparkflow.spark.cluster.registration_client import RegistrationClient
+    from sparkflow.spark.cluster_layout import TaskName
+    from sparkflow_runtime.errors import UnavailableError
+
+    name = TaskName(config["job"], config["task"])
+    client = RegistrationClient(config["driver"], config["token"])
+    try:
+        # Loading 800 modules has the collector look at everything again and again: a tenth of it.
+        gc.disable()
+        from sparkflow.spark.cluster.attempts import Attempts
+
+        gc.freeze()
+        gc.enable()
+        Attempts(config, name, client, inbox, tell).run()
+        code = 0
+    except UnavailableError as error:
+        # This process is the one that is lost, so it has nothing to report. Its task says so.
+        print(error, file=sys.stderr)
+        code = ORPHANED
+    except Exception as error:
+        traceback.print_exc()
+        client.report_failure(name, socket.gethostname(), error)
+        code = 1
+    client.close()
+    sys.stderr.flush()
+    # Threads of the server need not be waited for: nobody listens to it any more.
+    os._exit(code)
+
+
+def die_with_parent() -> None:
+    """Has the kernel kill this process when the Spark worker dies, whatever else happens."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    # Ctrl-C in a terminal reaches the whole group; who ends is the driver's decision.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def take_stdout() -> Callable[[Mapping[str, Any]], None]:
+    """Keeps stdout for messages: what anybody else prints goes to stderr from here on."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    lock = threading.Lock()
+
+    def tell(message: Mapping[str, Any]) -> None:
+        with lock:
+            out.write(json.dumps(message) + "\n")
+            out.flush()
+
+    return tell
+
+
+def _beat(tell: Callable[[Mapping[str, Any]], None]) -> None:
+    pause = threading.Event()
+    while True:
+        tell({"event": "pulse"})
+        pause.wait(PULSE_S)
+
+
+def first_line() -> str:
+    """The first line from stdin; ends the process if there is none."""
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(ORPHANED)
+    return line
+
+
+def read_lines(inbox: queue.Queue[Mapping[str, Any]]) -> None:
+    """Puts what comes from stdin into the inbox; ends the process when stdin ends."""
+    for line in sys.stdin:
+        inbox.put(json.loads(line))
+    # The other end is closed: nobody waits for what this process does, so nothing is tidied up.
+    os._exit(ORPHANED)
+
+
+if __name__ == "__main__":
+    main()

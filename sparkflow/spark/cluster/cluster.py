@@ -1,0 +1,172 @@
+"""What a fit runs on: the registration service and the barrier job, kept over several attempts.
+
+A new attempt keeps both where it can: the tasks that live begin anew in their processes, and their
+rows stay where they are. Where it cannot, because Spark has ended the job with a lost executor,
+both are made again.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from sparkflow.spark.cluster.barrier_job import BarrierJob
+from sparkflow.spark.cluster.events import Event, Post
+from sparkflow.spark.cluster.registration import RegistrationServer
+from sparkflow.spark.cluster.roll_call import check_roll
+from sparkflow.spark.cluster.slots import require_slots
+from sparkflow.spark.cluster.task import JobConfig
+from sparkflow.spark.cluster.task_logs import format_lines
+from sparkflow.spark.cluster.worker_callbacks import WorkerCallback
+from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow.spark.errors import SparkTrainingError
+
+_log = logging.getLogger(__name__)
+
+# Live tasks answer within milliseconds, and a Spark task needs two seconds to tell of a lost one.
+_ANSWER_S = 8.0
+# How long the cluster manager may take to replace a lost executor.
+_NEW_EXECUTOR_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """What a cluster is made of.
+
+    Attributes:
+        rows: What `placement.place_rows` returned.
+        layout: The tasks.
+        row_format: What a row consists of.
+        name: Of the fit, unique.
+        description: What Spark's UI shows.
+        token: The job's token.
+        shows_logs: Whether what the tasks write is shown on the driver's stderr.
+        callbacks: The user's functions for the workers.
+        gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
+    """
+
+    rows: DataFrame
+    layout: Layout
+    row_format: RowFormat
+    name: str
+    description: str
+    token: str = field(repr=False)
+    shows_logs: bool = False
+    callbacks: tuple[WorkerCallback, ...] = ()
+    gpu_memory_bytes: int | None = None
+
+
+class Cluster:
+    """The service and the job of one fit. Used by one thread; `_lock` guards `_post` and `_marker`.
+
+    Args:
+        plan: What it is made of.
+    """
+
+    def __init__(self, plan: ClusterPlan) -> None:
+        self._plan = plan
+        self._lock = threading.Lock()
+        self._post: Post = _ignore
+        self._server: RegistrationServer | None = None
+        self._job: BarrierJob | None = None
+        self._marker: object = None
+        self._jobs = 0
+
+    def begin_attempt(self, post: Post, feed_plan: str) -> tuple[RegistrationServer, BarrierJob]:
+        """The service and the job for one more attempt.
+
+        Args:
+            post: Takes what happens from now on.
+            feed_plan: What workers are told about their rows, as JSON.
+
+        Raises:
+            SparkTrainingError: Executors were lost, and there are too few slots without them.
+        """
+        with self._lock:
+            self._post = _ignore
+        if self._server is not None and not self._can_go_on():
+            self._finish("Training begins again with a new Spark job", patience_s=0.5)
+        if self._server is None or self._job is None:
+            if self._jobs:
+                # Spark would look for slots once, and again after 15 s only.
+                require_slots(self._plan.rows.sparkSession, self._plan.layout, _NEW_EXECUTOR_S)
+            self._server, self._job = self._make()
+        with self._lock:
+            self._post = post
+        self._server.begin_attempt(feed_plan)
+        return self._server, self._job
+
+    def end(self) -> None:
+        """Ends all tasks after training that went well, and waits until they have.
+
+        Raises:
+            SparkTrainingError: The Spark job does not end.
+        """
+        if not self._finish(""):
+            raise SparkTrainingError("The Spark job did not end after training did")
+
+    def close(self) -> None:
+        """Ends all tasks, whatever happened, and waits until they have. May be called again."""
+        self._finish("Training was given up", patience_s=2.0)
+
+    def _can_go_on(self) -> bool:
+        server, job = self._server, self._job
+        assert server is not None
+        assert job is not None
+        return job.is_running and server.wait_for_answers(_ANSWER_S) and job.is_running
+
+    def _finish(self, reason: str, patience_s: float = 5.0) -> bool:
+        server, job = self._server, self._job
+        self._server = self._job = None
+        if server is None or job is None:
+            return True
+        server.end(reason)
+        ended = job.finish(patience_s)
+        server.close()
+        return ended
+
+    def _make(self) -> tuple[RegistrationServer, BarrierJob]:
+        plan = self._plan
+        context: Any = plan.rows.sparkSession.sparkContext
+        host = context.getConf().get("spark.driver.host")
+        bind = context.getConf().get("spark.driver.bindAddress", host)
+        marker = object()  # tells events of this job from those of one before
+
+        def post(event: Event) -> None:
+            with self._lock:
+                target = self._post if self._marker is marker else _ignore
+            target(event)
+
+        with self._lock:
+            self._marker = marker
+        server = RegistrationServer(
+            plan.layout, post, bind, plan.token, check=check_roll, show_lines=_show_lines
+        )
+        self._jobs += 1
+        config = JobConfig(
+            f"{host}:{server.port}",
+            plan.token,
+            plan.layout,
+            plan.row_format,
+            plan.shows_logs,
+            plan.callbacks,
+            plan.gpu_memory_bytes,
+        )
+        name = plan.name if self._jobs == 1 else f"{plan.name}-{self._jobs}"
+        return server, BarrierJob(plan.rows, config, name, plan.description, post)
+
+
+def _ignore(event: Event) -> None:
+    _log.info("after the end of an attempt: %s", event)
+
+
+def _show_lines(task: TaskName, lines: Sequence[str], dropped: int) -> None:
+    sys.stderr.write(format_lines(task, lines, dropped))
+    sys.stderr.flush()

@@ -1,0 +1,174 @@
+"""Which of several failures is shown: the first that says what went wrong.
+
+One failure makes others: when a process is killed, its peers report that they cannot reach it,
+Spark that a task failed, and cancelled loops that they were cancelled. Pure functions, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparkflow.spark.cluster.events import (
+    ClusterRefused,
+    Event,
+    JobEnded,
+    LoopEnded,
+    TaskFailed,
+    TaskGone,
+)
+from sparkflow.spark.errors import LostTaskError, SparkTrainingError
+from sparkflow_runtime.errors import (
+    AbortedError,
+    CancelledError,
+    OpError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+
+# What peers of a failed task say; never the cause as long as there is another one.
+_CONSEQUENCES = (UnavailableError, CancelledError, AbortedError)
+
+_MEMORY_HINT = (
+    "\nMemory has run out: try half the batchSize (gradientAccumulation=2 then gives the same "
+    "updates), or fewer tasks per machine or GPU"
+)
+
+# What Spark says when it loses an executor, or with it the rows of a stage before.
+_LOST_EXECUTOR = (
+    "ExecutorLostFailure",
+    "FetchFailed",
+    "MetadataFetchFailedException",
+    "Lost executor",
+    "Executor heartbeat timed out",
+    "worker lost",
+    "Slave lost",
+    "Python worker exited unexpectedly",
+)
+
+
+def is_failure(event: Event) -> bool:
+    """Whether training cannot go on after this event."""
+    if isinstance(event, LoopEnded):
+        return event.error is not None
+    return isinstance(event, TaskFailed | ClusterRefused | TaskGone | JobEnded)
+
+
+def is_restartable(error: BaseException) -> bool:
+    """Whether training may go better if it begins again: a process or a machine was lost.
+
+    Errors of the user's graph, rows and settings come again, and so does an end by the user.
+    """
+    if isinstance(error, LostTaskError):
+        return True
+    return isinstance(error, UnavailableError | AbortedError)
+
+
+def lost_worker(failures: Sequence[Event]) -> int | None:
+    """The worker whose lost process explains all of these failures; None if there is more to it."""
+    workers = set()
+    explained = False
+    for event in failures:
+        match event:
+            case TaskFailed(task=task, lost=True) if task.job == "worker":
+                explained = True
+                workers.add(task.index)
+            case TaskGone(task=task, silent_s=silent_s) if task.job == "worker":
+                explained = explained or silent_s > 0
+                workers.add(task.index)
+            case LoopEnded(worker=worker, error=error) if isinstance(error, _CONSEQUENCES):
+                workers.add(worker)
+            case _:
+                return None
+    return workers.pop() if explained and len(workers) == 1 else None
+
+
+def is_cause(event: Event) -> bool:
+    """Whether this failure explains itself, so that no other one needs to be waited for."""
+    if isinstance(event, LoopEnded):
+        return event.error is not None and not isinstance(event.error, _CONSEQUENCES)
+    if isinstance(event, JobEnded):
+        return event.error is not None
+    if isinstance(event, TaskGone):
+        return event.silent_s > 0
+    return isinstance(event, TaskFailed | ClusterRefused)
+
+
+def to_exception(failures: Sequence[Event]) -> Exception:
+    """The exception for the user.
+
+    Args:
+        failures: All failures in the order in which the driver learnt of them; at least one. What
+            tasks report is ordered by when it happened.
+    """
+    failures = _by_time(failures)
+    cause = next(filter(is_cause, failures), None)
+    if cause is not None and not isinstance(cause, JobEnded):
+        return _exception(cause)
+    # Which task failed says more than that the job did.
+    failed = next((event for event in failures if isinstance(event, TaskFailed)), None)
+    if failed is not None:
+        return _exception(failed)
+    gone = next((event for event in failures if isinstance(event, TaskGone)), None)
+    if gone is None:
+        return _exception(cause or failures[0])
+    if cause is None:
+        return _exception(gone)
+    assert isinstance(cause, JobEnded)
+    # Without the executor's loss it is Spark, or the user, who ended the job.
+    kind = LostTaskError if _is_loss(cause) else SparkTrainingError
+    return kind(f"{_exception(gone)}. {_exception(cause)}")
+
+
+def _by_time(failures: Sequence[Event]) -> list[Event]:
+    """The same with the reports of tasks in the order in which they happened."""
+    reports = [each for each in failures if isinstance(each, TaskFailed)]
+    ordered = iter(sorted(reports, key=lambda each: each.time_s))
+    return [next(ordered) if isinstance(each, TaskFailed) else each for each in failures]
+
+
+def _is_loss(event: JobEnded) -> bool:
+    return event.error is not None and any(sign in str(event.error) for sign in _LOST_EXECUTOR)
+
+
+def _exception(event: Event) -> Exception:
+    match event:
+        case LoopEnded(worker, OpError() as error):
+            # The same class, so that users can catch it; the text names the worker first.
+            hint = _MEMORY_HINT if isinstance(error, ResourceExhaustedError) else ""
+            named = type(error)(message=f"In worker task {worker}: {error.message}{hint}")
+            named.located = True
+            return named
+        case LoopEnded(worker, error):
+            failed = SparkTrainingError(f"In worker task {worker}: {error}")
+            failed.__cause__ = error
+            return failed
+        case ClusterRefused(message):
+            return SparkTrainingError(message)
+        case TaskFailed(task, host, message, trace, lost):
+            text = (
+                f"{task} on {host} failed: {message}"
+                if trace and str(task) not in message
+                else message
+            )
+            if trace and trace != message:
+                text += f"\n\nThe task's own traceback:\n{trace.rstrip()}"
+            return (LostTaskError if lost else SparkTrainingError)(text)
+        case TaskGone(task, host, silent_s) if silent_s > 0:
+            return LostTaskError(
+                f"The process of {task} on {host} has not answered for {silent_s:.0f} s: it or its "
+                "machine is stopped, or the network to it is broken"
+            )
+        case TaskGone(task, host):
+            return LostTaskError(
+                f"The process of {task} on {host} has gone: it was killed, or its machine was lost"
+            )
+        case JobEnded(None):
+            return SparkTrainingError("The Spark job ended before training did")
+        case JobEnded(error):
+            assert error is not None
+            # Here, because it brings pyspark: without it no Spark job fails.
+            from sparkflow.spark.cluster.barrier_job import describe_spark_failure
+
+            kind = LostTaskError if _is_loss(event) else SparkTrainingError
+            return kind(f"The Spark job failed: {describe_spark_failure(error)}")
+    raise AssertionError(f"not a failure: {event}")

@@ -1,0 +1,160 @@
+"""A task's way to the registration service on the driver. Never imports pyspark."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from sparkflow.spark.cluster_layout import TaskName
+from sparkflow_runtime.errors import OpError
+from sparkflow_runtime.protos import rendezvous_pb2
+from sparkflow_runtime.protos.rendezvous_pb2 import (
+    AwaitEndResponse,
+    RegisterTaskResponse,
+    ReportStateRequest,
+    TaskInfo,
+)
+from sparkflow_runtime.transport import rpc
+
+SERVICE = "sparkflow_runtime.protos.RegistrationService"
+
+# Long enough for a loaded machine, short against a human's patience.
+_REPORT_TIMEOUT_S = 5.0
+
+PATIENCE: Final = rpc.Patience(ask_s=30.0, wait_s=60.0)
+"""A driver may stand still for a while: if it is gone for good, Spark ends the task."""
+
+
+class RegistrationClient:
+    """A task's way to the driver. Safe to use from several threads.
+
+    Args:
+        address: `host:port` of the driver's service.
+        token: The job's token.
+    """
+
+    def __init__(self, address: str, token: str) -> None:
+        self._channel = rpc.channel(address, patience=PATIENCE)
+        self._stub = rpc.Stub(self._channel, SERVICE, token, f"The driver at {address}")
+
+    def register(self, task: TaskInfo) -> RegisterTaskResponse:
+        """Registers and blocks until all tasks have; returns the whole cluster.
+
+        Raises:
+            CancelledError: Training ended before.
+            AbortedError: Another attempt began before: register again.
+            OpError: The driver refuses, or is gone.
+        """
+        task.time_s = time.time()
+        response: RegisterTaskResponse = self._stub.call(
+            "RegisterTask",
+            rendezvous_pb2.RegisterTaskRequest(task=task),
+            RegisterTaskResponse.FromString,
+        )
+        return response
+
+    def task_ready(self, task: TaskName) -> None:
+        """Says that the task knows the cluster and can be used."""
+        self._stub.call(
+            "TaskReady",
+            rendezvous_pb2.TaskReadyRequest(job=task.job, task=task.index),
+            rendezvous_pb2.TaskReadyResponse.FromString,
+        )
+
+    def data_ready(self, task: TaskName, rows: int, validation_rows: int, size_bytes: int) -> None:
+        """Says that the task has all its rows: those that train and those that validate."""
+        self._stub.call(
+            "DataReady",
+            rendezvous_pb2.DataReadyRequest(
+                job=task.job,
+                task=task.index,
+                rows=rows,
+                validation_rows=validation_rows,
+                bytes=size_bytes,
+            ),
+            rendezvous_pb2.DataReadyResponse.FromString,
+        )
+
+    def await_end(self, task: TaskName, attempt: int) -> Iterator[AwaitEndResponse]:
+        """The driver's instructions, the last one with `ended`; errors are grpc's.
+
+        Args:
+            task: Which task.
+            attempt: The one that it has registered in.
+        """
+        stream: Iterator[AwaitEndResponse] = self._stub.stream(
+            "AwaitEnd",
+            rendezvous_pb2.AwaitEndRequest(job=task.job, task=task.index, attempt=attempt),
+            AwaitEndResponse.FromString,
+        )
+        return stream
+
+    def await_restart(self, task: TaskName) -> bool:
+        """Whether to start the task's process again; blocks until the driver knows."""
+        try:
+            response = self._stub.call(
+                "AwaitRestart",
+                rendezvous_pb2.AwaitRestartRequest(job=task.job, task=task.index),
+                rendezvous_pb2.AwaitRestartResponse.FromString,
+            )
+        except OpError:
+            return False  # the driver has stopped
+        return bool(response.restart)
+
+    def heartbeat(self, task: TaskName, rows: int, steps: int) -> None:
+        """Says that the task lives, and how far it is. Never raises: it is said again."""
+        self._try(
+            "Heartbeat",
+            rendezvous_pb2.HeartbeatRequest(job=task.job, task=task.index, rows=rows, steps=steps),
+            rendezvous_pb2.HeartbeatResponse,
+        )
+
+    def report_state(self, state: ReportStateRequest) -> None:
+        """Answers the driver's question. Never raises."""
+        self._try("ReportState", state, rendezvous_pb2.ReportStateResponse)
+
+    def write_logs(self, task: TaskName, lines: Sequence[str], dropped: int) -> None:
+        """Shows lines on the driver, after so many that were left out. Never raises."""
+        self._try(
+            "WriteLogs",
+            rendezvous_pb2.WriteLogsRequest(
+                job=task.job, task=task.index, lines=lines, dropped=dropped
+            ),
+            rendezvous_pb2.WriteLogsResponse,
+        )
+
+    def report_failure(
+        self, task: TaskName, host: str, error: BaseException | str, lost: bool = False
+    ) -> None:
+        """Tells the driver why this task ends. Never raises: the driver may be gone.
+
+        Args:
+            task: Which task.
+            host: Where it runs.
+            error: Of an exception, the driver shows the traceback.
+            lost: Whether its process was killed from outside.
+        """
+        text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
+        kind = "" if isinstance(error, str) else type(error).__name__
+        request = rendezvous_pb2.ReportFailureRequest(
+            task=TaskInfo(job=task.job, task=task.index, host=host),
+            error_type=kind,
+            message=str(error),
+            traceback=text,
+            time_s=time.time(),
+            lost=lost,
+        )
+        # If nobody hears it: the failure itself is raised or written to stderr by the caller.
+        self._try("ReportFailure", request, rendezvous_pb2.ReportFailureResponse)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._channel.close()
+
+    def _try(self, name: str, request: Any, response: Any) -> None:
+        try:
+            self._stub.call(name, request, response.FromString, timeout_s=_REPORT_TIMEOUT_S)
+        except OpError:
+            return

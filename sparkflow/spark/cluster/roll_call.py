@@ -1,0 +1,62 @@
+"""Whether the tasks that have registered fit together and fit the driver. No I/O but one log line.
+
+What differs so much that it cannot work is an error, whatever may work is a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from sparkflow.spark.cluster.attempts import versions
+from sparkflow.spark.cluster.gpus import describe_clashes, describe_unseen
+from sparkflow.spark.cluster_layout import TaskName
+from sparkflow_runtime.protos.rendezvous_pb2 import TaskInfo
+
+_log = logging.getLogger(__name__)
+
+_PARTS_THAT_COUNT = {"python": 2, "sparkflow": 3, "numpy": 1, "pyarrow": 1, "protobuf": 1}
+"""How many leading parts of a version must be the same; of others any may differ."""
+
+
+def check_roll(infos: Sequence[TaskInfo]) -> str:
+    """What is wrong with the tasks; an empty text when they fit. Logs what is only doubtful."""
+    here = versions()
+    problem = describe_versions(infos, here, fatal=True) or describe_clashes(infos)
+    if not problem:
+        for doubt in (describe_versions(infos, here, fatal=False), describe_unseen(infos)):
+            if doubt:
+                _log.warning("%s", doubt)
+    return problem
+
+
+def describe_versions(infos: Sequence[TaskInfo], here: Mapping[str, str], fatal: bool) -> str:
+    """Which versions differ from the driver's, and what to do; an empty text if none.
+
+    Args:
+        infos: The tasks.
+        here: Package to version on the driver.
+        fatal: Whether to look for differences that cannot work, or for all others.
+    """
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for info in infos:
+        for package, version in info.versions.items():
+            wanted = here.get(package, version)
+            if version == wanted:
+                continue
+            parts = _PARTS_THAT_COUNT.get(package, 0)
+            differs = version.split(".")[:parts] != wanted.split(".")[:parts]
+            if differs == fatal:
+                where = f"{TaskName(info.job, info.task)} on {info.host}"
+                found.setdefault((package, version, wanted), []).append(where)
+    if not found:
+        return ""
+    lines = [
+        f"{package} is {version} for {', '.join(sorted(where))}, and {wanted} on the driver"
+        for (package, version, wanted), where in sorted(found.items())
+    ]
+    advice = (
+        "Install the driver's versions there, ship its environment (--archives and "
+        "spark.pyspark.python), or set PYSPARK_PYTHON to the same Python everywhere"
+    )
+    return f"Executors and driver differ: {'; '.join(lines)}. {advice}"

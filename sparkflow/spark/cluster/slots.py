@@ -1,0 +1,177 @@
+"""Whether the cluster can run all tasks at once, asked before the job is submitted.
+
+Spark asks itself the same, but retries for ten minutes before it says no. It also does not say that
+slots are taken by other barrier jobs, so fits of this process wait for each other here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from sparkflow.spark.cluster.gpus import memory_bytes
+from sparkflow.spark.cluster.preflight import describe_memory, describe_settings, describe_slots
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.interpreter import use_this_python
+
+_log = logging.getLogger(__name__)
+
+# Executors of a cluster that has just been started register within this time.
+_REGISTRATION_S = 20.0
+_POLL_S = 0.2
+# How often a fit that waits for another one says so.
+_SAY_S = 1.0
+
+GPU_MEMORY = "spark.sparkflow.gpu.memory"
+"""The Spark setting of how much memory of each GPU a worker takes: `8g`."""
+
+
+def require_slots(session: SparkSession, layout: Layout, wait_s: float = _REGISTRATION_S) -> None:
+    """Passes when all tasks of the layout can run at the same time.
+
+    Waits a while for executors that have not registered yet, except on `local[n]`.
+
+    Raises:
+        SparkTrainingError: Too few slots, settings that Spark's barrier jobs do not work with, or
+            a Python on this machine that lacks sparkflow.
+    """
+    use_this_python(session)
+    context: Any = session.sparkContext
+    settings = dict(context.getConf().getAll())
+    problem = describe_settings(settings, layout)
+    if problem:
+        raise SparkTrainingError(problem)
+    local = context.master.startswith("local") and not context.master.startswith("local-cluster")
+    check_slots(lambda: _count_slots(context), layout, 0.0 if local else wait_s, settings)
+
+
+def check_slots(
+    count: Callable[[], int],
+    layout: Layout,
+    wait_s: float,
+    settings: dict[str, str] | None = None,
+) -> None:
+    """Waits up to `wait_s` seconds for `count()` to reach the number of tasks.
+
+    Raises:
+        SparkTrainingError: It does not; the text has both numbers.
+    """
+    deadline = time.monotonic() + wait_s
+    while (found := count()) < layout.num_tasks:
+        if time.monotonic() >= deadline:
+            raise SparkTrainingError(describe_slots(found, layout, settings or {}))
+        time.sleep(_POLL_S)
+
+
+def gpu_memory_bytes(session: SparkSession) -> int | None:
+    """The memory that a worker takes of each GPU, from Spark's settings; None for all there is.
+
+    Raises:
+        ValueError: The setting is no size of memory.
+    """
+    text = session.sparkContext.getConf().get(GPU_MEMORY, "")
+    try:
+        return memory_bytes(text or "")
+    except ValueError as error:
+        raise ValueError(f"{GPU_MEMORY}: {error}") from None
+
+
+def warn_of_memory(session: SparkSession, layout: Layout, variable_bytes: int) -> None:
+    """Logs a warning where executors may not have the memory that the tasks' processes need.
+
+    Args:
+        session: The session.
+        layout: The tasks.
+        variable_bytes: Of all variables, slots of optimizers included.
+    """
+    context: Any = session.sparkContext
+    settings = dict(context.getConf().getAll())
+    text = describe_memory(settings, context.master, layout, variable_bytes)
+    if text:
+        _log.warning("%s", text)
+
+
+class SlotLedger:
+    """The slots that fits of this process use. Fits that find too few wait in turn.
+
+    `_changed` guards all fields.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._used = 0
+        self._queue: list[object] = []
+
+    @contextlib.contextmanager
+    def reserved(
+        self, wanted: int, count: Callable[[], int], on_waiting: Callable[[str], None]
+    ) -> Iterator[None]:
+        """Holds slots inside the `with` block; waits until other fits leave enough.
+
+        Args:
+            wanted: How many.
+            count: How many there are in all.
+            on_waiting: Is told, again and again, what is waited for.
+        """
+        ticket = object()
+        with self._changed:
+            self._queue.append(ticket)
+        try:
+            said = False
+            while not self._try(ticket, wanted, total := count()):
+                text = (
+                    f"waiting for other fits of this session: {wanted} task slots are needed, "
+                    f"{self._used} of {total} are in use"
+                )
+                if not said:
+                    _log.warning("%s", text)
+                    said = True
+                on_waiting(text)
+                with self._changed:
+                    self._changed.wait(_SAY_S)
+        finally:
+            with self._changed:
+                self._queue.remove(ticket)
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._used -= wanted
+                self._changed.notify_all()
+
+    def _try(self, ticket: object, wanted: int, total: int) -> bool:
+        with self._changed:
+            first = self._queue[0] is ticket
+            # Alone, a fit goes on in any case: Spark itself says what is missing.
+            if first and (self._used == 0 or self._used + wanted <= total):
+                self._used += wanted
+                return True
+            return False
+
+
+_ledger = SlotLedger()  # A process has one Spark context.
+
+
+@contextlib.contextmanager
+def reserved_slots(
+    session: SparkSession, layout: Layout, on_waiting: Callable[[str], None]
+) -> Iterator[None]:
+    """Holds the layout's slots against other fits of this process, see `SlotLedger.reserved`."""
+    context: Any = session.sparkContext
+    with _ledger.reserved(layout.num_tasks, lambda: _count_slots(context), on_waiting):
+        yield
+
+
+def _count_slots(context: Any) -> int:
+    # What Spark's own check of barrier stages asks.
+    scala_context = context._jsc.sc()
+    profile = scala_context.resourceProfileManager().defaultResourceProfile()
+    return int(scala_context.maxNumConcurrentTasks(profile))

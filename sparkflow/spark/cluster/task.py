@@ -1,0 +1,184 @@
+"""What a Spark task of the barrier job does: start a child process, hand it its rows, wait.
+
+Runs in Spark's Python worker, which may be shared with other tasks and is killed without warning
+when a task is cancelled. So nothing of value lives here: the server and the training are the
+child's, and the child ends by itself when this process does, because its standard input ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from sparkflow.spark.cluster.child_process import ChildProcess, Silence
+from sparkflow.spark.cluster.gpus import gpu_environment
+from sparkflow.spark.cluster.keeper import Keeper
+from sparkflow.spark.cluster.task_logs import LineSender
+from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, event_listener
+from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow.spark.data.spool.spool import RowSpool, local_directories
+from sparkflow_runtime.process import worker_environment
+
+RESULT_SCHEMA = "task string, rows bigint"
+"""What the job's rows look like, in Spark's DDL."""
+
+ROLE = "SPARKFLOW_TASK"
+"""The variable that says in `/proc` and in `ps e` which task a process belongs to: `worker 1`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobConfig:
+    """What all tasks of a job are told, in the closure that Spark ships.
+
+    Attributes:
+        driver: `host:port` of the registration service.
+        token: The job's token.
+        layout: Which partition plays which role.
+        row_format: What a row consists of.
+        sends_logs: Whether the driver shows what the tasks' processes write.
+        callbacks: The user's functions, called in the workers' Spark tasks.
+        gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
+        silence: When a process that stands still is killed.
+    """
+
+    driver: str
+    token: str = field(repr=False)
+    layout: Layout
+    row_format: RowFormat
+    sends_logs: bool = False
+    callbacks: tuple[WorkerCallback, ...] = ()
+    gpu_memory_bytes: int | None = None
+    silence: Silence = field(default_factory=Silence)
+
+
+def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function that `mapInArrow` runs in each task. Blocks until training has ended.
+
+    Raises:
+        SparkTrainingError: The child process failed; the text names task, host, exit code or signal
+            and ends with what it wrote to stderr last.
+    """
+    from pyspark import BarrierTaskContext  # here, because the child imports this package, too
+
+    context = BarrierTaskContext.get()
+    name = config.layout.task(context.partitionId())
+    # The same address means the same machine, or the same container.
+    hosts = [info.address.rpartition(":")[0] for info in context.getTaskInfos()]
+    neighbours = hosts.count(hosts[context.partitionId()])
+    gpus = context.resources().get("gpu")
+    addresses = list(gpus.addresses) if gpus is not None else None
+    environment = gpu_environment(
+        child_environment(os.environ, context.cpus(), neighbours), name.job, addresses
+    )
+    environment[ROLE] = f"{name.job} {name.index}"
+    hosted = config.layout.hosted_by(name)
+    message = {
+        "driver": config.driver,
+        "token": config.token,
+        "job": name.job,
+        "task": name.index,
+        "hosted_ps": hosted.index if hosted is not None else None,
+        "partition": context.partitionId(),
+        "attempt": context.taskAttemptId(),
+        "gpu_addresses": addresses,
+        "gpu_memory_bytes": config.gpu_memory_bytes,
+    }
+    rows = keep_child(config, name, message, environment, batches)
+    yield pa.RecordBatch.from_pydict(
+        {"task": pa.array([str(name)], pa.string()), "rows": pa.array([rows], pa.int64())}
+    )
+
+
+def keep_child(
+    config: JobConfig,
+    name: TaskName,
+    message: Mapping[str, Any],
+    environment: Mapping[str, str],
+    batches: Iterable[pa.RecordBatch],
+) -> int:
+    """Runs the child process until training has ended; the number of its rows."""
+
+    def driver() -> Any:
+        # Loading gRPC takes a while, and only logs and failures need it here.
+        from sparkflow.spark.cluster.registration_client import RegistrationClient
+
+        return RegistrationClient(config.driver, config.token)
+
+    def fail(error: BaseException) -> None:
+        keeper.fail(error)
+
+    listen = event_listener(name, config.callbacks, fail)
+    ports: dict[str, int] = {}
+
+    def on_event(event: Mapping[str, Any]) -> None:
+        if event["event"] == "listening":
+            ports["port"] = event["port"]
+        else:
+            listen(event)
+
+    def start() -> ChildProcess:
+        # A second one takes the port of the first, so that others need not learn of it.
+        return ChildProcess(
+            name, {**message, **ports}, environment, on_line, on_event, silence=config.silence
+        )
+
+    sender = _Lines(driver, name) if config.sends_logs else None
+    on_line = sender.add if sender is not None else lambda line: None
+    keeper = Keeper(name, start, driver)
+    spool = RowSpool(config.row_format, local_directories(os.environ), keeper.send)
+    try:
+        try:
+            spool.take(batches)
+        except Exception as error:
+            # Spark will tell the driver as well, but later and with the JVM's stack around it.
+            keeper.fail(error)
+            raise
+        keeper.wait()
+    finally:
+        keeper.end()
+        spool.close()
+        if sender is not None:
+            sender.end()
+    return spool.rows
+
+
+class _Lines:
+    """Sends the lines of a task with a connection of its own, which is made with the first."""
+
+    def __init__(self, driver: Callable[[], Any], name: TaskName) -> None:
+        self._driver = driver
+        self._name = name
+        self._client: Any = None
+        self._sender = LineSender(self._write)
+        self.add = self._sender.add
+
+    def end(self) -> None:
+        self._sender.end()
+        if self._client is not None:
+            self._client.close()
+
+    def _write(self, lines: Sequence[str], dropped: int) -> None:
+        self._client = self._client or self._driver()
+        self._client.write_logs(self._name, lines, dropped)
+
+
+def child_environment(environment: Mapping[str, str], cpus: int, neighbours: int) -> dict[str, str]:
+    """The environment of a child process.
+
+    Args:
+        environment: That of Spark's Python worker.
+        cpus: `spark.task.cpus`.
+        neighbours: Tasks of the job on this machine.
+    """
+    # pyspark sets OMP_NUM_THREADS to spark.task.cpus, which is 1 unless someone changed it.
+    threads = max(cpus, len(os.sched_getaffinity(0)) // neighbours)
+    child = worker_environment(environment, threads)
+    # Files that Spark has shipped (--py-files) are on the path of this process only.
+    child["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    return child

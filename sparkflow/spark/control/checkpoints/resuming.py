@@ -1,0 +1,97 @@
+"""Whether a training goes on from a checkpoint, and what is said of that. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from sparkflow.spark.control.checkpoints.fingerprint import GRAPH, Fingerprint
+from sparkflow.spark.control.checkpoints.store import Checkpoint, other_variables
+from sparkflow.spark.control.schedule import Schedule
+from sparkflow.spark.errors import OtherTrainingError
+
+AUTO, ALWAYS, NEVER = "auto", "always", "never"
+"""What `resume` may be."""
+
+_SHOWN: Final = 8
+
+
+def saved_fingerprint(found: Checkpoint) -> Fingerprint | None:
+    """That of the training that wrote a checkpoint; None of those of earlier versions."""
+    saved = found.snapshot.fingerprint
+    return None if saved is None else Fingerprint.from_json(saved)
+
+
+def require_same_training(
+    found: Checkpoint,
+    wanted: Fingerprint | None,
+    variables: Mapping[str, Any],
+    schedule: Schedule,
+    *,
+    is_finished: bool,
+) -> None:
+    """Passes where a checkpoint is of the training that is asked for, as far as can be known.
+
+    Args:
+        found: The last checkpoint.
+        wanted: The fingerprint of this training.
+        variables: Its variables, see `checkpoints.require_same_variables`.
+        schedule: The steps that are left.
+        is_finished: Whether none are.
+
+    Raises:
+        OtherTrainingError: It is of another one; the text has what differs.
+    """
+    others = other_variables(found, variables)
+    changes = list(_changes(found, wanted, others, schedule, is_finished))
+    if not changes:
+        return
+    more = [f"and {len(changes) - _SHOWN} more"] if len(changes) > _SHOWN else []
+    listed = "".join(f"\n  {each}" for each in [*changes[:_SHOWN], *more])
+    how = "finished" if is_finished else "unfinished"
+    raise OtherTrainingError(
+        f"checkpointDir holds the checkpoint {found.path} of another, {how} training (checkpoint "
+        f"-> this fit):{listed}\nUse another checkpointDir for this one, or resume='never' to "
+        "train anew beside the old checkpoints"
+        + ("" if others else "; or resume='always' to go on with the variables of that one")
+    )
+
+
+def describe_resumed(found: Checkpoint, wanted: Fingerprint | None, is_finished: bool) -> str:
+    """What a person is told where a checkpoint is gone on from, or is all there is to do."""
+    saved = saved_fingerprint(found)
+    changes = [] if saved is None or wanted is None else saved.changes(wanted, elsewhere=False)
+    if saved is None or wanted is None:
+        known = "; it says nothing of its parameters, graph and rows, so they were not compared"
+    elif changes:
+        known = f", although (checkpoint -> this fit) {'; '.join(changes[:_SHOWN])}"
+    else:
+        rows = "rows" if saved.rows.compares(wanted.rows) else "number of rows"
+        known = f" with the same parameters, graph and {rows}"
+    if is_finished:
+        return (
+            f"checkpoint {found.path} is of a finished training{known}: returned as it is; "
+            "resume='never' trains anew"
+        )
+    return (
+        f"training goes on from step {found.snapshot.step} of checkpoint {found.path}, of an "
+        f"unfinished training{known}; resume='never' trains anew"
+    )
+
+
+def _changes(
+    found: Checkpoint,
+    wanted: Fingerprint | None,
+    others: Sequence[str],
+    schedule: Schedule,
+    is_finished: bool,
+) -> Iterator[str]:
+    saved = saved_fingerprint(found)
+    if saved is not None and wanted is not None:
+        changes = saved.changes(wanted, elsewhere=not is_finished)
+        # Other variables are why there are other operations.
+        yield from (each for each in changes if not (others and each.startswith(GRAPH)))
+    yield from others
+    if schedule.total > schedule.end:
+        done, asked = schedule.total, schedule.end
+        yield f"epochs, maxSteps: {done} steps are done -> {asked} are asked for"

@@ -1,0 +1,84 @@
+"""Checkpoints beside training: a thread writes while the next steps run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from sparkflow.spark.control.checkpoints.snapshot import Snapshot
+from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.control.inbox import CheckpointEnded
+from sparkflow.spark.errors import SparkTrainingError
+
+_log = logging.getLogger(__name__)
+
+MAX_FAILURES = 3
+"""So many failures in a row end training: the user counts on checkpoints."""
+
+
+class CheckpointWriter:
+    """Writes one snapshot at a time. Used by one thread.
+
+    Args:
+        store: Where to.
+        post: Is told of the end of each, from the writing thread.
+
+    Attributes:
+        last_path: The last one that is complete; "" before. To be read after `wait`.
+    """
+
+    def __init__(self, store: CheckpointStore, post: Callable[[CheckpointEnded], None]) -> None:
+        self._store = store
+        self._post = post
+        self._thread: threading.Thread | None = None
+        self._failures = 0
+        self.last_path = ""
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Begins to write; waits for the one before, so that no third one takes up memory."""
+        self.wait()
+        self._thread = threading.Thread(
+            target=self._write, args=(snapshot,), name="checkpoint", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Blocks until nothing is being written."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def count(self, ended: CheckpointEnded) -> None:
+        """Takes note of how a checkpoint ended; for the thread that gets the messages.
+
+        Raises:
+            SparkTrainingError: `MAX_FAILURES` in a row have failed.
+        """
+        if ended.error is None:
+            self._failures = 0
+            return
+        self._failures += 1
+        _log.warning(
+            "The checkpoint of step %d could not be written to %s: %s",
+            ended.step,
+            self._store.directory,
+            ended.error,
+        )
+        if self._failures >= MAX_FAILURES:
+            raise SparkTrainingError(
+                f"{self._failures} checkpoints in a row could not be written to "
+                f"checkpointDir={self._store.directory!r}; the last failure: {ended.error}"
+            ) from ended.error
+
+    def _write(self, snapshot: Snapshot) -> None:
+        started = time.monotonic()
+        try:
+            path = self._store.write(snapshot)
+        except Exception as error:
+            self._post(CheckpointEnded(snapshot.step, "", error))
+        else:
+            self.last_path = path
+            _log.info("wrote %s in %.1f s", path, time.monotonic() - started)
+            self._post(CheckpointEnded(snapshot.step, path))

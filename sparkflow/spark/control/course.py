@@ -1,0 +1,231 @@
+"""The course of one fit: what lives through all its attempts, and where each of them begins."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+
+from sparkflow.spark.control.callbacks import Callbacks
+from sparkflow.spark.control.checkpoints.resuming import (
+    ALWAYS,
+    NEVER,
+    describe_resumed,
+    require_same_training,
+)
+from sparkflow.spark.control.checkpoints.snapshot import Snapshot
+from sparkflow.spark.control.checkpoints.store import (
+    Checkpoint,
+    CheckpointStore,
+    require_same_variables,
+)
+from sparkflow.spark.control.early_stopping import EarlyStopping
+from sparkflow.spark.control.finite import non_finite
+from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.control.recorder import HistoryRecorder
+from sparkflow.spark.control.schedule import Schedule
+from sparkflow.spark.control.training_run import TrainingRun
+
+_log = logging.getLogger(__name__)
+
+
+class Course:
+    """Makes the runs of one fit. Used by the thread that called it.
+
+    Reads the last checkpoint at once, so that what is wrong with it is said before any job.
+
+    Args:
+        plan: What is to be trained.
+        token: The job's token.
+        callbacks: Are told of everything.
+        store: The checkpoints; None without.
+        start: What another training has left, to begin with where there is no checkpoint: its
+            variables and random streams, not its place in the data.
+
+    Raises:
+        OtherTrainingError: The last checkpoint is of another training, see `resume`.
+        SparkTrainingError: The checkpoints cannot be written, or the last one is of another model
+            or format.
+    """
+
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        token: str,
+        callbacks: Callbacks,
+        store: CheckpointStore | None = None,
+        *,
+        start: Snapshot | None = None,
+    ) -> None:
+        if start is not None:
+            require_same_variables(Checkpoint("to begin with", start), plan.graph.state.shared)
+        # What that training was watching says nothing of this one.
+        self._start = start and replace(start, best={}, early_stopping=None)
+        self._plan = plan
+        self._token = token
+        self._callbacks = callbacks
+        self._store = store
+        self._reasons: list[tuple[str, int]] = []
+        if store is not None:
+            store.prepare()
+            if plan.control.resume == NEVER:
+                _leave_existing(store)
+        found = self._latest()
+        if found is not None:
+            self._require_same(found)
+        self._begin(found)
+        self.history.resumed = None
+        if found is not None:
+            self._say_resumed(found)
+        self._restarts_before = len(self.history.restarts)
+
+    @property
+    def history(self) -> TrainingHistory:
+        """Of the attempt that was made last."""
+        return self._recorder.history
+
+    @property
+    def positions(self) -> tuple[tuple[int, int], ...]:
+        """Per worker where the next attempt begins: epochs that are over, steps of the next."""
+        return self._schedule.positions
+
+    @property
+    def finished_values(self) -> Mapping[str, npt.NDArray[Any]] | None:
+        """The values of an earlier fit that has done all that is asked for; None if there is work.
+
+        With these no job is needed.
+        """
+        if self.history.resumed is None or not self.history.resumed["finished"]:
+            return None
+        assert self._snapshot is not None
+        early = self._early(self._snapshot)
+        if early is not None and early.has_best:
+            self.history.best_step = early.best_step
+        best = self._snapshot.best if early is not None else {}
+        values = {**self._snapshot.shared, **best}
+        return {name: values[name] for name in self._plan.fetch}
+
+    def on_restart(self, reason: str) -> None:
+        """An attempt has failed and there will be another one."""
+        made = self.history.steps
+        self._callbacks.on_restart(reason)
+        self._begin(self._latest())
+        undone = max(0, made - self.history.steps)
+        self._reasons.append((reason, undone))
+        if undone:
+            _log.warning("%d steps since the last checkpoint are made again", undone)
+        # A checkpoint's history knows of the restarts before it.
+        known = max(0, len(self.history.restarts) - self._restarts_before)
+        for each in self._reasons[known:]:
+            self._recorder.add_restart(*each)
+
+    def attempt(self) -> TrainingRun:
+        """The next run; its data begin at `positions`."""
+        return TrainingRun(
+            self._plan,
+            self._token,
+            self._recorder,
+            self._callbacks,
+            schedule=self._schedule,
+            snapshot=self._snapshot,
+            store=self._store,
+        )
+
+    def _latest(self) -> Checkpoint | None:
+        return self._store.latest(self._refuse) if self._store is not None else None
+
+    def _refuse(self, snapshot: Snapshot) -> str:
+        """Why nothing is to be gone on from a checkpoint that can be read; "" if it can be."""
+        if self._plan.control.allow_non_finite:
+            return ""
+        bad = non_finite(snapshot.shared, self._plan.graph.trainable)
+        return f"{bad[0]} is not finite, and allowNonFinite is False" if bad else ""
+
+    def _require_same(self, found: Checkpoint) -> None:
+        plan = self._plan
+        if plan.control.resume != ALWAYS:
+            schedule = self._schedule_of(found)
+            require_same_training(
+                found,
+                plan.fingerprint,
+                plan.graph.state.shared,
+                schedule,
+                is_finished=self._is_finished(found, schedule),
+            )
+        require_same_variables(found, plan.graph.state.shared)
+
+    def _say_resumed(self, found: Checkpoint) -> None:
+        plan = self._plan
+        is_finished = self._is_finished(found, self._schedule)
+        step = found.snapshot.step
+        text = describe_resumed(found, plan.fingerprint, is_finished)
+        self.history.resumed = {
+            "path": found.path,
+            "step": step,
+            "finished": is_finished,
+            "text": text,
+        }
+        _log.warning("%s", text)
+        self._callbacks.on_resume(found.path, step, is_finished)
+
+    def _is_finished(self, found: Checkpoint, schedule: Schedule) -> bool:
+        early = self._early(found.snapshot)
+        return schedule.finished or (early is not None and early.exhausted)
+
+    def _early(self, snapshot: Snapshot) -> EarlyStopping | None:
+        """The watch over a metric where an earlier run has left it."""
+        early = self._plan.control.early_stopping()
+        if early is not None and snapshot.early_stopping is not None:
+            early.restore(snapshot.early_stopping)
+        return early
+
+    def _schedule_of(self, found: Checkpoint) -> Schedule:
+        """What is left to do after a checkpoint."""
+        plan, position = self._plan, found.snapshot.position
+        done = position.done
+        if dict(position.feed) != plan.position_rule:
+            # Its place in the data says nothing of these.
+            done = tuple(position.epochs_done * steps for steps in plan.epoch_steps)
+        return plan.schedule(self._callbacks.needs_epochs, done)
+
+    def _begin(self, found: Checkpoint | None) -> None:
+        """Makes the next attempt begin with a checkpoint, or at the beginning."""
+        plan = self._plan
+        self._snapshot: Snapshot | None = self._start
+        self._schedule: Schedule = plan.schedule(self._callbacks.needs_epochs)
+        history: TrainingHistory | None = None
+        if found is not None:
+            self._snapshot = found.snapshot
+            self._schedule = self._schedule_of(found)
+            history = TrainingHistory.from_dict(found.snapshot.history)
+            if found.path not in [each["path"] for each in history.checkpoints]:
+                listed = {"step": found.snapshot.step, "time": history.seconds, "path": found.path}
+                history.checkpoints.append(listed)
+            history.rows_per_epoch = plan.rows
+            history.num_workers = plan.layout.num_workers
+            if tuple(self._schedule.done) != found.snapshot.position.done:
+                _log.warning(
+                    "The checkpoint %s is of other rows, workers or batches: training goes on at "
+                    "the beginning of epoch %d with its variables, not at its place in the data",
+                    found.path,
+                    self._schedule.epochs_done + 1,
+                )
+            _log.info("goes on from %s, step %d", found.path, found.snapshot.step)
+        self._recorder = HistoryRecorder(
+            plan.rows, range(plan.layout.num_workers), plan.in_step, history
+        )
+
+
+def _leave_existing(store: CheckpointStore) -> None:
+    count = store.ignore_existing()
+    if count:
+        _log.warning(
+            "resume='never': training begins anew. The %d checkpoints in %s stay there beside the "
+            "new ones, and keepCheckpointMax does not count them; delete them if nobody needs them",
+            count,
+            store.directory,
+        )

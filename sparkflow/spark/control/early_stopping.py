@@ -1,0 +1,68 @@
+"""When training ends because validation finds nothing better any more. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sparkflow.spark.control.direction import AUTO, MAX, resolve
+
+
+class EarlyStopping:
+    """Watches a metric.
+
+    Args:
+        metric: Its name, see `direction.resolve`.
+        patience: Evaluations without a better value after which training ends.
+        min_delta: How much better a value must be to count.
+        mode: `min`, `max`, or `auto` where the name says it.
+
+    Attributes:
+        name: The metric's name.
+        mode: `min` or `max`.
+        best: The best value; NaN before the first.
+        best_step: The step after which it was reached.
+        waited: Evaluations since then.
+    """
+
+    def __init__(
+        self, metric: str, patience: int, min_delta: float = 0.0, mode: str = AUTO
+    ) -> None:
+        self.name, self.mode = resolve(metric, mode)
+        self._sign = -1.0 if self.mode == MAX else 1.0
+        self._patience = patience
+        self._min_delta = min_delta
+        self.best = math.nan
+        self.best_step = 0
+        self.waited = 0
+
+    @property
+    def has_best(self) -> bool:
+        """Whether there was a value that is a number."""
+        return not math.isnan(self.best)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether training ends."""
+        return self.waited >= self._patience
+
+    def update(self, value: float, step: int) -> bool:
+        """Takes an evaluation; whether it is the best so far. NaN and infinity are never."""
+        gain = self._sign * (self.best - value)
+        if math.isfinite(value) and (gain > self._min_delta or not self.has_best):
+            self.best, self.best_step, self.waited = value, step, 0
+            return True
+        self.waited += 1
+        return False
+
+    def to_json(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        best = self.best if self.has_best else None
+        return {"best": best, "best_step": self.best_step, "waited": self.waited}
+
+    def restore(self, value: Mapping[str, Any]) -> None:
+        """Goes on from what `to_json` gave."""
+        self.best = math.nan if value["best"] is None else float(value["best"])
+        self.best_step = int(value["best_step"])
+        self.waited = int(value["waited"])

@@ -1,0 +1,101 @@
+"""The time before the first step: tasks register, rows arrive."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from typing import Final, Protocol
+
+from sparkflow.spark.cluster.events import RowsReady, TaskRegistered
+from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.control.inbox import Message
+from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.errors import SparkTrainingError
+
+_log = logging.getLogger(__name__)
+
+POLL_S: Final = 0.5
+
+
+class Job(Protocol):
+    """The tasks' Spark job, see `cluster.barrier_job`."""
+
+    def start(self) -> None:
+        """Submits it, if it does not run yet."""
+
+    def has_active_tasks(self) -> bool:
+        """Whether Spark is busy with it or what comes before it."""
+
+
+class Gathering:
+    """Who and what is still missing. For one thread.
+
+    Args:
+        plan: What is trained.
+        say: Is told what is waited for, again and again.
+
+    Attributes:
+        missing_rows: The tasks that do not have all their rows, with the numbers they will have.
+    """
+
+    def __init__(self, plan: TrainingPlan, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._say = say
+        shares = [0] * plan.layout.num_ps + list(plan.worker_rows)
+        self.missing_rows = dict(zip(plan.layout.tasks, shares, strict=True))
+
+    def wait_for_tasks(self, job: Job, hear: Callable[[float], Message | None]) -> None:
+        """Blocks until all tasks have registered.
+
+        Args:
+            job: Their job.
+            hear: Gives the next message, None if there is none for so many seconds.
+
+        Raises:
+            SparkTrainingError: They have not within `startTimeout`.
+        """
+        plan = self._plan
+        started = time.monotonic()
+        missing = set(plan.layout.tasks)
+        deadline = started + plan.start_timeout_s
+        while missing:
+            self._say(f"waiting for {len(missing)} of {plan.layout.num_tasks} tasks")
+            message = hear(POLL_S)
+            if isinstance(message, TaskRegistered):
+                missing.discard(message.task)
+            elif len(missing) == plan.layout.num_tasks and job.has_active_tasks():
+                # Spark is still at the stages before; they may take as long as they need.
+                deadline = time.monotonic() + plan.start_timeout_s
+            if time.monotonic() > deadline:
+                names = ", ".join(map(str, sorted(missing)))
+                raise SparkTrainingError(
+                    f"After {plan.start_timeout_s:g} s these tasks have not started: {names}. "
+                    "Spark's slots may be taken by other jobs, or the executors cannot reach the "
+                    "driver (spark.driver.host). startTimeout sets how long to wait"
+                )
+        _log.info("%d tasks after %.1f s", plan.layout.num_tasks, time.monotonic() - started)
+
+    def wait_for_rows(
+        self,
+        hear: Callable[[float], Message | None],
+        check: Callable[[Collection[TaskName]], None],
+    ) -> None:
+        """Blocks until all rows are on the workers; `check` raises if that takes too long."""
+        while self.missing_rows:
+            self._say("waiting for rows")
+            hear(POLL_S)
+            check(self.missing_rows)
+
+    def count_rows(self, event: RowsReady) -> None:
+        """Takes note of a task that has all its rows.
+
+        Raises:
+            SparkTrainingError: They are more or fewer than there were.
+        """
+        share = self.missing_rows.pop(event.task, event.rows)
+        if event.rows != share:
+            raise SparkTrainingError(
+                f"{event.task} got {event.rows} rows instead of {share}: the DataFrame gives other "
+                "rows each time it is evaluated. Cache it or write it to a file first"
+            )

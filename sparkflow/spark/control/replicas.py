@@ -1,0 +1,265 @@
+"""The workers' sessions: first values, joining and leaving, loops, and what they have learnt.
+
+Used by the thread that called `fit`, between its events; errors are those of the sessions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkflow.spark.control.checkpoints.snapshot import Snapshot, Values, WorkerState
+from sparkflow.spark.graphs.state import VariableNodes
+from sparkflow.spark.graphs.training import TrainingGraph
+from sparkflow_runtime import shapes
+from sparkflow_runtime.master.driver import DriverMaster, DriverSession
+from sparkflow_runtime.master.loops import Loop
+
+R = TypeVar("R")
+
+_BATCH_BYTES: Final = 64 << 20
+"""Values that travel between the driver and the tasks at once."""
+_MAX_THREADS: Final = 32
+
+
+def open_sessions(
+    master: DriverMaster,
+    graphs: Sequence[Any],
+    stack: contextlib.ExitStack,
+    beside_first: bool = False,
+) -> list[DriverSession]:
+    """One session per worker.
+
+    Args:
+        master: The driver's master.
+        graphs: Per worker its graph, a GraphDef.
+        stack: Closes them.
+        beside_first: Whether the sessions may use worker 0, too.
+    """
+    sessions = []
+    for worker, graph_def in enumerate(graphs):
+        # The last one is where nodes without a device go.
+        filters = ["/job:ps", f"/job:worker/task:{worker}"]
+        if beside_first:
+            filters.insert(1, "/job:worker/task:0")
+        session = master.create_session(graph_def, device_filters=filters)
+        stack.callback(session.close)
+        sessions.append(session)
+    return sessions
+
+
+class Replicas:
+    """The sessions of one run.
+
+    Args:
+        master: The driver's master.
+        graph: What the workers train with.
+        num_workers: How many there are.
+        stack: Closes the sessions.
+    """
+
+    def __init__(
+        self,
+        master: DriverMaster,
+        graph: TrainingGraph,
+        num_workers: int,
+        stack: contextlib.ExitStack,
+    ) -> None:
+        self._graph = graph
+        graphs = [graph.replica(index, num_workers) for index in range(num_workers)]
+        self._sessions = open_sessions(master, graphs, stack)
+        self._pool = ThreadPoolExecutor(
+            # A broadcast needs all workers at once.
+            num_workers if graph.mode.has_copies else min(num_workers, _MAX_THREADS),
+            thread_name_prefix="replicas",
+        )
+        # A thread that waits for a lost worker ends when the sessions are closed, after this.
+        stack.callback(self._pool.shutdown, wait=False, cancel_futures=True)
+
+    def initialise(self, snapshot: Snapshot | None = None) -> None:
+        """Gives all variables their first values, or those of an earlier run.
+
+        Args:
+            snapshot: What an earlier run left; None for the initial values.
+        """
+        graph = self._graph
+        if graph.mode.has_copies:
+            self._everywhere(lambda _, session: session.run([], {}, list(graph.initializers)))
+        else:
+            self._sessions[0].run([], {}, list(graph.initializers))
+            local = list(graph.local_initializers)
+            self._everywhere(lambda _, session: session.run([], {}, local), first=1)
+        if graph.session_initializers:
+            tables = list(graph.session_initializers)
+            self._everywhere(lambda _, session: session.run([], {}, tables))
+        if snapshot is not None:
+            self._restore(snapshot)
+        if graph.mode.has_copies:
+            self.join()  # all begin with the values of worker 0
+
+    def replace(self, worker: int, master: DriverMaster, stack: contextlib.ExitStack) -> None:
+        """Opens the session of a worker that has come back with nothing but the shared variables.
+
+        Args:
+            worker: Which one.
+            master: A master that knows where it is now.
+            stack: Closes the session.
+        """
+        graph = self._graph
+        filters = ["/job:ps", f"/job:worker/task:{worker}"]
+        graph_def = graph.replica(worker, len(self._sessions))
+        session = master.create_session(graph_def, device_filters=filters)
+        stack.callback(session.close)
+        for targets in (graph.local_initializers, graph.session_initializers):
+            if targets:
+                session.run([], {}, list(targets))
+        self._sessions[worker] = session
+
+    def start_loop(self, worker: int, count: int, number: int) -> Loop:
+        """Starts `count` steps on one worker, the first of which has this number."""
+        graph = self._graph
+        fetches = [graph.loss, graph.weight, graph.waited_s]
+        return self._sessions[worker].start_loop(fetches, [graph.train_op], count, number)
+
+    def join(self, workers: Collection[int] | None = None) -> None:
+        """Has these workers take part, or all, and no others."""
+        graph = self._graph
+
+        def take_part(worker: int, session: DriverSession) -> None:
+            takes_part = workers is None or worker in workers
+            session.run([], {}, list(graph.join_ops if takes_part else graph.leave_ops))
+
+        self._everywhere(take_part)
+
+    def leave(self, worker: int) -> None:
+        """Has the others wait for a worker no more."""
+        self._sessions[worker].run([], {}, list(self._graph.leave_ops))
+
+    def start_loops(self, steps: Sequence[int], first: Sequence[int]) -> dict[int, Loop]:
+        """Starts so many steps on each worker that has any; the loops by worker.
+
+        Args:
+            steps: Per worker how many.
+            first: Per worker the number of the first of them.
+        """
+        return {
+            worker: self.start_loop(worker, count, number)
+            for worker, (count, number) in enumerate(zip(steps, first, strict=True))
+            if count
+        }
+
+    def values(self, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+        """Values of global variables, by name."""
+        nodes = self._graph.state.shared
+        return _fetched(self._sessions[0], {name: nodes[name].value for name in names}, nodes)
+
+    def applied(self) -> int | None:
+        """Steps applied since the attempt began, of lost workers too; None where none counts."""
+        if not self._graph.applied:
+            return None
+        (count,) = self._sessions[0].run([self._graph.applied], {}, [])
+        return int(np.asarray(count))
+
+    def keep(self, names: Sequence[str]) -> None:
+        """Copies these variables beside themselves, on the tasks that hold them."""
+        nodes = self._graph.state.shared
+        self._sessions[0].run([], {}, [nodes[name].keep for name in names])
+
+    def give_back(self, names: Sequence[str]) -> None:
+        """Sets these variables to the copies that `keep` made."""
+        nodes = self._graph.state.shared
+        self._sessions[0].run([], {}, [nodes[name].give_back for name in names])
+
+    def learnt(self, kept: Sequence[str]) -> tuple[Values, Values, tuple[WorkerState, ...]]:
+        """Global variables, kept copies of these names, and what each worker has for itself."""
+        state = self._graph.state
+        shared = _fetched(
+            self._sessions[0],
+            {name: nodes.value for name, nodes in state.shared.items()},
+            state.shared,
+        )
+        best = _fetched(
+            self._sessions[0], {name: state.shared[name].kept for name in kept}, state.shared
+        )
+        own = {name: nodes.value for name, nodes in state.own.items()}
+
+        def of_worker(_: int, session: DriverSession) -> WorkerState:
+            (random,) = session.run([state.random], {}, [])
+            text = bytes(np.asarray(random, object).item())
+            return WorkerState(text, _fetched(session, own, state.own))
+
+        return shared, best, tuple(self._everywhere(of_worker))
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        state = self._graph.state
+        first = self._sessions[0]
+        _assign(first, state.shared, snapshot.shared, lambda nodes: nodes.assign)
+        _assign(first, state.shared, snapshot.best, lambda nodes: nodes.assign_kept)
+
+        def of_worker(index: int, session: DriverSession) -> None:
+            if index >= len(snapshot.workers):
+                return
+            worker = snapshot.workers[index]
+            own = {name: value for name, value in worker.own.items() if name in state.own}
+            _assign(session, state.own, own, lambda nodes: nodes.assign)
+            text = np.array(worker.random, object)
+            session.run([], {state.random_feed: text}, [state.set_random])
+
+        self._everywhere(of_worker)
+
+    def _everywhere(self, do: Callable[[int, DriverSession], R], first: int = 0) -> list[R]:
+        """Runs a function for every worker from `first` on, at the same time.
+
+        Raises what the first of them does, though others may wait for that worker for ever.
+        """
+        futures = [
+            self._pool.submit(do, worker, session)
+            for worker, session in enumerate(self._sessions)
+            if worker >= first
+        ]
+        for each in wait(futures, return_when=FIRST_EXCEPTION).done:
+            each.result()
+        return [each.result() for each in futures]
+
+
+def _fetched(
+    session: DriverSession, tensors: Mapping[str, str], nodes: Mapping[str, VariableNodes]
+) -> dict[str, npt.NDArray[Any]]:
+    found: dict[str, npt.NDArray[Any]] = {}
+    for names in _batches({name: _size(nodes[name]) for name in tensors}):
+        values = session.run([tensors[name] for name in names], {}, [])
+        found.update(zip(names, map(np.asarray, values), strict=True))
+    return found
+
+
+def _assign(
+    session: DriverSession,
+    nodes: Mapping[str, VariableNodes],
+    values: Values,
+    operation: Callable[[VariableNodes], str],
+) -> None:
+    for names in _batches({name: value.nbytes for name, value in values.items()}):
+        feeds = {nodes[name].feed: values[name] for name in names}
+        session.run([], feeds, [operation(nodes[name]) for name in names])
+
+
+def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    total = 0
+    for name, size in sizes.items():
+        if batch and total + size > _BATCH_BYTES:
+            yield batch
+            batch, total = [], 0
+        batch.append(name)
+        total += size
+    if batch:
+        yield batch
+
+
+def _size(nodes: VariableNodes) -> int:
+    return (shapes.num_elements(nodes.shape) or 0) * nodes.dtype.size

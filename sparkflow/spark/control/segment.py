@@ -1,0 +1,175 @@
+"""One segment: every worker's loop from its start to its end, and what is heard meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from sparkflow.spark.cluster.events import LoopEnded, StepsDone, TaskRegistered
+from sparkflow.spark.cluster.watchdog import Watchdog
+from sparkflow.spark.control.inbox import Inbox, Message, SegmentEnded, WorkerLost
+from sparkflow.spark.control.lost_workers import LostWorkers
+from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.control.replicas import Replicas
+from sparkflow.spark.control.schedule import Schedule
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow_runtime.master.loops import Loop, stop_together
+
+_LOOP_END_S: Final = 10.0
+
+
+class Listener(Protocol):
+    """Who decides while loops run."""
+
+    def handle(self, message: Message | None) -> None:
+        """Takes what was heard; None if nothing was for a while."""
+
+    def wants_halt(self) -> bool:
+        """Whether the segment is to end before its time."""
+
+    def poll_s(self) -> float:
+        """How long it may take until `wants_halt` is asked again."""
+
+
+class Segments:
+    """Runs segments, one after the other. Used by the thread that called `fit`.
+
+    Args:
+        plan: What is trained.
+        inbox: Where everything is heard.
+        replicas: The sessions.
+        watchdog: Sees to it that steps are made.
+        lost: Brings lost workers back.
+        listener: Decides.
+    """
+
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        inbox: Inbox,
+        replicas: Replicas,
+        watchdog: Watchdog,
+        lost: LostWorkers,
+        listener: Listener,
+    ) -> None:
+        self._plan = plan
+        self._inbox = inbox
+        self._replicas = replicas
+        self._watchdog = watchdog
+        self._lost = lost
+        self._listener = listener
+        self._loops: dict[int, Loop] = {}
+        self._threads: list[threading.Thread] = []
+        inbox.may_lose = lambda worker: worker in self._loops and lost.may_lose_one()
+
+    def run(self, schedule: Schedule, steps: Sequence[int]) -> list[int]:
+        """Has all workers make their steps, or fewer if the listener wants to halt.
+
+        Args:
+            schedule: Where the workers are.
+            steps: Per worker how many steps.
+
+        Returns:
+            Per worker how many it has made.
+
+        Raises:
+            SparkTrainingError: A worker's data ended early.
+            Exception: What failed, or what the listener raises.
+        """
+        leaves = self._plan.graph.mode.leaves
+        with self._inbox.guard():
+            if leaves:
+                self._replicas.join([worker for worker, count in enumerate(steps) if count])
+            self._loops = self._replicas.start_loops(steps, schedule.done)
+        for worker, loop in self._loops.items():
+            self._listen_to(worker, loop)
+        # Of the loops that were lost, and of those that run.
+        made, seen = [0] * len(steps), [0] * len(steps)
+        left, silent = set(self._loops), set(self._loops)
+        halted = False
+        self._watchdog.begin()
+        while left:
+            message = self._inbox.next(self._listener.poll_s())
+            match message:
+                case None:
+                    self._watchdog.check_steps()
+                    self._lost.check()
+                case WorkerLost(worker):
+                    made[worker] += seen[worker]
+                    seen[worker] = 0
+                    silent.add(worker)
+                    del self._loops[worker]
+                    self._lost.let_return(message, schedule.position(worker, made[worker]))
+                case TaskRegistered(task) if task.index in self._lost:
+                    worker = task.index
+                    number = schedule.done[worker] + made[worker]
+                    back = self._lost.bring_back(worker, steps[worker] - made[worker], number)
+                    if back is None:
+                        left.discard(worker)
+                        silent.discard(worker)
+                    else:
+                        self._loops[worker] = back
+                        self._listen_to(worker, back)
+                case SegmentEnded(worker, count, reason):
+                    made[worker] += count
+                    left.discard(worker)
+                    silent.discard(worker)
+                    if leaves:
+                        with self._inbox.guard():
+                            self._replicas.leave(worker)
+                    if not halted and made[worker] < steps[worker]:
+                        raise SparkTrainingError(
+                            f"The data of worker task {worker} ended after {made[worker]} of "
+                            f"{steps[worker]} steps: {reason}"
+                        )
+                case StepsDone(worker, losses):
+                    silent.discard(worker)
+                    seen[worker] += len(losses)
+                    self._watchdog.saw_steps(worker)
+            self._listener.handle(message)
+            # A loop can be halted once it runs.
+            if not halted and not silent and left and self._listener.wants_halt():
+                halted = True
+                self._halt()
+        self._join_threads()
+        self._loops = {}
+        return made
+
+    def end(self) -> None:
+        """Ends all loops in the middle of whatever they do."""
+        for loop in self._loops.values():
+            loop.cancel()
+        self._join_threads()
+
+    def _halt(self) -> None:
+        if self._plan.in_step:
+            stop_together(list(self._loops.values()))
+        else:
+            for loop in self._loops.values():
+                loop.stop()
+
+    def _listen_to(self, worker: int, loop: Loop) -> None:
+        thread = threading.Thread(
+            target=self._listen, args=(worker, loop), name=f"loop-{worker}", daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+
+    def _listen(self, worker: int, loop: Loop) -> None:
+        try:
+            for update in loop.updates():
+                losses, weights, waits = (np.asarray(v, np.float32).ravel() for v in update.values)
+                self._inbox.put(StepsDone(worker, losses, weights, float(waits.sum())))
+            end = loop.wait()
+        except BaseException as error:
+            self._inbox.put(LoopEnded(worker, error))
+        else:
+            self._inbox.put(SegmentEnded(worker, end.num_steps, end.out_of_range))
+
+    def _join_threads(self) -> None:
+        for thread in self._threads:
+            thread.join(_LOOP_END_S)
+        self._threads = []

@@ -1,0 +1,362 @@
+"""One training run, as the driver sees it: wait for the tasks, run segment after segment.
+
+Everything that happens elsewhere (registrations, rows, steps, failures, the end of the Spark job)
+arrives as a message in one inbox, read by the thread that called `fit`. Nothing else decides
+anything. Between segments no step is under way: then it is validated, saved and told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from sparkflow.spark.cluster.events import RowsReady, StepsDone
+from sparkflow.spark.cluster.watchdog import Tasks, Watchdog
+from sparkflow.spark.control.callbacks import Callbacks
+from sparkflow.spark.control.checkpoints.saving import CheckpointWriter
+from sparkflow.spark.control.checkpoints.snapshot import FINGERPRINT, IS_FINITE, Position, Snapshot
+from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.control.finite import FiniteWatch
+from sparkflow.spark.control.gathering import POLL_S, Gathering, Job
+from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.inbox import CheckpointEnded, Inbox, Message
+from sparkflow.spark.control.lost_workers import LostWorkers, Returns
+from sparkflow.spark.control.plan import TrainingPlan as TrainingPlan
+from sparkflow.spark.control.recorder import HistoryRecorder
+from sparkflow.spark.control.replicas import Replicas
+from sparkflow.spark.control.schedule import Schedule
+from sparkflow.spark.control.segment import Segments
+from sparkflow.spark.control.validation import Validation
+from sparkflow_runtime.master.driver import DriverMaster
+
+_log = logging.getLogger(__name__)
+
+
+class Service(Tasks, Returns, Protocol):
+    """Where tasks register, see `cluster.registration`."""
+
+
+class TrainingRun:
+    """Drives one run. `events.put` takes events from any thread; the rest is for that of `fit`.
+
+    A `callbacks.RunControl`.
+
+    Args:
+        plan: What is to be trained.
+        token: The job's token.
+        recorder: Takes the losses.
+        callbacks: Are told of everything.
+        schedule: The steps that come; the plan's from the beginning if None.
+        snapshot: What the run goes on from; None to begin.
+        store: Where checkpoints are written; None for nowhere.
+    """
+
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        token: str,
+        recorder: HistoryRecorder,
+        callbacks: Callbacks,
+        *,
+        schedule: Schedule | None = None,
+        snapshot: Snapshot | None = None,
+        store: CheckpointStore | None = None,
+    ) -> None:
+        self.events = Inbox()
+        self._plan = plan
+        self._token = token
+        self._recorder = recorder
+        self._callbacks = callbacks
+        self._schedule = schedule or plan.schedule(callbacks.needs_epochs)
+        self._snapshot = snapshot
+        self._writer = CheckpointWriter(store, self.events.put) if store is not None else None
+        self._early = plan.control.early_stopping()
+        if self._early is not None and snapshot is not None and snapshot.early_stopping:
+            self._early.restore(snapshot.early_stopping)
+        self._stop_reason = ""
+        self._epochs_told = self._epochs_seen = self._schedule.epochs_done
+        self._rows_done = sum(recorder.history.epoch_rows)
+        self._validated_at = self._saved_at = -1
+        self._watch = FiniteWatch(
+            plan.graph.loss_name,
+            plan.graph.trainable,
+            allowed=plan.control.allow_non_finite,
+            values=self.values,
+            last_checkpoint=self._last_checkpoint,
+        )
+        self._save_after = self._next_save()
+        self._gathering = Gathering(plan, callbacks.on_waiting)
+        self._replicas: Replicas
+        self._watchdog: Watchdog
+        self._segments: Segments
+        self._lost: LostWorkers
+        self._validation: Validation | None = None
+
+    @property
+    def history(self) -> TrainingHistory:
+        """Losses and counters so far."""
+        return self._recorder.history
+
+    @property
+    def num_workers(self) -> int:
+        """Workers that train."""
+        return self._plan.layout.num_workers
+
+    @property
+    def num_ps(self) -> int:
+        """Tasks that only hold variables."""
+        return self._plan.layout.num_ps
+
+    @property
+    def sync(self) -> bool:
+        """Whether all workers make their steps together."""
+        return self._plan.in_step
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Training rows of an epoch."""
+        return self._plan.rows
+
+    @property
+    def total_rows(self) -> int:
+        """Training rows of all epochs."""
+        return self._plan.rows * self._plan.epochs
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of the run, as `RunControl` counts them."""
+        return self._schedule.end
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The trainer's parameters."""
+        return self._plan.params
+
+    def stop(self, reason: str = "") -> None:
+        """Ends training well at the next step that all workers reach."""
+        self._stop_reason = self._stop_reason or reason or "a callback"
+
+    def values(self) -> Mapping[str, npt.NDArray[Any]]:
+        """The variables as they are now."""
+        with self.events.guard():
+            return self._replicas.values(self._plan.fetch)
+
+    def run(self, server: Service, job: Job) -> Mapping[str, npt.NDArray[Any]]:
+        """Trains and returns the values of the variables. Blocks until the end.
+
+        Raises:
+            OpError: A step failed.
+            SparkTrainingError: The cluster did, or checkpoints cannot be written.
+        """
+        plan = self._plan
+        self._watchdog = Watchdog(server, plan.start_timeout_s, plan.stall_timeout_s)
+        job.start()
+        self._gathering.wait_for_tasks(job, self._hear)
+        with contextlib.ExitStack() as stack:
+            master = DriverMaster(server.cluster(), self._token)
+            stack.callback(master.close)
+            with self.events.guard():
+                self._replicas = Replicas(master, plan.graph, self.num_workers, stack)
+                self._replicas.initialise(self._snapshot)
+            self._snapshot = None  # it may be large
+            self._watchdog.begin()
+            if plan.waits_for_rows:
+                self._gathering.wait_for_rows(self._hear, self._watchdog.check_rows)
+            if plan.evaluation is not None:
+                with self.events.guard():
+                    self._validation = Validation(
+                        master, plan.evaluation, plan.validation_steps, stack
+                    )
+            lost = LostWorkers(
+                plan, self._token, server, self.events, self._replicas, self._recorder, stack
+            )
+            self._lost = lost
+            self._segments = Segments(
+                plan, self.events, self._replicas, self._watchdog, lost, listener=self
+            )
+            stack.callback(self._segments.end)
+            self._callbacks.on_train_begin(self)
+            self._recorder.start()
+            self._train()
+            history = self._recorder.history
+            _log.info("%d steps in %.1f s", history.steps, history.seconds)
+            values = self._final_values()
+            self._finish_saving()
+            self._callbacks.on_train_end(history)
+        return values
+
+    def _train(self) -> None:
+        if self._early is not None and self._early.exhausted:
+            self._stop_reason = "early stopping"
+        while not self._stop_reason:
+            segment = self._schedule.next_segment()
+            if segment is None:
+                break
+            self._schedule.advance(self._segments.run(self._schedule, segment))
+            self._lost.count_repeated()
+            self._between_segments()
+        self.history.stopped = self._stop_reason or (
+            "maxSteps" if self._schedule.epochs_done < self._plan.epochs else ""
+        )
+
+    def _between_segments(self) -> None:
+        """What is due now that no step is under way."""
+        control, schedule = self._plan.control, self._schedule
+        epochs = schedule.epochs_done
+        at_epoch, self._epochs_seen = epochs > self._epochs_seen, epochs
+        metrics: dict[str, float] = {}
+        if self._validation is not None and (
+            schedule.is_multiple(control.validation_steps)
+            or (control.validates_at_epochs and at_epoch)
+            or self._is_last()
+        ):
+            metrics = self._validate()
+        if at_epoch:
+            self._tell_epochs(epochs, metrics)
+        if self._writer is not None and (
+            schedule.is_multiple(control.checkpoint_steps)
+            or (control.saves_at_epochs and at_epoch)
+            or time.monotonic() >= self._save_after
+            or self._is_last()
+        ):
+            self._save()
+
+    def _validate(self) -> dict[str, float]:
+        assert self._validation is not None
+        if self._validated_at == self._schedule.total:
+            return {}
+        self._validated_at = self._schedule.total
+        self._watchdog.begin()
+        with self.events.guard():
+            metrics = self._validation.evaluate(self._watchdog.saw_steps, self._check_quietly)
+        self._recorder.add_validation({"step": float(self._schedule.total), **metrics})
+        self._watch.saw_metrics(metrics, self._schedule.total)
+        self._callbacks.on_validation({"step": float(self._schedule.total), **metrics})
+        early = self._early
+        if early is not None:
+            if early.update(metrics[early.name], self._schedule.total):
+                with self.events.guard():
+                    self._replicas.keep(self._plan.fetch)
+            elif early.exhausted:
+                self._stop_reason = (
+                    f"early stopping: {early.name} was best ({early.best:.6g}) after step "
+                    f"{early.best_step}"
+                )
+        return metrics
+
+    def _hear(self, timeout_s: float) -> Message | None:
+        message = self.events.next(timeout_s)
+        self.handle(message)
+        return message
+
+    def _check_quietly(self) -> None:
+        self._hear(0)
+        self._watchdog.check_steps()
+
+    def _save(self) -> None:
+        assert self._writer is not None
+        if self._saved_at == self._schedule.total:
+            return
+        self._saved_at = self._schedule.total
+        self._finish_saving()  # so that the history says that there is the one before
+        plan, early = self._plan, self._early
+        has_best = early is not None and early.has_best
+        with self.events.guard():
+            shared, best, workers = self._replicas.learnt(plan.fetch if has_best else ())
+        is_finite = self._watch.saw_values(shared, self._schedule.total)
+        position = Position(tuple(self._schedule.done), plan.epoch_steps, plan.position_rule)
+        notes: dict[str, Any] = {IS_FINITE: is_finite}
+        if plan.fingerprint is not None:
+            notes[FINGERPRINT] = plan.fingerprint.to_json()
+        snapshot = Snapshot(
+            step=self._schedule.total,
+            position=position,
+            shared=shared,
+            best=best,
+            workers=workers,
+            history=self.history.to_dict(),
+            early_stopping=early.to_json() if early is not None else None,
+            notes=notes,
+        )
+        self._writer.write(snapshot)
+        self._save_after = self._next_save()
+
+    def _final_values(self) -> Mapping[str, npt.NDArray[Any]]:
+        early = self._early
+        if early is not None and early.has_best:
+            self.history.best_step = early.best_step
+            with self.events.guard():
+                self._replicas.give_back(self._plan.fetch)
+        values = self.values()
+        self._watch.saw_values(values, self._schedule.total)
+        return values
+
+    def _last_checkpoint(self) -> str:
+        """Where the last complete checkpoint is, if there is one."""
+        if self._writer is not None:
+            self._writer.wait()
+            if self._writer.last_path:
+                return self._writer.last_path
+        known = self.history.checkpoints
+        return str(known[-1]["path"]) if known else ""
+
+    def _finish_saving(self) -> None:
+        if self._writer is None:
+            return
+        self._writer.wait()
+        while (message := self.events.next(0)) is not None:
+            self.handle(message)
+
+    def handle(self, message: Message | None) -> None:
+        """Takes what was heard while steps are made, or between them; see `segment.Listener`."""
+        if isinstance(message, StepsDone):
+            self._take(message)
+        elif isinstance(message, RowsReady):
+            self._gathering.count_rows(message)
+        elif isinstance(message, CheckpointEnded):
+            assert self._writer is not None
+            self._writer.count(message)
+            if message.path:
+                self._recorder.add_checkpoint(message.step, message.path)
+                self._callbacks.on_checkpoint(message.path)
+
+    def _take(self, event: StepsDone) -> None:
+        update = self._recorder.add(event.worker, event.losses, event.weights, event.waited_s)
+        if not update.num_steps:
+            return
+        self._watch.saw_losses(update)
+        self._callbacks.on_steps(update)
+        self._rows_done += int(update.rows.sum())
+        if not self._plan.control.stops(self._callbacks.needs_epochs).at_epochs:
+            self._tell_epochs(self._rows_done // max(self._plan.rows, 1), {})
+
+    def _tell_epochs(self, count: int, metrics: Mapping[str, float]) -> None:
+        if count <= self._epochs_told:
+            return
+        losses = self.history.epoch_loss
+        while self._epochs_told < min(count, len(losses)):
+            told: dict[str, float] = {"loss": losses[self._epochs_told]}
+            if self._epochs_told == count - 1:
+                told |= {f"val_{name}": value for name, value in metrics.items()}
+            self._callbacks.on_epoch_end(self._epochs_told, told)
+            self._epochs_told += 1
+
+    def wants_halt(self) -> bool:
+        """Whether somebody wants to stop, or a checkpoint is due by time."""
+        return bool(self._stop_reason) or time.monotonic() >= self._save_after
+
+    def _is_last(self) -> bool:
+        return bool(self._stop_reason) or self._schedule.finished
+
+    def _next_save(self) -> float:
+        seconds = self._plan.control.checkpoint_seconds
+        return time.monotonic() + seconds if seconds and self._writer else float("inf")
+
+    def poll_s(self) -> float:
+        """How long it may take until `wants_halt` is asked again."""
+        return min(POLL_S, max(self._save_after - time.monotonic(), 0.01))

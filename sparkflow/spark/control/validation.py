@@ -1,0 +1,90 @@
+"""Validation: the workers evaluate the rows that validate, the driver gets the metrics."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sparkflow.spark.control.replicas import open_sessions
+from sparkflow.spark.graphs.evaluation import EvaluationGraph
+from sparkflow_runtime.master.driver import DriverMaster
+from sparkflow_runtime.master.loops import Loop
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+
+_POLL_S = 0.5
+
+
+class Validation:
+    """The evaluating sessions of one run. Used while no training step is under way.
+
+    Args:
+        master: The driver's master.
+        graph: What the workers evaluate with.
+        steps: Per worker the batches of a pass over its validation rows; 0 for one without.
+        stack: Closes the sessions.
+    """
+
+    def __init__(
+        self,
+        master: DriverMaster,
+        graph: EvaluationGraph,
+        steps: Sequence[int],
+        stack: contextlib.ExitStack,
+    ) -> None:
+        self._graph = graph
+        self._steps = tuple(steps)
+        graphs = [_of_worker(graph.graph_def, index) for index in range(len(steps))]
+        self._sessions = open_sessions(master, graphs, stack, beside_first=True)
+        for session in self._sessions if graph.session_initializers else ():
+            session.run([], {}, list(graph.session_initializers))
+
+    def evaluate(
+        self, saw_steps: Callable[[int], None], idle: Callable[[], None]
+    ) -> dict[str, float]:
+        """Goes once over all validation rows and returns the metrics; `loss` is among them.
+
+        Args:
+            saw_steps: Called with a worker's index when it has evaluated some batches.
+            idle: Called when nothing was heard for a while; what it raises ends the evaluation.
+
+        Raises:
+            OpError: A step failed.
+        """
+        graph = self._graph
+        self._sessions[0].run([], {}, [graph.reset])
+        loops: dict[int, Loop] = {}
+        try:
+            for worker, steps in enumerate(self._steps):
+                if steps:
+                    loops[worker] = self._sessions[worker].start_loop(
+                        [graph.num_rows], [graph.update], steps
+                    )
+            for worker, loop in loops.items():
+                for update in loop.poll(_POLL_S):
+                    if update is None:
+                        idle()
+                    else:
+                        saw_steps(worker)
+        except BaseException:
+            for loop in loops.values():
+                loop.cancel()
+            raise
+        values = self._sessions[0].run(list(graph.values.values()), {}, [])
+        return {
+            name: float(np.asarray(value, np.float64))
+            for name, value in zip(graph.values, values, strict=True)
+            if np.ndim(value) == 0
+        }
+
+
+def _of_worker(graph_def: GraphDef, worker: int) -> GraphDef:
+    """The graph with every node of `/job:worker` on this worker, unless it names another one."""
+    own = GraphDef()
+    own.CopyFrom(graph_def)
+    for node in own.node:
+        if node.device.startswith("/job:worker") and "task:" not in node.device:
+            rest = node.device.removeprefix("/job:worker")
+            node.device = f"/job:worker/task:{worker}{rest}"
+    return own

@@ -1,0 +1,1 @@
+"""Rows from a DataFrame, Parquet or TFRecord files to the batches of a step."""

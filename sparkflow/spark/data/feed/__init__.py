@@ -1,0 +1,1 @@
+"""Batches of a worker's rows, in the order of training; no pyspark."""

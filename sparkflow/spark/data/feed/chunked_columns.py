@@ -1,0 +1,268 @@
+"""Columns of rows that lie in several chunks, and how tensors of chosen rows are made of them.
+
+All work is done on whole arrays: nothing here is per row. Rows have positions, counted through the
+chunks in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkflow.spark.data.feed.gather import gather_rows
+from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, Input
+
+Array: TypeAlias = npt.NDArray[Any]
+Positions: TypeAlias = npt.NDArray[np.int64]
+Rows: TypeAlias = Positions | slice
+
+
+class Choice:
+    """Chosen rows of several chunks.
+
+    Args:
+        positions: [n] int64.
+        starts: [chunks + 1] int64: the position of each chunk's first row, and the end.
+
+    Attributes:
+        count: How many.
+        only: The number of the chunk that all of them are in, and the rows within it, as a slice
+            where they lie one after the other; None if they are in several.
+    """
+
+    def __init__(self, positions: Positions, starts: Positions) -> None:
+        self.count = len(positions)
+        self._positions = positions
+        self._starts = starts
+        self.only = self._in_one_chunk()
+
+    @functools.cached_property
+    def chunks(self) -> Positions:
+        """[n] int64: the chunk of each row."""
+        return np.searchsorted(self._starts, self._positions, side="right") - 1
+
+    @functools.cached_property
+    def rows(self) -> Positions:
+        """[n] int64: each row within its chunk."""
+        return self._positions - self._starts[self.chunks]
+
+    @functools.cached_property
+    def parts(self) -> list[tuple[int, Rows, Rows]]:
+        """Of each chunk that has some: its number, its rows, their places among the chosen."""
+        if self.only is not None:
+            return [(*self.only, slice(0, self.count))]
+        parts: list[tuple[int, Rows, Rows]] = []
+        for number in np.unique(self.chunks):
+            places = np.flatnonzero(self.chunks == number)
+            parts.append((int(number), self.rows[places], places))
+        return parts
+
+    def _in_one_chunk(self) -> tuple[int, Rows] | None:
+        if self.count:
+            first, last = int(self._positions[0]), int(self._positions[-1])
+            chunk = int(np.searchsorted(self._starts, first, side="right")) - 1
+            in_a_row = last - first == self.count - 1 and bool(
+                np.all(np.diff(self._positions) == 1)
+            )
+            if in_a_row and last < self._starts[chunk + 1]:
+                begin = first - int(self._starts[chunk])
+                return chunk, slice(begin, begin + self.count)
+        return (0, self._positions) if len(self._starts) == 2 else None
+
+
+class Column(Protocol):
+    """One input of all rows so far."""
+
+    def append(self, array: pa.Array) -> None:
+        """Adds a chunk."""
+
+    def take(self, choice: Choice, batch_size: int) -> list[tuple[Array, ...]]:
+        """The components of the input for the chosen rows, in batches of `batch_size`."""
+
+    def blank(self) -> tuple[Array, ...]:
+        """The components for one row of zeros or empty texts."""
+
+
+def column_of(wanted: Input) -> Column:
+    """The column of an input, empty."""
+    if wanted.kind != DENSE:
+        return ListColumn(wanted)
+    return TextColumn(wanted) if wanted.dtype == "string" else DenseColumn(wanted)
+
+
+class DenseColumn:
+    """Numbers, of one shape in each row."""
+
+    def __init__(self, wanted: Input) -> None:
+        self._shape = wanted.shape
+        self._dtype = np.dtype(wanted.dtype)
+        self._row_bytes = wanted.size * self._dtype.itemsize
+        self._chunks: list[Array] = []
+        self._addresses = np.zeros(0, np.int64)
+
+    def append(self, array: pa.Array) -> None:
+        """Adds a chunk, which is not copied."""
+        values = array if self._shape == () else array.flatten()
+        chunk = values.to_numpy(zero_copy_only=True).reshape(-1, *self._shape)
+        self._chunks.append(chunk)
+        self._addresses = np.append(self._addresses, chunk.ctypes.data)
+
+    def take(self, choice: Choice, batch_size: int) -> list[tuple[Array, ...]]:
+        """A slice of the chunk where the rows lie one after the other, else one copy of them."""
+        return [(each,) for each in _cut(self._gather(choice), batch_size)]
+
+    def blank(self) -> tuple[Array, ...]:
+        """One row of zeros."""
+        return (np.zeros((1, *self._shape), self._dtype),)
+
+    def _gather(self, choice: Choice) -> Array:
+        if choice.only is not None:
+            number, rows = choice.only
+            chunk = self._chunks[number]
+            return chunk[rows] if isinstance(rows, slice) else np.take(chunk, rows, axis=0)
+        gathered = np.empty((choice.count, *self._shape), self._dtype)
+        addresses = self._addresses[choice.chunks] + choice.rows * self._row_bytes
+        if gather_rows(gathered, addresses, self._row_bytes):
+            return gathered
+        for number, rows, places in choice.parts:
+            gathered[places] = self._chunks[number][rows]
+        return gathered
+
+
+class TextColumn:
+    """Texts, of one shape in each row; as bytes in arrays of objects, as string tensors are."""
+
+    def __init__(self, wanted: Input) -> None:
+        self._shape = wanted.shape
+        self._chunks: list[pa.Array] = []
+
+    def append(self, array: pa.Array) -> None:
+        """Adds a chunk."""
+        self._chunks.append(array)
+
+    def take(self, choice: Choice, batch_size: int) -> list[tuple[Array, ...]]:
+        """Copies of the chosen texts."""
+        gathered = np.empty((choice.count, *self._shape), object)
+        for number, rows, places in choice.parts:
+            taken = _taken(self._chunks[number], rows)
+            values = taken if self._shape == () else taken.flatten()
+            gathered[places] = _texts(values).reshape(-1, *self._shape)
+        return [(each,) for each in _cut(gathered, batch_size)]
+
+    def blank(self) -> tuple[Array, ...]:
+        """One row of empty texts."""
+        return (np.full((1, *self._shape), b"", object),)
+
+
+class ListColumn:
+    """Sparse vectors and ragged lists: the three components of a SparseTensor."""
+
+    def __init__(self, wanted: Input) -> None:
+        self._wanted = wanted
+        self._is_text = wanted.dtype == "string"
+        self._offsets: list[Positions] = []
+        self._places: list[Array] = []
+        self._values: list[Any] = []
+
+    def append(self, array: pa.Array) -> None:
+        """Adds a chunk, which is not copied."""
+        lists = array
+        if self._wanted.kind == SPARSE:
+            self._places.append(array.field("indices").flatten().to_numpy())
+            lists = array.field("values")
+        offsets = lists.offsets.to_numpy()
+        self._offsets.append(offsets - offsets[0] if offsets[0] else offsets)
+        values = lists.flatten()
+        self._values.append(values if self._is_text else values.to_numpy(zero_copy_only=True))
+
+    def take(self, choice: Choice, batch_size: int) -> list[tuple[Array, ...]]:
+        """Indices, values and dense shape of each batch; indices are in row-major order."""
+        lengths = np.empty(choice.count, np.int64)
+        for number, rows, places in choice.parts:
+            offsets = self._offsets[number]
+            if isinstance(rows, slice):
+                lengths[places] = np.diff(offsets[rows.start : rows.stop + 1])
+            else:
+                lengths[places] = offsets[rows + 1] - offsets[rows]
+        ends = np.cumsum(lengths)
+        begins = ends - lengths
+        total = int(ends[-1]) if len(ends) else 0
+        indices = np.empty((total, 2), np.int64)
+        values: Array = np.empty(total, object if self._is_text else self._wanted.dtype)
+        indices[:, 0] = np.repeat(np.arange(choice.count) % batch_size, lengths)
+        if self._wanted.kind != SPARSE:
+            indices[:, 1] = np.arange(total) - np.repeat(begins, lengths)
+        for number, rows, places in choice.parts:
+            self._fill(number, rows, begins[places], lengths[places], indices, values)
+        cuts = range(0, choice.count, batch_size)
+        return [
+            self._batch(
+                indices, values, begins, ends, lengths, cut, min(cut + batch_size, choice.count)
+            )
+            for cut in cuts
+        ]
+
+    def blank(self) -> tuple[Array, ...]:
+        """One row without elements."""
+        size = self._wanted.shape[0] if self._wanted.kind == SPARSE else 0
+        dtype = object if self._is_text else self._wanted.dtype
+        return np.empty((0, 2), np.int64), np.empty(0, dtype), np.array([1, size], np.int64)
+
+    def _fill(
+        self,
+        number: int,
+        rows: Rows,
+        begins: Positions,
+        lengths: Positions,
+        indices: Array,
+        values: Array,
+    ) -> None:
+        """Copies the elements of one chunk's rows to where they belong among all."""
+        first = self._offsets[number][rows].astype(np.int64)
+        # For each element the distance from its row's first one, made without a loop over rows.
+        ends = np.cumsum(lengths)
+        within = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
+        source = np.repeat(first, lengths) + within
+        target = np.repeat(begins, lengths) + within
+        if self._wanted.kind == SPARSE:
+            indices[target, 1] = self._places[number][source]
+        chunk = self._values[number]
+        values[target] = _texts(_taken(chunk, source)) if self._is_text else chunk[source]
+
+    def _batch(
+        self,
+        indices: Array,
+        values: Array,
+        begins: Positions,
+        ends: Positions,
+        lengths: Positions,
+        first: int,
+        stop: int,
+    ) -> tuple[Array, ...]:
+        here = slice(int(begins[first]), int(ends[stop - 1]))
+        size = (
+            self._wanted.shape[0]
+            if self._wanted.kind == SPARSE
+            else int(lengths[first:stop].max(initial=0))
+        )
+        return indices[here], values[here], np.array([stop - first, size], np.int64)
+
+
+def _cut(rows: Array, batch_size: int) -> list[Array]:
+    return [rows[first : first + batch_size] for first in range(0, len(rows), batch_size)]
+
+
+def _taken(array: pa.Array, rows: Rows) -> pa.Array:
+    if isinstance(rows, slice):
+        return array.slice(rows.start, rows.stop - rows.start)
+    return array.take(pa.array(rows))
+
+
+def _texts(array: pa.Array) -> Array:
+    """The texts as bytes, as TensorFlow's strings are."""
+    texts: Array = array.cast(pa.binary()).to_numpy(zero_copy_only=False)
+    return texts

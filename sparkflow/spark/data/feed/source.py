@@ -1,0 +1,276 @@
+"""Sources of batches: a thread prepares the next ones while a step runs.
+
+How long steps wait for data is part of every batch, so that the driver sums it up with the losses.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from sparkflow.spark.data.feed.feed_plan import ARRIVAL, FeedPlan
+from sparkflow.spark.data.feed.order import Arrivals, Positions, portion_rows, shuffled
+from sparkflow.spark.data.feed.table import Chunk, Components, RowTable
+from sparkflow_runtime.errors import OutOfRangeError
+
+_PORTION_BYTES: Final = 2 << 20
+"""Gathered at once; fits a core's cache."""
+_PORTIONS_AHEAD: Final = 2
+_END = "End of the {} data"
+
+Portion: TypeAlias = tuple[list[Components], list[int]]
+"""Batches, and their numbers of rows."""
+
+
+class RowSource:
+    """Gives the batches of rows that arrive as files. A `BatchSource`; safe to use from threads.
+
+    `_state` guards all that is not only used by the preparing thread. The order of batches is what
+    `_draw` yields; see the subclasses.
+
+    Args:
+        table: The rows, empty at first; from now on the preparing thread's own.
+        use: `training` or `validation`, for error texts.
+    """
+
+    def __init__(self, table: RowTable, use: str) -> None:
+        self._table = table
+        self._use = use
+        self._state = threading.Condition()
+        self._chunks: list[Chunk] = []
+        self._complete = False
+        self._ready: deque[Portion] = deque()
+        self._current: Iterator[tuple[Components, int]] = iter(())
+        self._ended: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody will ask for more batches."""
+        with self._state:
+            return self._ended is not None
+
+    def add(self, chunk: Chunk) -> None:
+        """More rows are there."""
+        with self._state:
+            self._chunks.append(chunk)
+            self._state.notify_all()
+
+    def complete(self) -> None:
+        """No more rows will come."""
+        with self._state:
+            self._complete = True
+            self._state.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """The rows will never be complete: whoever asks for the next batch gets this error."""
+        with self._state:
+            self._end(error)
+
+    def next_batch(self) -> Components:
+        """The components of the next batch; may block until rows arrive.
+
+        Raises:
+            OutOfRangeError: There are no more, or the source was closed.
+        """
+        with self._state:
+            for components, rows in self._current:
+                return (*components, np.zeros((), np.float32), np.array(rows, np.float32))
+            waited_s = self._wait_for_portion()
+            batches, counts = self._ready.popleft()
+            self._current = zip(batches, counts, strict=True)
+            self._state.notify_all()
+            components, rows = next(self._current)
+        return (*components, np.array(waited_s, np.float32), np.array(rows, np.float32))
+
+    def close(self) -> None:
+        """Ends the batches and lets go of the rows. May be called more than once."""
+        with self._state:
+            self._end(OutOfRangeError(message=_END.format(self._use)))
+            self._ready.clear()
+            self._current = iter(())
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _wait_for_portion(self) -> float:
+        """Waits until a portion is ready and returns the seconds; `_state` is held."""
+        if self._thread is None and self._ended is None:
+            self._thread = threading.Thread(target=self._prepare, name=f"{self._use} data")
+            self._thread.daemon = True
+            self._thread.start()
+        started = time.perf_counter()
+        while not self._ready:
+            if self._ended is not None:
+                raise self._ended
+            self._state.wait()
+        return time.perf_counter() - started
+
+    def _end(self, error: BaseException) -> None:
+        if self._ended is None:
+            self._ended = error
+        self._state.notify_all()
+
+    def _prepare(self) -> None:
+        """What the thread does: gathers portions, `_PORTIONS_AHEAD` ahead of their use."""
+        try:
+            for portion in self._draw():
+                with self._state:
+                    while len(self._ready) >= _PORTIONS_AHEAD and self._ended is None:
+                        self._state.wait()
+                    if self._ended is not None:
+                        break
+                    self._ready.append(portion)
+                    self._state.notify_all()
+            error: BaseException = OutOfRangeError(message=_END.format(self._use))
+        except BaseException as failure:  # whoever asks for the next batch has to hear of it
+            error = failure
+        with self._state:
+            self._end(error)
+        self._table.close()
+
+    def _draw(self) -> Iterator[Portion]:
+        """The portions: batches and their numbers of rows."""
+        raise NotImplementedError
+
+    def _wait_for_rows(self, more: bool) -> bool:
+        """Maps what has arrived. Returns whether that is all.
+
+        Args:
+            more: Whether to wait until there is more than before.
+
+        Raises:
+            OutOfRangeError: The source was closed.
+        """
+        with self._state:
+            while more and not self._chunks and not self._complete and self._ended is None:
+                self._state.wait()
+            if self._ended is not None:
+                raise self._ended
+            chunks, self._chunks = self._chunks, []
+            complete = self._complete
+        for chunk in chunks:
+            self._table.append(chunk)
+        return complete
+
+    def _wait_for_all_rows(self) -> None:
+        while not self._wait_for_rows(more=True):
+            pass
+
+    def _portion_rows(self, batch_size: int) -> int:
+        # Rows of large files bring pages with them that are given back after each portion.
+        size_bytes = 0 if self._table.is_large else _PORTION_BYTES
+        return portion_rows(self._table.row_bytes, batch_size, size_bytes)
+
+    def _portions(self, positions: Positions, batch_size: int) -> Iterator[Portion]:
+        size = self._portion_rows(batch_size)
+        for first in range(0, len(positions), size):
+            chosen = positions[first : first + size]
+            yield self._table.take(chosen, batch_size), _counts(len(chosen), batch_size)
+
+
+class TrainingSource(RowSource):
+    """The epochs of a `FeedPlan`; then it ends.
+
+    Args:
+        table: The rows, empty at first.
+        plan: What to feed.
+        worker: The worker's index.
+    """
+
+    def __init__(self, table: RowTable, plan: FeedPlan, worker: int) -> None:
+        super().__init__(table, "training")
+        self._plan = plan
+        self._worker = worker
+
+    def _draw(self) -> Iterator[Portion]:
+        plan = self._plan
+        epoch, step = plan.start_of(self._worker)
+        # Which rows a run had used in its first epoch when it was cut off nobody knows; what is
+        # left of that epoch is drawn from all.
+        if (
+            epoch < plan.epochs
+            and plan.order == ARRIVAL
+            and plan.shuffle
+            and (epoch, step) == (0, 0)
+        ):
+            yield from self._padded(self._draw_arrivals(), 0, np.zeros(0, np.int64))
+            epoch = 1
+        self._wait_for_all_rows()
+        in_order = self._table.in_order() if epoch < plan.epochs else None
+        for number in range(epoch, plan.epochs):
+            assert in_order is not None
+            order = (
+                shuffled(in_order, plan.seed, self._worker, number) if plan.shuffle else in_order
+            )
+            rest = order[step * plan.batch_size :]
+            yield from self._padded(self._portions(rest, plan.batch_size), step, order)
+            step = 0
+
+    def _draw_arrivals(self) -> Iterator[Portion]:
+        size = self._plan.batch_size
+        arrivals = Arrivals(self._plan.seed, self._worker)
+        complete = False
+        while True:
+            # Rows that came meanwhile take part in the draw at once.
+            complete = complete or self._wait_for_rows(more=False)
+            arrivals.grow(self._table.positions)
+            while len(arrivals) < size and not complete:
+                complete = self._wait_for_rows(more=True)
+                arrivals.grow(self._table.positions)
+            if not len(arrivals):
+                return
+            most = self._portion_rows(size)
+            whole = len(arrivals) // size * size
+            drawn = arrivals.draw(min(most, whole) or len(arrivals))
+            yield self._table.take(drawn, size), _counts(len(drawn), size)
+
+    def _padded(
+        self, portions: Iterator[Portion], step: int, order: Positions
+    ) -> Iterator[Portion]:
+        """Repeats the last batch, as one without rows, until the epoch has all its steps.
+
+        Args:
+            portions: The batches.
+            step: Steps of the epoch that are over.
+            order: The epoch's rows, for the case that none of them is left.
+        """
+        last: Components | None = None
+        for batches, counts in portions:
+            step += len(batches)
+            last = batches[-1]
+            yield batches, counts
+        for _ in range(self._plan.steps_per_epoch - step):
+            if last is None:
+                size = self._plan.batch_size
+                tail = order[(len(order) - 1) // size * size :] if len(order) else order
+                last = self._table.take(tail, size)[0] if len(tail) else self._table.blank()
+            yield [last], [0]
+
+
+class ValidationSource(RowSource):
+    """The rows in the order of their numbers, again and again; ends at once without any.
+
+    Args:
+        table: The rows, empty at first.
+        batch_size: Rows per batch; the last one of a pass may be shorter.
+    """
+
+    def __init__(self, table: RowTable, batch_size: int) -> None:
+        super().__init__(table, "validation")
+        self._batch_size = batch_size
+
+    def _draw(self) -> Iterator[Portion]:
+        self._wait_for_all_rows()
+        in_order = self._table.in_order()
+        while len(in_order):
+            yield from self._portions(in_order, self._batch_size)
+
+
+def _counts(rows: int, batch_size: int) -> list[int]:
+    return [min(batch_size, rows - first) for first in range(0, rows, batch_size)]

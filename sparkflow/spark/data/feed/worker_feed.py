@@ -1,0 +1,135 @@
+"""What a worker's process does with the messages about its rows: two sources of batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.feed.source import RowSource, TrainingSource, ValidationSource
+from sparkflow.spark.data.feed.table import Chunk, RowTable
+from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA
+from sparkflow.spark.data.spool.chunks import MappedChunks, spare_bytes
+from sparkflow.spark.data.spool.share import Share
+from sparkflow.spark.data.spool.spool import MemorySpool, RowSpool, local_directories
+
+if TYPE_CHECKING:
+    from sparkflow.spark.data.parquet.shares import ParquetShare
+
+
+class WorkerFeed:
+    """The rows of a worker, from the first message on. `take` is for one thread.
+
+    Args:
+        plan: What to feed.
+        worker: The worker's index.
+
+    Attributes:
+        train: The batches of all epochs.
+        validation: The validation rows, again and again.
+        rows: How many rows train; grows while they arrive.
+        validation_rows: How many rows validate.
+        size_bytes: Of the files they are in.
+        is_complete: Whether all have arrived.
+    """
+
+    def __init__(self, plan: FeedPlan, worker: int) -> None:
+        self.rows = 0
+        self.validation_rows = 0
+        self.size_bytes = 0
+        self.is_complete = False
+        self._plan = plan
+        self._worker = worker
+        self._spool: RowSpool | None = None
+        row_format = plan.row_format
+        self.train = TrainingSource(RowTable(row_format, MappedChunks()), plan, worker)
+        self.validation = ValidationSource(RowTable(row_format, MappedChunks()), plan.batch_size)
+
+    def sources(self) -> dict[str, RowSource]:
+        """The sources by the names under which graphs ask for them."""
+        return {TRAIN_DATA: self.train, EVAL_DATA: self.validation}
+
+    def take(self, message: Mapping[str, Any]) -> bool:
+        """Takes a message of `spool.RowSpool` and returns whether it was the last one.
+
+        Blocks while rows are read from Parquet files, if that is what the message says.
+
+        Raises:
+            OpError, OSError: Parquet files cannot be read or hold what cannot be trained on, or the
+                disk is full.
+        """
+        if "chunk" in message:
+            self._add(Chunk(message["chunk"]), message)
+        elif "files" in message:
+            for each in message["files"]:
+                self._add_shared(each, message["workers"], message["by_content"])
+            self._complete()
+        elif "parquet" in message:
+            # Loading pyarrow.compute takes a fifth of a process's start, and only files need it.
+            from sparkflow.spark.data.parquet.shares import ParquetShare
+
+            self._read_parquet(ParquetShare.from_json(message["parquet"]))
+        elif not self.is_complete:
+            self._complete()
+        return self.is_complete
+
+    def close(self) -> None:
+        """Ends both sources."""
+        self.train.close()
+        self.validation.close()
+        if self._spool is not None:
+            self._spool.close()
+
+    def _source(self, use: str) -> RowSource:
+        return self.validation if use == "validation" else self.train
+
+    def _add(self, chunk: Chunk, facts: Mapping[str, Any]) -> None:
+        self._source(facts["use"]).add(chunk)
+        self.size_bytes += facts["bytes"]
+        if facts["use"] == "validation":
+            self.validation_rows += facts["rows"]
+        else:
+            self.rows += facts["rows"]
+
+    def _add_shared(self, file: Mapping[str, Any], workers: int, by_content: bool) -> None:
+        share = Share(self._worker, workers, by_content)
+        facts = {**file, "rows": file["worker_rows"][self._worker]}
+        self._add(Chunk(file["path"], first_number=file["first_number"], share=share), facts)
+
+    def _complete(self) -> None:
+        self.is_complete = True
+        self.train.complete()
+        self.validation.complete()
+
+    def _read_parquet(self, share: ParquetShare) -> None:
+        """Keeps the rows in memory where they take half of what is this process's share of it."""
+        row_format = self._plan.row_format
+        if share.size_bytes <= spare_bytes() // 2:
+            self._spool = MemorySpool(row_format, self._keep)
+        else:
+            self._spool = RowSpool(row_format, local_directories(os.environ), self._tell)
+        try:
+            from sparkflow.spark.data.parquet.shares import read_share
+
+            self._spool.take(self._while_wanted(read_share(share)))
+            if not self.is_complete:
+                self._complete()
+        except BaseException as error:
+            self.train.fail(error)
+            self.validation.fail(error)
+            raise
+
+    def _while_wanted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if self.train.is_closed:
+                return
+            yield batch
+
+    def _keep(self, batch: pa.RecordBatch, use: str) -> None:
+        self._add(Chunk(batch=batch), {"use": use, "bytes": batch.nbytes, "rows": batch.num_rows})
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        self.take(message)

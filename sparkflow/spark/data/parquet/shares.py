@@ -1,0 +1,270 @@
+"""A worker's share of Parquet files: which row groups, and how they become rows; no Spark, no JVM.
+
+The driver looks at the footers only and deals the row groups out, in an order drawn from the seed,
+so that each worker gets rows of all files, and as many as the others: a group that lies across the
+boundary of two shares is read by both.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparkflow.spark.data.parquet.footers import RowGroup, open_location
+from sparkflow.spark.data.schema.conversion import VALIDATES
+from sparkflow.spark.data.schema.parquet_columns import ParquetColumn, make_input
+from sparkflow.spark.data.schema.row_format import ROW_NUMBER
+from sparkflow_runtime.errors import InvalidArgumentError
+
+SHARE_COLUMN: Final = "parquet_share"
+"""The only column of a task's rows that says what to read instead of being it."""
+
+_MAX_GROUP_BYTES: Final = 256 << 20
+"""Row groups larger than this are read piece by piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of one row group.
+
+    Attributes:
+        file: The path.
+        group: The row group's number.
+        first: The first row within the group.
+        count: How many rows.
+        number: The number of the first of them among the rows of all files.
+        size_bytes: About what they take.
+    """
+
+    file: str
+    group: int
+    first: int
+    count: int
+    number: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetShare:
+    """What one worker reads, and how.
+
+    Attributes:
+        uri: Of the files, which says the file system.
+        pieces: What to read.
+        columns: What to make of it.
+        invalid: What happens to rows with nulls, NaNs or infinities: `error`, `skip` or `fill`.
+        fill: What takes their place.
+        indicator: A boolean column: true for rows that validate. Empty for none.
+        fraction: The share of rows that is drawn, by seed and row number, for validation.
+        seed: For that.
+        weight: The name of the input of weights, where classes have some.
+        class_column: The column of labels whose rows are weighted; empty for none.
+        class_weights: Factors of the weights, by label.
+    """
+
+    uri: str
+    pieces: tuple[Piece, ...]
+    columns: tuple[ParquetColumn, ...]
+    invalid: str = "error"
+    fill: float = 0.0
+    indicator: str = ""
+    fraction: float = 0.0
+    seed: int = 0
+    weight: str = "weight"
+    class_column: str = ""
+    class_weights: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """About what the rows take."""
+        return sum(piece.size_bytes for piece in self.pieces)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns to read."""
+        names = [name for column in self.columns for name in column.columns]
+        return list(dict.fromkeys([*names, *filter(None, (self.indicator, self.class_column))]))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ParquetShare:
+        """Reads what `to_json` wrote."""
+        return cls(
+            **{
+                **value,
+                "pieces": tuple(Piece(**piece) for piece in value["pieces"]),
+                "columns": tuple(map(ParquetColumn.from_json, value["columns"])),
+                "class_weights": tuple((label, factor) for label, factor in value["class_weights"]),
+            }
+        )
+
+
+def deal_groups(
+    groups: Sequence[RowGroup], workers: int, seed: int | None
+) -> list[tuple[Piece, ...]]:
+    """Pieces of row groups for each worker; their rows differ by one at most.
+
+    Args:
+        groups: All row groups.
+        workers: How many shares.
+        seed: Of the order in which groups are dealt; None keeps that of the files.
+    """
+    total = sum(group.rows for group in groups)
+    order = np.arange(len(groups))
+    if seed is not None:
+        np.random.default_rng(seed).shuffle(order)
+    ends = [total * (worker + 1) // workers for worker in range(workers)]
+    shares: list[list[Piece]] = [[] for _ in range(workers)]
+    worker = position = 0
+    for index in order:
+        group = groups[int(index)]
+        first = 0
+        while first < group.rows:
+            while position == ends[worker]:
+                worker += 1
+            count = min(group.rows - first, ends[worker] - position)
+            size = group.size_bytes * count // group.rows
+            piece = Piece(group.file, group.index, first, count, group.number + first, size)
+            shares[worker].append(piece)
+            first += count
+            position += count
+    return [tuple(share) for share in shares]
+
+
+def read_share(share: ParquetShare) -> Iterator[pa.RecordBatch]:
+    """The rows of a share, as `RowSpool.take` wants them. Reads ahead in threads.
+
+    Raises:
+        InvalidArgumentError: Nulls and the like with `invalid='error'`; arrays of another length.
+    """
+    system, _ = open_location(share.uri)
+    threads = max(1, min(pa.cpu_count(), 4))
+    waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+    with ThreadPoolExecutor(threads, "parquet") as pool:
+        try:
+            for piece in _small(share.pieces):
+                waiting.append(pool.submit(_read, system, share, piece))
+                if len(waiting) > threads:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def count_share(share: ParquetShare) -> tuple[int, int]:
+    """How many rows of a share train and validate, once invalid ones are left out."""
+    train = validation = 0
+    for batch in read_share(share):
+        found = int(pc.sum(batch.column(VALIDATES)).as_py() or 0) if _splits(share) else 0
+        validation += found
+        train += batch.num_rows - found
+    return train, validation
+
+
+def drawn_for_validation(seed: int, piece: Piece, fraction: float) -> Any:
+    """[count] bool: which rows of a piece validate; depends on seed and row number only."""
+    numbers = np.arange(piece.number, piece.number + piece.count, dtype=np.uint64)
+    # splitmix64: scrambles consecutive numbers as well as a generator does, and in any order.
+    with np.errstate(over="ignore"):
+        z = (numbers + np.uint64(seed + 1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return (z >> np.uint64(11)) * (1.0 / (1 << 53)) < fraction
+
+
+def _splits(share: ParquetShare) -> bool:
+    return bool(share.indicator) or share.fraction > 0
+
+
+def _small(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """The pieces, with large ones cut, so that not all of them is in memory at once."""
+    for piece in pieces:
+        parts = -(-piece.size_bytes // _MAX_GROUP_BYTES) or 1
+        step = -(-piece.count // parts)
+        for first in range(0, piece.count, step):
+            count = min(step, piece.count - first)
+            yield replace(
+                piece,
+                first=piece.first + first,
+                number=piece.number + first,
+                count=count,
+                size_bytes=piece.size_bytes * count // piece.count,
+            )
+
+
+def _read(system: Any, share: ParquetShare, piece: Piece) -> list[pa.RecordBatch]:
+    # Pieces are large, so opening the file for each costs little, and readers are not for threads.
+    with system.open_input_file(piece.file) as source:
+        file = pq.ParquetFile(source, pre_buffer=True)
+        rows = file.metadata.row_group(piece.group).num_rows
+        if piece.count == rows or piece.size_bytes * rows // piece.count <= _MAX_GROUP_BYTES:
+            table = file.read_row_group(piece.group, share.names, use_threads=False)
+            return [_convert(share, piece, table.slice(piece.first, piece.count))]
+        made = []
+        seen = 0
+        step = max(1, piece.count)
+        for batch in file.iter_batches(step, row_groups=[piece.group], columns=share.names):
+            first, last = max(piece.first, seen), min(piece.first + piece.count, seen + len(batch))
+            if first < last:
+                table = pa.Table.from_batches([batch.slice(first - seen, last - first)])
+                number = piece.number + first - piece.first
+                part = replace(piece, first=first, count=last - first, number=number)
+                made.append(_convert(share, part, table))
+            seen += len(batch)
+            if seen >= piece.first + piece.count:
+                break
+        return made
+
+
+def _convert(share: ParquetShare, piece: Piece, table: pa.Table) -> pa.RecordBatch:
+    columns: dict[str, Any] = {}
+    invalid: Any = None
+    for column in share.columns:
+        fill = share.fill if share.invalid == "fill" and column.is_feature else None
+        made = make_input(table, column, fill)
+        columns[column.input.name] = made.array
+        if made.invalid is None:
+            continue
+        if share.invalid != "skip":
+            names = ", ".join(map(repr, column.columns[:3]))
+            raise InvalidArgumentError(
+                message="Nulls, NaNs and infinities cannot be trained on. "
+                f"{int(made.invalid.sum())} of {table.num_rows} rows from row {piece.number} on "
+                f"have some in {names} ({piece.file}, row group {piece.group}). "
+                "handleInvalid='skip' leaves such rows out, 'fill' replaces them in features"
+            )
+        invalid = made.invalid if invalid is None else invalid | made.invalid
+    if share.class_column:
+        columns[share.weight] = _weighted(share, table, columns.get(share.weight))
+    columns[ROW_NUMBER] = pa.array(np.arange(piece.number, piece.number + piece.count))
+    if share.indicator:
+        flags = table.column(share.indicator).combine_chunks()
+        columns[VALIDATES] = pc.fill_null(flags.cast(pa.bool_()), False)
+    elif share.fraction > 0:
+        columns[VALIDATES] = pa.array(drawn_for_validation(share.seed, piece, share.fraction))
+    batch = pa.RecordBatch.from_pydict(columns)
+    return batch if invalid is None else batch.filter(pa.array(~invalid))
+
+
+def _weighted(share: ParquetShare, table: pa.Table, weights: pa.Array | None) -> pa.Array:
+    labels = table.column(share.class_column).to_numpy()
+    factors = np.ones(len(labels), np.float32)
+    for label, factor in share.class_weights:
+        factors[labels == label] = factor
+    if weights is not None:
+        factors *= weights.to_numpy(zero_copy_only=False)
+    return pa.array(factors)

@@ -1,0 +1,252 @@
+"""Rows that workers read from Parquet files themselves, without the JVM; planned on the driver.
+
+The driver reads footers, the first rows, and whole columns only where it has to count something in
+them: validation rows, classes. Which columns become which inputs is decided by the same rules as
+for DataFrames.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.ml.linalg import DenseVector, SparseVector, VectorUDT
+from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.data.parquet.footers import ParquetFiles, read_footers
+from sparkflow.spark.data.parquet.shares import (
+    ParquetShare,
+    count_share,
+    deal_groups,
+    drawn_for_validation,
+)
+from sparkflow.spark.data.plan import prepare
+from sparkflow.spark.data.plan.invalid import SKIP
+from sparkflow.spark.data.plan.placement import PlacedRows
+from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
+from sparkflow.spark.data.plan.profile import is_uneven, profile_rows, refuse_lengths
+from sparkflow.spark.data.plan.sources import FEATURES, LABEL
+from sparkflow.spark.data.plan.weights import class_factors
+from sparkflow.spark.data.schema.parquet_columns import ParquetColumn
+from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
+from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
+from sparkflow.spark.params.data import STRATIFIED
+from sparkflow.spark.params.trainer import TrainerParams
+
+_SAMPLE_ROWS: Final = 64
+_VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
+
+
+def parquet_rows(
+    session: SparkSession, uri: str, params: TrainerParams, wants_rows: bool = False
+) -> tuple[PreparedRows, Layout, PlacedRows]:
+    """The rows of Parquet files, dealt to the workers by row groups.
+
+    With `handleInvalid='skip'` blocks for a Spark job whose tasks count the rows that are left.
+
+    Args:
+        session: Where training runs.
+        uri: A file or a directory on a file system that pyarrow knows and that driver and executors
+            reach under the same name.
+        params: Columns and policies.
+        wants_rows: Whether somebody looks at all rows before training; Spark has to know the file
+            system, too, then.
+
+    Returns:
+        The rows; their `rows` are the first ones only, unless `wants_rows`.
+
+    Raises:
+        FileNotFoundError: There is nothing.
+        ValueError, TypeError: No Parquet files, no rows; columns that differ between files, are
+            missing or cannot be made tensors.
+    """
+    files = read_footers(uri)
+    if not files.rows:
+        raise ValueError(f"The Parquet files in {uri!r} have no rows: there is nothing to train on")
+    plan = plan_rows(_sample(session, files), params)
+    profile = profile_rows(plan.selected.coalesce(1), plan.sources)
+    for source in plan.sources:
+        if is_uneven(source, profile.sources[source.name]):
+            refuse_lengths(plan.selected, source, profile.total)
+    classes = params.getClassWeights()
+    row_format = prepare.format_of(plan, profile, weighted=bool(classes))
+    template = _template(files, plan, row_format, params)
+    files.require_columns(template.names)
+    label = plan.of_role(LABEL)
+    factors: Mapping[float, float] = {}
+    if classes and label is not None and row_format.label is not None:
+        counts = _class_rows(files, label.columns[0])
+        factors = class_factors(classes, row_format.label, counts)
+        template = replace(
+            template, class_column=label.columns[0], class_weights=tuple(factors.items())
+        )
+    layout = Layout.of(
+        params.getNumPs(), min(params.getNumWorkers(), files.rows), params.getSyncMode()
+    )
+    seed = params.getSeed() if params.getShuffle() else None
+    shares = [
+        replace(template, pieces=pieces)
+        for pieces in deal_groups(files.groups, layout.num_workers, seed)
+    ]
+    train, validation = _count(session, files, shares)
+    seen = plan_rows(session.read.parquet(uri), params) if wants_rows else plan
+    columns = prepare.final_columns(seen, row_format, profile, factors, [], None)
+    prepared = PreparedRows(
+        rows=seen.selected.select(*columns),
+        format=row_format,
+        partition_rows={},
+        num_rows=sum(train),
+        num_validation_rows=sum(validation),
+        skipped={uri: files.rows - sum(train) - sum(validation)}
+        if template.invalid == SKIP
+        else {},
+        num_classes=_num_classes(files, row_format, label.columns[0] if label else ""),
+        class_factors=factors,
+        content=_content(files, template.names) if params.getCheckpointDir() else "",
+    )
+    messages = [json.dumps({"parquet": share.to_json()}) for share in shares]
+    placed = _messages(session, [*([None] * layout.num_ps), *messages])
+    return prepared, layout, PlacedRows(placed, train, validation)
+
+
+def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:
+    """The first rows as a DataFrame."""
+    table = files.head(_SAMPLE_ROWS)
+    fields = []
+    columns: dict[str, list[Any]] = {}
+    for field in files.schema:
+        values = table.column(field.name).to_pylist()
+        if _is_vector(field.type):
+            fields.append(StructField(field.name, VectorUDT()))
+            values = [None if value is None else _vector(value) for value in values]
+        else:
+            try:
+                fields.append(StructField(field.name, from_arrow_type(field.type)))
+            except Exception:  # noqa: S112  a type that Spark lacks; no matter unless it is asked for
+                continue
+        columns[field.name] = values
+    rows = list(zip(*columns.values(), strict=True))
+    return session.createDataFrame(rows, StructType(fields), verifySchema=False)
+
+
+def _is_vector(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and tuple(field.name for field in kind) == _VECTOR_FIELDS
+
+
+def _vector(value: Mapping[str, Any]) -> DenseVector | SparseVector:
+    if value["type"] == 1:
+        return DenseVector(value["values"])
+    return SparseVector(value["size"], value["indices"], value["values"])
+
+
+def _template(
+    files: ParquetFiles, plan: Plan, row_format: RowFormat, params: TrainerParams
+) -> ParquetShare:
+    """What is the same for all workers."""
+    inputs = {each.name: each for each in row_format.inputs}
+    columns = tuple(
+        ParquetColumn(inputs[each.name], each.columns, each.form, each.role == FEATURES)
+        for each in plan.sources
+    )
+    if params.getValidationFraction() and params.getValidationDraw() == STRATIFIED:
+        raise ValueError(
+            "validationDraw='stratified' needs to see all labels before rows are read; "
+            "fitOnParquet draws rows singly. Use fit(spark.read.parquet(...)), or mark rows in "
+            "validationIndicatorCol"
+        )
+    return ParquetShare(
+        files.uri,
+        (),
+        columns,
+        invalid=params.getHandleInvalid(),
+        fill=params.getFillValue(),
+        indicator=params.getValidationIndicatorCol(),
+        fraction=params.getValidationFraction(),
+        seed=params.getSeed(),
+        weight=row_format.weight.name if row_format.weight is not None else "",
+    )
+
+
+def _content(files: ParquetFiles, names: Collection[str]) -> str:
+    """A hash of what footers and the first rows say of these columns; reads nothing more."""
+    hashed = hashlib.sha256()
+    for line in files.describe(names):
+        hashed.update(line.encode())
+    head = files.head(_SAMPLE_ROWS).select(sorted(names))
+    hashed.update(json.dumps(head.to_pylist(), default=str).encode())
+    return f"parquet:{hashed.hexdigest()[:16]}"
+
+
+def _class_rows(files: ParquetFiles, column: str) -> dict[Any, int]:
+    values = pa.chunked_array([chunk for part in files.read(column) for chunk in part.chunks])
+    counts = values.drop_null().value_counts()
+    return {each["values"].as_py(): each["counts"].as_py() for each in counts}
+
+
+def _num_classes(files: ParquetFiles, row_format: RowFormat, column: str) -> int | None:
+    label = row_format.label
+    if label is None or label.dtype != "int64" or label.kind != DENSE or label.shape != ():
+        return None
+    found = files.range_of(column)
+    if found is None:
+        labels = _class_rows(files, column)
+        found = (min(labels), max(labels))
+    return int(found[1]) + 1 if found[0] >= 0 else None
+
+
+def _count(
+    session: SparkSession, files: ParquetFiles, shares: Sequence[ParquetShare]
+) -> tuple[list[int], list[int]]:
+    """Rows that train and rows that validate, by worker."""
+    if shares[0].invalid == SKIP:
+        return _count_by_reading(session, shares)
+    total = [sum(piece.count for piece in share.pieces) for share in shares]
+    validation = [0] * len(shares)
+    if shares[0].indicator:
+        flags = dict(
+            zip(
+                ((group.file, group.index) for group in files.groups),
+                (part.cast(pa.bool_()) for part in files.read(shares[0].indicator)),
+                strict=True,
+            )
+        )
+        for worker, share in enumerate(shares):
+            parts = (flags[p.file, p.group].slice(p.first, p.count) for p in share.pieces)
+            validation[worker] = sum(pc.sum(part).as_py() or 0 for part in parts)
+    elif shares[0].fraction:
+        for worker, share in enumerate(shares):
+            drawn = (drawn_for_validation(share.seed, p, share.fraction) for p in share.pieces)
+            validation[worker] = sum(int(each.sum()) for each in drawn)
+    return [rows - out for rows, out in zip(total, validation, strict=True)], validation
+
+
+def _count_by_reading(
+    session: SparkSession, shares: Sequence[ParquetShare]
+) -> tuple[list[int], list[int]]:
+    texts = [json.dumps(share.to_json()) for share in shares]
+    found = _messages(session, texts).mapInArrow(_count_here, "text string").collect()
+    counts = dict(tuple(json.loads(row["text"])) for row in found)
+    train, validation = zip(*(counts[text] for text in texts), strict=True)
+    return list(train), list(validation)
+
+
+def _count_here(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        texts = batch.column(MESSAGE_COLUMN).to_pylist()
+        counts = [(text, count_share(ParquetShare.from_json(json.loads(text)))) for text in texts]
+        yield pa.RecordBatch.from_pydict({"text": [json.dumps(each) for each in counts]})
+
+
+def _messages(session: SparkSession, texts: Sequence[str | None]) -> DataFrame:
+    """One partition per text, with it in its only row."""
+    lookup = F.lit([text or "" for text in texts])
+    message = F.element_at(lookup, (F.col("id") + 1).cast("int")).alias(MESSAGE_COLUMN)
+    return session.range(0, len(texts), 1, len(texts)).select(message)

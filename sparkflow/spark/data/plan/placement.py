@@ -1,0 +1,172 @@
+"""Which task gets which row: equal shares for the workers, none for the parameter servers.
+
+Rows are either dealt out to the workers like cards, by their numbers in the order of the DataFrame,
+or go where a hash of their content sends them. Dealt shares differ by one row at most; but with
+another partitioning of the same rows, another worker gets them in another order. Hashed shares
+differ a little, and depend on nothing but the content of the rows and the seed: what reproducible
+training needs. Both take no sort and no second exchange.
+
+Dealing costs no pass: the number of a row is the number of rows in the partitions before its own,
+which `prepare` has counted, plus its place in it. Otherwise one pass over the prepared rows, which
+are usually cached, counts the rows of each worker.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, functions as F
+
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.data.plan.content import content_hash
+from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.data.schema.conversion import VALIDATES
+from sparkflow.spark.data.schema.row_format import ROW_NUMBER
+
+_log = logging.getLogger(__name__)
+
+_WORKER: Final = "worker_index"
+_TASK: Final = "task_index"
+
+# monotonically_increasing_id() is the partition times 2**33 plus the place in the partition.
+_PLACE_MASK: Final = (1 << 33) - 1
+
+# By how much the largest hashed share may exceed the mean.
+_MOST_SKEW: Final = 0.05
+_MOST_SKEW_ROWS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """Rows in one partition per task of the job.
+
+    Attributes:
+        df: The prepared rows and `row_number`, a bigint: each worker's rows are fed in its order,
+            or in permutations of it.
+        worker_rows: By worker the rows that train.
+        validation_rows: By worker the rows that validate.
+    """
+
+    df: DataFrame
+    worker_rows: list[int]
+    validation_rows: list[int]
+
+
+def place_rows(prepared: PreparedRows, layout: Layout, seed: int, by_content: bool) -> PlacedRows:
+    """Numbers the rows and says which partition each goes to.
+
+    Blocks for one Spark job where `by_content` or where rows validate.
+
+    Args:
+        prepared: The rows; their partitions stay as they are until the job has run.
+        layout: The tasks.
+        seed: With `by_content`, what the order and the shares depend on beside the content.
+        by_content: Whether share and number of a row depend on its content instead of its place.
+            Rows are dealt by number all the same, with a warning, where many equal rows would
+            make one share far larger than the others.
+    """
+    if by_content:
+        hashed = _hashed(prepared, layout, seed)
+        shares = _count(hashed, prepared, layout)
+        if is_even(shares[0]):
+            return _placed(hashed, layout, shares)
+        _log.warning(
+            "Many rows are equal: by their content, one worker would train on %d of %d rows. They "
+            "are dealt by their place in the DataFrame instead, so training repeats itself only "
+            "while the DataFrame's partitions stay as they are",
+            max(shares[0]),
+            sum(shares[0]),
+        )
+    dealt = _dealt(prepared, layout)
+    if VALIDATES in prepared.rows.columns:
+        return _placed(dealt, layout, _count(dealt, prepared, layout))
+    rows = layout.worker_rows(sum(prepared.partition_rows.values()))
+    return _placed(dealt, layout, (rows, [0] * layout.num_workers))
+
+
+def _dealt(prepared: PreparedRows, layout: Layout) -> DataFrame:
+    numbered = prepared.rows.withColumn(ROW_NUMBER, _row_number(prepared.partition_rows))
+    return numbered.withColumn(_WORKER, F.pmod(F.col(ROW_NUMBER), F.lit(layout.num_workers)))
+
+
+def _hashed(prepared: PreparedRows, layout: Layout, seed: int) -> DataFrame:
+    numbered = prepared.rows.withColumn(ROW_NUMBER, content_hash(prepared.rows, seed))
+    # Hashed again, so that the numbers of a worker's rows are as random as those of all.
+    worker = F.pmod(F.xxhash64(F.col(ROW_NUMBER)), F.lit(layout.num_workers))
+    return numbered.withColumn(_WORKER, worker)
+
+
+def _count(
+    assigned: DataFrame, prepared: PreparedRows, layout: Layout
+) -> tuple[list[int], list[int]]:
+    """Rows that train and rows that validate, by worker."""
+    has_validation = VALIDATES in prepared.rows.columns
+    validates = F.col(VALIDATES) if has_validation else F.lit(False)
+    found = assigned.groupBy(F.col(_WORKER), validates.alias(VALIDATES)).count().collect()
+    train, validation = ([0] * layout.num_workers for _ in range(2))
+    for row in found:
+        (validation if row[VALIDATES] else train)[row[_WORKER]] = row["count"]
+    return train, validation
+
+
+def place_in_partition() -> Column:
+    """The number of rows before this one in its partition, a bigint."""
+    return F.monotonically_increasing_id().bitwiseAND(F.lit(_PLACE_MASK))
+
+
+def is_even(shares: list[int]) -> bool:
+    """Whether the largest share is near enough to the mean."""
+    mean = sum(shares) / len(shares)
+    return max(shares) <= mean * (1 + _MOST_SKEW) + _MOST_SKEW_ROWS
+
+
+def _placed(assigned: DataFrame, layout: Layout, shares: tuple[list[int], list[int]]) -> PlacedRows:
+    target = (F.col(_WORKER) + layout.num_ps).cast("int")
+    if hasattr(assigned, "repartitionById"):  # Spark 4.1
+        with_task = assigned.withColumn(_TASK, target)
+        placed = with_task.repartitionById(layout.num_tasks, F.col(_TASK))
+    else:
+        key = F.element_at(F.lit(hash_keys(layout.num_tasks)), target + 1)
+        placed = assigned.withColumn(_TASK, key).repartition(layout.num_tasks, F.col(_TASK))
+    return PlacedRows(placed.drop(_TASK, _WORKER), *shares)
+
+
+def _row_number(partition_rows: Mapping[int, int]) -> Column:
+    before = 0
+    offsets = []
+    for partition in range(max(partition_rows, default=-1) + 1):
+        offsets.append(before)
+        before += partition_rows.get(partition, 0)
+    first = F.element_at(F.lit(offsets).cast("array<bigint>"), F.spark_partition_id() + 1)
+    return first + place_in_partition()
+
+
+def hash_keys(num_partitions: int) -> list[int]:
+    """For each partition an int that Spark's hash partitioning puts there.
+
+    Spark before 4.1 knows no other way of saying to which partition a row goes.
+    """
+    keys: dict[int, int] = {}
+    candidate = 0
+    while len(keys) < num_partitions:
+        keys.setdefault(_spark_hash(candidate) % num_partitions, candidate)
+        candidate += 1
+    return [keys[partition] for partition in range(num_partitions)]
+
+
+def _spark_hash(value: int) -> int:
+    """Spark's `hash(int)`: Murmur3_x86_32 of 4 bytes with seed 42, as a signed number."""
+    mask = 0xFFFFFFFF
+    k = value * 0xCC9E2D51 & mask
+    k = (k << 15 | k >> 17) & mask
+    h = 42 ^ k * 0x1B873593 & mask
+    h = (h << 13 | h >> 19) & mask
+    h = (h * 5 + 0xE6546B64) & mask
+    h ^= 4  # the length in bytes
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h

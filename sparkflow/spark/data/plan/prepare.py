@@ -1,0 +1,351 @@
+"""From a DataFrame to the rows that are trained on: checked, selected, counted and cached.
+
+What the schema says is checked before any job; then one job looks at the rows (see `profile`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, functions as F
+
+from sparkflow.spark.data.plan.checks import filled, is_invalid
+from sparkflow.spark.data.plan.invalid import ERROR, FILL, SKIP, find_faults, require_none
+from sparkflow.spark.data.plan.profile import (
+    RowProfile,
+    is_uneven,
+    profile_rows,
+    refuse_lengths,
+    resolve,
+)
+from sparkflow.spark.data.plan.selection import final, held
+from sparkflow.spark.data.plan.sources import (
+    FEATURES,
+    LABEL,
+    VALIDATES as VALIDATES,
+    WEIGHT,
+    Source,
+    feature_sources,
+    free_name,
+    label_source,
+    weight_source,
+)
+from sparkflow.spark.data.plan.validation import (
+    drawn,
+    indicator,
+    require_one_way,
+    require_same,
+    require_some,
+)
+from sparkflow.spark.data.plan.weights import BALANCED, class_factors, require_classes, weight
+from sparkflow.spark.data.schema.frame import Schema, quoted
+from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow.spark.params.data import DataParams
+from sparkflow.spark.params.trainer import TrainerParams
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRows:
+    """The rows of a fit.
+
+    Attributes:
+        rows: A column per input of `format`, by its name; and `validates`, a boolean, where rows
+            validate.
+        format: What a row consists of.
+        partition_rows: Rows per partition of `rows`, those that validate included; partitions
+            without rows are left out.
+        num_rows: The rows that train.
+        num_validation_rows: The rows that validate.
+        skipped: Rows that were left out because of nulls and the like, by column; a row counts
+            for each column that has one.
+        filled: Rows in which nulls and the like were replaced, by column.
+        num_classes: One more than the greatest label, where labels are integers from 0.
+        class_factors: By label, what weights of rows were multiplied with.
+        content: A hash of what is in the rows, see `fingerprint.RowsPrint`; "" where nobody asked.
+    """
+
+    rows: DataFrame
+    format: RowFormat
+    partition_rows: Mapping[int, int]
+    num_rows: int
+    num_validation_rows: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    filled: Mapping[str, int] = field(default_factory=dict)
+    num_classes: int | None = None
+    class_factors: Mapping[float, float] = field(default_factory=dict)
+    content: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the schema says of the rows: all that is known before the first job.
+
+    Attributes:
+        sources: What the inputs are made of.
+        named: Whether the features have names.
+        selected: The held columns and perhaps `validates`; not yet computed.
+        validates: Whether some rows are to validate.
+    """
+
+    sources: tuple[Source, ...]
+    named: bool
+    selected: DataFrame
+    validates: bool
+
+    def of_role(self, role: str) -> Source | None:
+        """The source of the label or the weight, if there is one."""
+        return next((each for each in self.sources if each.role == role), None)
+
+
+def plan_rows(
+    dataset: DataFrame,
+    params: TrainerParams,
+    validation: DataFrame | None = None,
+) -> Plan:
+    """Checks the schema and selects the columns. Starts no Spark job.
+
+    Args:
+        dataset: The rows to train on.
+        params: Columns and policies.
+        validation: Rows of the same columns that validate.
+
+    Raises:
+        ValueError: A column does not exist or exists twice, or parameters contradict each other.
+        TypeError: A column's type cannot be made a tensor, or is another one in `validation`.
+    """
+    _require_batch(dataset, validation)
+    require_one_way(params, validation)
+    _require_use_of_weights(params)
+    schema = Schema.of(dataset)
+    sources, named = _sources(schema, params)
+    _require_fill(params, sources)
+    label = next((each for each in sources if each.role == LABEL), None)
+    require_classes(label, params.getClassWeights())
+    columns = [held(each).alias(each.name) for each in sources]
+    if column := params.getValidationIndicatorCol():
+        columns.append(indicator(schema, column))
+    selected = dataset.select(*columns)
+    if fraction := params.getValidationFraction():
+        how = params.getValidationDraw()
+        share = drawn([each.name for each in sources], fraction, params.getSeed(), how, label)
+        selected = selected.withColumn(VALIDATES, share)
+    if validation is not None:
+        theirs, _ = _sources(Schema.of(validation, "the validation DataFrame"), params)
+        require_same(sources, theirs)
+        others = validation.select(*(held(each).alias(each.name) for each in theirs))
+        selected = selected.withColumn(VALIDATES, F.lit(False)).unionByName(
+            others.withColumn(VALIDATES, F.lit(True))
+        )
+    return Plan(sources, named, selected, VALIDATES in selected.columns)
+
+
+@contextlib.contextmanager
+def prepare_rows(
+    dataset: DataFrame,
+    params: TrainerParams,
+    validation: DataFrame | None = None,
+) -> Iterator[PreparedRows]:
+    """Checks, selects and counts the rows, which stay cached inside the `with` block.
+
+    Blocks for one Spark job; for another one where something is wrong with the rows.
+
+    Args:
+        dataset: The rows to train on.
+        params: Columns and policies.
+        validation: Rows of the same columns that validate.
+
+    Raises:
+        ValueError, TypeError: See `plan_rows`.
+        ValueError: No rows; nulls and the like, unless `handleInvalid` says what to do with them;
+            arrays or vectors of different lengths or without elements.
+    """
+    plan = plan_rows(dataset, params, validation)
+    with _cached(dataset, plan.selected, params) as rows:
+        started = time.monotonic()
+        prepared = _prepared(rows, plan, params)
+        _log.info(
+            "looked at %d rows and %d that validate in %.1f s",
+            prepared.num_rows,
+            prepared.num_validation_rows,
+            time.monotonic() - started,
+        )
+        yield prepared
+
+
+def _prepared(rows: DataFrame, plan: Plan, params: TrainerParams) -> PreparedRows:
+    policy, classes = params.getHandleInvalid(), params.getClassWeights()
+    skip = policy == SKIP
+    profile = profile_rows(
+        rows,
+        plan.sources,
+        skip=skip,
+        count_classes=classes == BALANCED,
+        hashes=bool(params.getCheckpointDir()),
+    )
+    if not profile.total:
+        raise ValueError("The DataFrame has no rows: there is nothing to train on")
+    invalid = [each for each in plan.sources if profile.sources[each.name].invalid]
+    by_column = _treated(rows, invalid, profile, policy)
+    if skip and not profile.num_rows and not profile.num_validation_rows:
+        raise ValueError(
+            f"handleInvalid='skip' leaves none of the {profile.total} rows: {dict(by_column)}"
+        )
+    require_some(profile.num_rows, profile.num_validation_rows, asked=plan.validates)
+    for source in plan.sources:
+        if is_uneven(source, profile.sources[source.name]):
+            refuse_lengths(rows, source, profile.total)
+    row_format = format_of(plan, profile, weighted=bool(classes))
+    label = row_format.label
+    factors = (
+        {} if label is None or not classes else class_factors(classes, label, profile.class_rows)
+    )
+    if skip:
+        for source in invalid:
+            rows = rows.where(~is_invalid(source, quoted(source.name)))
+    fill = params.getFillValue() if policy == FILL else None
+    columns = final_columns(plan, row_format, profile, factors, invalid, fill)
+    return PreparedRows(
+        rows=rows.select(*columns, *([VALIDATES] if plan.validates else [])),
+        format=row_format,
+        partition_rows=profile.partition_rows,
+        num_rows=profile.num_rows,
+        num_validation_rows=profile.num_validation_rows,
+        skipped=by_column if skip else {},
+        filled=by_column if policy == FILL else {},
+        num_classes=_num_classes(profile),
+        class_factors=factors,
+        content=profile.content,
+    )
+
+
+def _sources(schema: Schema, params: TrainerParams) -> tuple[tuple[Source, ...], bool]:
+    sources, named = feature_sources(
+        schema, params.getFeaturesCol(), params.getInputShapes(), params.getVectorFormat()
+    )
+    taken = [each.name for each in sources]
+    if params.takes_labels():
+        sources += (label_source(schema, params.getLabelCol(), taken),)
+    if column := params.getWeightCol():
+        sources += (weight_source(schema, column, taken),)
+    return sources, named
+
+
+def _require_batch(*frames: DataFrame | None) -> None:
+    if any(frame is not None and frame.isStreaming for frame in frames):
+        raise ValueError(
+            "fit needs a DataFrame that ends, this one is a stream; train on its batches with "
+            "foreachBatch"
+        )
+
+
+def _require_use_of_weights(params: TrainerParams) -> None:
+    given = "weightCol" if params.getWeightCol() else "classWeights"
+    if (params.getWeightCol() or params.getClassWeights()) and not params.takes_weights():
+        raise ValueError(
+            f"{given} is set, but model_fn has no argument called weights. Take it, "
+            "model_fn(features, labels, mode, params, weights), and give it to the loss, as in "
+            f"tf.losses.sparse_softmax_cross_entropy(labels, logits, weights); or clear {given}"
+        )
+
+
+def _require_fill(params: DataParams, sources: Sequence[Source]) -> None:
+    value = params.getFillValue()
+    whole = [each for each in sources if each.role == FEATURES and each.dtype == "int64"]
+    if params.getHandleInvalid() == FILL and whole and value != int(value):
+        raise ValueError(
+            f"fillValue is {value:g}, but the {whole[0].describe()} holds integers; fill with an "
+            "integer, or cast the column to double"
+        )
+
+
+def _treated(
+    rows: DataFrame, invalid: Sequence[Source], profile: RowProfile, policy: str
+) -> dict[str, int]:
+    """Counts by column what is left out or filled; raises for what is neither."""
+    if not invalid:
+        return {}
+    found = find_faults(rows, invalid)
+    if policy == ERROR:
+        require_none(found, profile.total, policy)
+    if policy == FILL:
+        require_none([each for each in found if each.role != FEATURES], profile.total, policy)
+    by_column = {each.column: each.rows for each in found}
+    _log.warning(
+        "handleInvalid='%s': of %d rows, nulls, NaNs or infinities by column: %s",
+        policy,
+        profile.total,
+        by_column,
+    )
+    return by_column
+
+
+def format_of(plan: Plan, profile: RowProfile, *, weighted: bool) -> RowFormat:
+    """What a row consists of; `weighted` says whether classes have weights."""
+    inputs = {each.name: resolve(each, profile.sources[each.name]) for each in plan.sources}
+    features = tuple(inputs[each.name] for each in plan.sources if each.role == FEATURES)
+    label, row_weight = (
+        None if source is None else inputs[source.name]
+        for source in (plan.of_role(LABEL), plan.of_role(WEIGHT))
+    )
+    if row_weight is None and weighted:
+        row_weight = Input(free_name(WEIGHT, list(inputs)), DENSE, "float32", ())
+    return RowFormat(features, label, row_weight, plan.named)
+
+
+def final_columns(
+    plan: Plan,
+    row_format: RowFormat,
+    profile: RowProfile,
+    factors: Mapping[float, float],
+    filled_sources: Sequence[Source],
+    fill: float | None,
+) -> list[Column]:
+    """The columns of a format, in SQL, of the held ones."""
+    columns = []
+    sources = {each.name: each for each in plan.sources}
+    for wanted in row_format.inputs:
+        if wanted is row_format.weight:
+            column = weight(plan.of_role(WEIGHT), row_format.label, factors)
+        else:
+            source, found = sources[wanted.name], profile.sources[wanted.name]
+            others = found.thin if wanted.kind == DENSE else profile.total - found.thin
+            column = final(source, quoted(wanted.name), wanted.kind, has_other_form=others > 0)
+            if fill is not None and source in filled_sources:
+                column = filled(wanted, column, fill)
+        columns.append(column.alias(wanted.name))
+    return columns
+
+
+def _num_classes(profile: RowProfile) -> int | None:
+    if profile.labels is None or profile.labels[0] < 0:
+        return None
+    return profile.labels[1] + 1
+
+
+@contextlib.contextmanager
+def _cached(dataset: DataFrame, rows: DataFrame, params: DataParams) -> Iterator[DataFrame]:
+    """The rows, cached unless the DataFrame is, so that two passes cost one and agree."""
+    level = dataset.storageLevel
+    if not params.getCache() or level.useMemory or level.useDisk or level.useOffHeap:
+        yield rows
+        return
+    rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield rows
+    finally:
+        release(rows)
+
+
+def release(rows: DataFrame) -> None:
+    """Has Spark forget cached rows. Never raises: what is under way matters more."""
+    try:
+        rows.unpersist()
+    except Exception as error:  # e.g. of a session that was stopped meanwhile, with all its rows
+        _log.warning("cached rows were not released: %s", str(error).split("\n", 1)[0])

@@ -1,0 +1,267 @@
+"""One look at the rows before training: one Spark job that answers what the schema leaves open.
+
+It counts rows by partition (placement needs that), finds sizes of arrays and vectors, counts the
+rows that cannot be trained on, and the classes where they are weighted. The rows it reads stay
+cached. Only where something is wrong do further jobs find out what exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Row, functions as F
+
+from sparkflow.spark.data.plan.checks import is_invalid
+from sparkflow.spark.data.plan.content import CONTENT_SUMS, content_hash, content_sums, content_text
+from sparkflow.spark.data.plan.selection import STORED, THIN, is_struct, is_thin, measure
+from sparkflow.spark.data.plan.sources import (
+    ARRAY,
+    LABEL,
+    SCALAR,
+    SCALARS,
+    VALIDATES,
+    VECTOR,
+    Source,
+)
+from sparkflow.spark.data.schema.frame import quoted
+from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, SPARSE, Input
+
+_SHOWN_LENGTHS: Final = 5
+_PARTITION: Final = "partition"
+_CLASS: Final = "class"
+MOST_CLASSES: Final = 10_000
+"""Labels with more values than that are no classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProfile:
+    """What is known of one input's rows.
+
+    Attributes:
+        invalid: Rows that cannot be trained on.
+        least, greatest: Of the measure, see `selection.measure`; None where there is none.
+        stored, elements: Stored elements and all elements of a vector column, over all rows.
+        thin: Rows of a vector column that are held in the sparse form.
+    """
+
+    invalid: int = 0
+    least: Any = None
+    greatest: Any = None
+    stored: int = 0
+    elements: int = 0
+    thin: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RowProfile:
+    """What is known of the rows.
+
+    Attributes:
+        partition_rows: Rows per partition that are used; partitions without are left out.
+        num_rows, num_validation_rows: The rows that train, and those that validate.
+        total: All rows, those that are skipped included.
+        sources: By the input's name.
+        labels: The least and the greatest of integer labels; None for others.
+        class_rows: Rows that train by label, where asked for.
+        content: A hash of all rows, where asked for; "" otherwise.
+    """
+
+    partition_rows: Mapping[int, int]
+    num_rows: int
+    num_validation_rows: int
+    total: int
+    sources: Mapping[str, SourceProfile]
+    labels: tuple[int, int] | None
+    class_rows: Mapping[Any, int]
+    content: str = ""
+
+
+def profile_rows(
+    rows: DataFrame,
+    sources: Sequence[Source],
+    *,
+    skip: bool = False,
+    count_classes: bool = False,
+    hashes: bool = False,
+) -> RowProfile:
+    """Looks at the rows. Blocks for one Spark job.
+
+    Args:
+        rows: Held columns by the names of their inputs, and perhaps `validates`.
+        sources: What the inputs are made of.
+        skip: Whether rows that cannot be trained on are left out.
+        count_classes: Whether the rows of each label are counted.
+        hashes: Whether what is in the rows is hashed.
+    """
+    validates = quoted(VALIDATES) if VALIDATES in rows.columns else F.lit(False)
+    keys = [F.spark_partition_id().alias(_PARTITION), validates.alias(VALIDATES)]
+    label = next((each for each in sources if each.role == LABEL), None)
+    if count_classes and label is not None:
+        keys.append(quoted(label.name).alias(_CLASS))
+    # Written once and used by several aggregates.
+    flags = [is_invalid(each, quoted(each.name)) for each in sources]
+    usable = ~reduce(lambda one, other: one | other, flags) if skip else F.lit(True)
+    checks: dict[str, Column] = {
+        "total": F.count(F.lit(1)),
+        "rows": F.count_if(usable) if skip else F.count(F.lit(1)),
+    }
+    for index, (source, flag) in enumerate(zip(sources, flags, strict=True)):
+        checks |= _checks(index, source, flag)
+    if label is not None and _is_class(label):
+        checks |= {"least_label": F.min(quoted(label.name))}
+        checks |= {"greatest_label": F.max(quoted(label.name))}
+    if hashes:
+        checks |= content_sums(content_hash(rows, 0))
+    found = rows.groupBy(*keys).agg(*(each.alias(name) for name, each in checks.items())).collect()
+    return _profile(found, sources, checks)
+
+
+def resolve(source: Source, profile: SourceProfile) -> Input:
+    """The input, now that the rows are known.
+
+    Raises:
+        ValueError: `inputShapes` asks for another number of elements than the rows have, or they
+            have none.
+    """
+    kind = source.kind
+    if not kind:
+        kind = SPARSE if profile.stored * THIN < profile.elements else DENSE
+    if kind == RAGGED or source.form in (SCALAR, SCALARS):
+        return Input(source.name, kind, source.dtype, source.shape or ())
+    found = profile.greatest
+    shape = tuple(found) if isinstance(found, list | tuple) else (int(found or 0),)
+    if _product(shape) == 0:
+        what = "vectors" if source.form == VECTOR else "arrays"
+        raise ValueError(f"The {what} of the {source.describe()} are empty")
+    if source.shape is not None:
+        if _product(source.shape) != _product(shape):
+            raise ValueError(
+                f"inputShapes says {list(source.shape)} for {source.name!r}, which has "
+                f"{_product(source.shape)} elements, but the {source.describe()} holds "
+                f"{_product(shape)} in each row"
+            )
+        shape = source.shape
+    return Input(source.name, kind, source.dtype, shape)
+
+
+def refuse_lengths(rows: DataFrame, source: Source, total: int) -> None:
+    """Says what lengths there are, of rows that should all have the same.
+
+    Raises:
+        ValueError: Always.
+    """
+    size = measure(source, quoted(source.name))
+    if size is None:
+        raise AssertionError(f"{source.name!r} has no measure")
+    lengths = (
+        rows.where(quoted(source.name).isNotNull())
+        .groupBy(size.alias("length"))
+        .agg(F.count(F.lit(1)).alias("rows"))
+        .orderBy(F.desc("rows"), "length")
+        .collect()
+    )
+    expected, *others = lengths
+    wrong = sum(row["rows"] for row in others)
+    shown = ", ".join(f"{_length(row)} ({row['rows']} rows)" for row in others[:_SHOWN_LENGTHS])
+    more = ", ..." if len(others) > _SHOWN_LENGTHS else ""
+    what = "vectors" if source.form == VECTOR else "arrays"
+    advice = ""
+    if source.form == ARRAY and source.role != LABEL and source.depth == 1:
+        advice = (
+            f". Pad them to one length, or let model_fn have a tf.SparseTensor of lists of any "
+            f"length: inputShapes={{{source.name!r}: [None]}}"
+        )
+    raise ValueError(
+        f"The {source.describe()} holds {what} of different lengths: expected "
+        f"{_length(expected)}, as {expected['rows']} of {total} rows have, but {wrong} rows have "
+        f"another length: {shown}{more}{advice}"
+    )
+
+
+def is_uneven(source: Source, profile: SourceProfile) -> bool:
+    """Whether rows have different sizes that must all have the same."""
+    ragged_inside = isinstance(profile.least, list) and -1 in profile.least
+    return bool(profile.least != profile.greatest) or ragged_inside
+
+
+def _checks(index: int, source: Source, flag: Column) -> dict[str, Column]:
+    column = quoted(source.name)
+    found = {f"invalid_{index}": F.count_if(flag)}
+    size = measure(source, column)
+    if size is not None:
+        found |= {f"least_{index}": F.min(size), f"greatest_{index}": F.max(size)}
+    if source.form == VECTOR and is_struct(source):
+        found |= {
+            f"stored_{index}": F.sum(column.getField(STORED).cast("bigint")),
+            f"elements_{index}": F.sum(size.cast("bigint")) if size is not None else F.lit(0),
+            f"thin_{index}": F.count_if(is_thin(column)),
+        }
+    return found
+
+
+def _profile(found: list[Row], sources: Sequence[Source], names: Mapping[str, Any]) -> RowProfile:
+    partitions: dict[int, int] = {}
+    classes: dict[Any, int] = {}
+    train = validation = total = 0
+    for row in found:
+        partitions[row[_PARTITION]] = partitions.get(row[_PARTITION], 0) + row["rows"]
+        total += row["total"]
+        if row[VALIDATES]:
+            validation += row["rows"]
+            continue
+        train += row["rows"]
+        if _CLASS in row and row["rows"]:
+            classes[row[_CLASS]] = classes.get(row[_CLASS], 0) + row["rows"]
+    by_name = {
+        source.name: SourceProfile(
+            invalid=_sum(found, f"invalid_{index}"),
+            least=_extreme(min, found, f"least_{index}", names),
+            greatest=_extreme(max, found, f"greatest_{index}", names),
+            stored=_sum(found, f"stored_{index}", names),
+            elements=_sum(found, f"elements_{index}", names),
+            thin=_sum(found, f"thin_{index}", names),
+        )
+        for index, source in enumerate(sources)
+    }
+    least = _extreme(min, found, "least_label", names)
+    greatest = _extreme(max, found, "greatest_label", names)
+    return RowProfile(
+        partition_rows={key: rows for key, rows in partitions.items() if rows},
+        num_rows=train,
+        num_validation_rows=validation,
+        total=total,
+        sources=by_name,
+        labels=None if least is None else (least, greatest),
+        class_rows=classes,
+        content=content_text("held", *(_sum(found, name, names) for name in CONTENT_SUMS)),
+    )
+
+
+def _sum(found: list[Row], name: str, names: Mapping[str, Any] | None = None) -> int:
+    if names is not None and name not in names:
+        return 0
+    return sum(row[name] or 0 for row in found)
+
+
+def _extreme(which: Any, found: list[Row], name: str, names: Mapping[str, Any]) -> Any:
+    if name not in names:
+        return None
+    return which((row[name] for row in found if row[name] is not None), default=None)
+
+
+def _is_class(label: Source) -> bool:
+    return label.form == SCALAR and label.dtype == "int64"
+
+
+def _length(row: Row) -> str:
+    length = row["length"]
+    if isinstance(length, list):
+        return "x".join("different" if size < 0 else str(size) for size in length)
+    return str(length)
+
+
+def _product(shape: Sequence[int]) -> int:
+    return reduce(lambda one, other: one * other, shape, 1)

@@ -1,0 +1,310 @@
+"""Which columns each input is made of, and how far the schema says what becomes of it.
+
+Nothing here starts a Spark job. What the schema leaves open, the lengths of arrays and whether
+vectors stay sparse, `profile` finds in the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql.types import DataType, StructField
+
+from sparkflow.spark.data.schema.frame import (
+    Schema,
+    is_scalar,
+    is_text,
+    is_vector,
+    is_whole,
+    text_of,
+    unnested,
+)
+from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, ROW_NUMBER, SPARSE
+
+FEATURES: Final = "features"
+"""The name of the only input of a trainer whose featuresCol is no dictionary."""
+LABEL: Final = "label"
+WEIGHT: Final = "weight"
+VALIDATES: Final = "validates"
+"""The boolean column that says which rows validate; only there if some may."""
+
+SCALAR, SCALARS, VECTOR, ARRAY = "scalar", "scalars", "vector", "array"
+
+Shape = tuple[int | None, ...]
+ANY_LENGTH: Final[Shape] = (None,)
+"""What `inputShapes` says of lists of any length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What one input is made of.
+
+    Attributes:
+        name: The input's name.
+        columns: The columns: one, or the scalar ones of a list in their order.
+        form: `scalar`, `scalars` (a list of columns), `vector` or `array`.
+        dtype: `float32`, `int64` or `string`.
+        kind: `dense`, `sparse`, `ragged`; empty where the rows decide between dense and sparse.
+        shape: Of a row, where the schema or `inputShapes` says it; None where the rows do.
+        depth: Of arrays: 1, or more where they hold arrays.
+        may_hold_nulls: Whether elements may be null.
+        role: `features`, `label` or `weight`, for error texts.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    form: str
+    dtype: str
+    kind: str
+    shape: tuple[int, ...] | None
+    depth: int = 0
+    may_hold_nulls: bool = False
+    role: str = FEATURES
+
+    def describe(self) -> str:
+        """The columns as error texts name them."""
+        columns = self.columns[:3]
+        more = f" and {len(self.columns) - 3} more" if len(self.columns) > 3 else ""
+        return f"{self.role} column{'s' if more else ''} {text_of(columns)}{more}"
+
+
+def feature_sources(
+    schema: Schema,
+    given: str | Sequence[str] | Mapping[str, str | Sequence[str]],
+    input_shapes: Mapping[str, Sequence[int | None]] | None = None,
+    vector_format: str = "auto",
+) -> tuple[tuple[Source, ...], bool]:
+    """The sources of the features, and whether they are named.
+
+    Args:
+        schema: The DataFrame's columns.
+        given: `featuresCol`: a column, a list of scalar columns, or these by the input's name.
+        input_shapes: `inputShapes`: shapes by input, [None] for lists of any length.
+        vector_format: `vectorFormat`: `dense`, `sparse` or `auto`.
+
+    Raises:
+        ValueError: A column does not exist or exists twice, a shape does not fit, or names clash.
+        TypeError: A column's type cannot be made a tensor.
+    """
+    shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
+    if isinstance(given, Mapping):
+        _require_names(list(given))
+        sources = [
+            _feature(schema, name, columns, shapes.pop(name, None), vector_format, named=True)
+            for name, columns in given.items()
+        ]
+        known = list(given)
+    else:
+        aliases = [FEATURES, *([given] if isinstance(given, str) else [])]
+        asked = [shapes.pop(name) for name in dict.fromkeys(aliases) if name in shapes]
+        shape = asked[0] if asked else None
+        sources = [_feature(schema, FEATURES, given, shape, vector_format, named=False)]
+        known = [FEATURES]
+    if shapes:
+        raise ValueError(
+            f"inputShapes has shapes for {text_of(sorted(shapes))}, but the inputs are "
+            f"{text_of(known)}"
+        )
+    return tuple(sources), isinstance(given, Mapping)
+
+
+def label_source(schema: Schema, column: str, taken: Sequence[str] = ()) -> Source:
+    """The source of the labels: int64 where the column holds whole numbers, else float32.
+
+    Args:
+        schema: The DataFrame's columns.
+        column: `labelCol`.
+        taken: Names that inputs have already.
+
+    Raises:
+        ValueError: The column does not exist or exists twice.
+        TypeError: It holds something else than numbers, or vectors or arrays of them.
+    """
+    field = schema.find(column, "labelCol")
+    kind = field.dataType
+    name = free_name(LABEL, taken)
+    if is_vector(kind):
+        return Source(name, (field.name,), VECTOR, "float32", DENSE, None, role=LABEL)
+    element, depth, nullable = unnested(kind)
+    if depth > 1 or not is_scalar(element):
+        raise TypeError(
+            f"The label column {field.name!r} is {kind.simpleString()}; it must hold numbers, or "
+            "vectors or arrays of numbers (pyspark.ml's StringIndexer makes numbers of texts)"
+        )
+    dtype = "int64" if is_whole(element) else "float32"
+    if depth:
+        return Source(name, (field.name,), ARRAY, dtype, DENSE, None, 1, nullable, LABEL)
+    return Source(name, (field.name,), SCALAR, dtype, DENSE, (), role=LABEL)
+
+
+def weight_source(schema: Schema, column: str, taken: Sequence[str] = ()) -> Source:
+    """The source of the rows' weights.
+
+    Raises:
+        ValueError: The column does not exist or exists twice.
+        TypeError: It holds something else than numbers.
+    """
+    field = schema.find(column, "weightCol")
+    if not is_scalar(field.dataType):
+        raise TypeError(
+            f"The weight column {field.name!r} is {field.dataType.simpleString()}; it must hold "
+            "numbers"
+        )
+    name = free_name(WEIGHT, taken)
+    return Source(name, (field.name,), SCALAR, "float32", DENSE, (), role=WEIGHT)
+
+
+def _feature(
+    schema: Schema,
+    name: str,
+    given: str | Sequence[str],
+    shape: Shape | None,
+    vector_format: str,
+    *,
+    named: bool,
+) -> Source:
+    if not isinstance(given, str):
+        return _list_of_columns(schema, name, given, shape)
+    field = schema.find(given, "featuresCol")
+    if is_vector(field.dataType):
+        return _vector(name, field, shape, vector_format)
+    element, depth, nullable = unnested(field.dataType)
+    if not is_scalar(element) and not is_text(element):
+        raise TypeError(
+            f"The features column {field.name!r} is {field.dataType.simpleString()}; it must hold "
+            f"vectors, numbers, texts, or arrays of numbers or texts{_advice(element)}"
+        )
+    if not depth:
+        return _scalar(name, field, shape, named)
+    dtype = _dtype(element) if named or is_text(element) or shape == ANY_LENGTH else "float32"
+    source = Source(
+        name, (field.name,), ARRAY, dtype, DENSE, None, depth, nullable or dtype == "string"
+    )
+    # Texts and named whole numbers are lists for embeddings unless a shape says otherwise.
+    if shape == ANY_LENGTH or (shape is None and depth == 1 and dtype != "float32"):
+        if depth > 1:
+            raise ValueError(
+                f"inputShapes says [None] for {name!r}, but {field.name!r} holds arrays of arrays; "
+                "lists of any length have one dimension (F.flatten makes one of several)"
+            )
+        return replace(source, kind=RAGGED, shape=())
+    return replace(source, shape=_fixed(name, shape))
+
+
+def _scalar(name: str, field: StructField, shape: Shape | None, named: bool) -> Source:
+    dtype = _dtype(field.dataType)
+    default: tuple[int, ...] = ()
+    if not named and dtype != "string":
+        dtype, default = "float32", (1,)
+    found = default if shape is None else _fixed(name, shape)
+    if found not in ((), (1,)):
+        raise ValueError(
+            f"inputShapes says {list(found or ())} for {name!r}, but {field.name!r} holds single "
+            "values"
+        )
+    return Source(name, (field.name,), SCALAR, dtype, DENSE, found)
+
+
+def _list_of_columns(
+    schema: Schema, name: str, given: Sequence[str], shape: Shape | None
+) -> Source:
+    fields = [schema.find(each, "featuresCol") for each in given]
+    texts = [field for field in fields if is_text(field.dataType)]
+    numbers = [field for field in fields if is_scalar(field.dataType)]
+    for field in fields:
+        if field not in texts and field not in numbers:
+            raise TypeError(
+                f"featuresCol has a list of columns, so each of them must be numeric; "
+                f"{field.name!r} is {field.dataType.simpleString()} (use a dictionary of named "
+                "inputs, or pyspark.ml's VectorAssembler to join vectors)"
+            )
+    if texts and numbers:
+        raise TypeError(
+            f"featuresCol has a list of columns, so all of them must be numeric or all texts; "
+            f"{texts[0].name!r} is a text and {numbers[0].name!r} is a number (use a dictionary "
+            "of named inputs)"
+        )
+    columns = tuple(field.name for field in fields)
+    found = (len(columns),) if shape is None else _fixed(name, shape) or ()
+    if _elements(found) != len(columns):
+        raise ValueError(
+            f"inputShapes says {list(found)} for {name!r}, which has {_elements(found)} elements, "
+            f"but it is made of {len(columns)} columns"
+        )
+    dtype = "string" if texts else "float32"
+    return Source(name, columns, SCALARS, dtype, DENSE, found, 1, may_hold_nulls=True)
+
+
+def _vector(name: str, field: StructField, shape: Shape | None, vector_format: str) -> Source:
+    kinds = {"dense": DENSE, "sparse": SPARSE, "auto": ""}
+    if shape is not None and vector_format == "sparse":
+        raise ValueError(
+            f"inputShapes says {list(shape)} for {name!r}, but vectorFormat is 'sparse'; only "
+            "dense inputs can be given another shape"
+        )
+    kind = DENSE if shape is not None else kinds[vector_format]
+    return Source(name, (field.name,), VECTOR, "float32", kind, _fixed(name, shape))
+
+
+def _fixed(name: str, shape: Shape | None) -> tuple[int, ...] | None:
+    if shape is None:
+        return None
+    sizes = tuple(size for size in shape if size is not None)
+    if len(sizes) < len(shape):
+        raise ValueError(
+            f"inputShapes says {list(shape)} for {name!r}: only arrays of one dimension may have "
+            "any length, written [None]"
+        )
+    return sizes
+
+
+def _elements(shape: Sequence[int]) -> int:
+    elements = 1
+    for size in shape:
+        elements *= size
+    return elements
+
+
+def _dtype(element: DataType) -> str:
+    if is_text(element):
+        return "string"
+    return "int64" if is_whole(element) else "float32"
+
+
+def _advice(element: DataType) -> str:
+    advice = {
+        "binary": " (decode it first, for instance to an array of numbers)",
+        "date": " (make a number of it, for instance with F.unix_date)",
+        "timestamp": " (make a number of it, for instance with F.unix_timestamp)",
+        "timestamp_ntz": " (make a number of it, for instance with F.unix_timestamp)",
+        "struct": " (name its fields as columns of their own)",
+        "map": " (make arrays of it with F.map_keys and F.map_values)",
+    }
+    return advice.get(element.typeName(), "")
+
+
+def _require_names(names: list[str]) -> None:
+    reserved = {ROW_NUMBER, VALIDATES}
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in reserved or "`" in name:
+            raise ValueError(
+                f"featuresCol names an input {name!r}; this name is reserved, choose another one"
+                if name.lower() in reserved
+                else f"featuresCol names an input {name!r}; names must not hold backquotes"
+            )
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise ValueError(
+                f"featuresCol names inputs {other!r} and {name!r}, which differ in case only"
+            )
+
+
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """The name, with underscores behind it where it is taken."""
+    lower = {each.lower() for each in taken}
+    while name in lower:
+        name += "_"
+    return name

@@ -1,0 +1,125 @@
+"""Which rows validate instead of train: those of a column, a share, or a second DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, functions as F
+from pyspark.sql.types import BooleanType
+
+from sparkflow.spark.data.plan.sources import SCALAR, VALIDATES, Source
+from sparkflow.spark.data.schema.frame import Schema, quoted
+from sparkflow.spark.params.data import CONTENT, SINGLE, STRATIFIED, DataParams
+
+_STEPS: Final = 1 << 31
+
+
+def require_one_way(params: DataParams, validation: DataFrame | None) -> None:
+    """Passes where rows are chosen in one way at most.
+
+    Raises:
+        ValueError: In several.
+    """
+    given = {
+        "validationIndicatorCol": bool(params.getValidationIndicatorCol()),
+        "validationFraction": params.getValidationFraction() > 0,
+        "a DataFrame of validation rows": validation is not None,
+    }
+    asked = [name for name, is_given in given.items() if is_given]
+    if len(asked) > 1:
+        raise ValueError(f"Validation rows are given in more than one way: {' and '.join(asked)}")
+
+
+def indicator(schema: Schema, column: str) -> Column:
+    """Whether a row validates, as a column of the DataFrame says; nulls do not.
+
+    Raises:
+        ValueError: The column does not exist or exists twice.
+        TypeError: It is not boolean.
+    """
+    field = schema.find(column, "validationIndicatorCol")
+    if not isinstance(field.dataType, BooleanType):
+        raise TypeError(
+            f"The validation column {field.name!r} is {field.dataType.simpleString()}; it must be "
+            "boolean: true for the rows that validate"
+        )
+    return F.coalesce(quoted(field.name), F.lit(False)).alias(VALIDATES)
+
+
+def drawn(
+    names: Sequence[str],
+    fraction: float,
+    seed: int,
+    how: str = CONTENT,
+    label: Source | None = None,
+) -> Column:
+    """Whether a row belongs to the share that validates.
+
+    A hash of its content decides, so that the same rows do however they are partitioned. Equal
+    rows are on one side by `CONTENT`, for else a network would be validated with rows that it has
+    seen. By `SINGLE` and `STRATIFIED` they are drawn one by one: which of them are taken makes no
+    difference, for they are equal.
+
+    Args:
+        names: The columns of the content.
+        fraction: The share.
+        seed: For other shares.
+        how: One of `params.data.DRAWS`.
+        label: The labels, of whose classes `STRATIFIED` takes the share each.
+
+    Raises:
+        ValueError: The labels are no classes.
+    """
+    content = F.xxhash64(F.lit(seed), F.lit(VALIDATES), *(quoted(name) for name in sorted(names)))
+    if how == STRATIFIED:
+        if label is None or label.dtype != "int64" or label.form != SCALAR:
+            raise ValueError(
+                "validationDraw='stratified' draws from each class, so labelCol must be a column "
+                "of integers, and this one is "
+                f"{'missing' if label is None else _kind(label)}; use 'single' or 'content'"
+            )
+        classes = Window.partitionBy(quoted(label.name))
+        place = F.row_number().over(classes.orderBy(content))
+        return place <= F.round(F.count(F.lit(1)).over(classes) * fraction)
+    if how == SINGLE:
+        number = F.row_number().over(Window.partitionBy(content).orderBy(F.lit(0)))
+        content = F.xxhash64(content, number)
+    return F.pmod(content, F.lit(_STEPS)) < int(fraction * _STEPS)
+
+
+def require_same(training: Sequence[Source], validation: Sequence[Source]) -> None:
+    """Passes where both DataFrames give the inputs in the same way.
+
+    Raises:
+        TypeError: A column has another type in the second one.
+    """
+    for one, other in zip(training, validation, strict=True):
+        ours, theirs = ((each.form, each.dtype, each.depth, each.kind) for each in (one, other))
+        if ours != theirs:
+            raise TypeError(
+                f"The {one.describe()} of the rows that train gives {_kind(one)}, that of the rows "
+                f"that validate gives {_kind(other)}; cast one to the type of the other"
+            )
+
+
+def require_some(num_rows: int, num_validation_rows: int, *, asked: bool) -> None:
+    """Passes where there are rows to train on and, where asked for, rows to validate with.
+
+    Raises:
+        ValueError: There are not.
+    """
+    if not num_rows:
+        raise ValueError(f"All {num_validation_rows} rows validate: there is nothing to train on")
+    if asked and not num_validation_rows:
+        raise ValueError(
+            f"None of the {num_rows} rows validates. Mark some in validationIndicatorCol, raise "
+            "validationFraction, or give a DataFrame that has rows"
+        )
+
+
+def _kind(source: Source) -> str:
+    if source.form == "vector":
+        return "vectors"
+    arrays = "arrays of " * source.depth if source.form == "array" else ""
+    return f"{arrays}{source.dtype} values"

@@ -1,0 +1,1 @@
+"""Rows as Arrow files that tasks write and their child processes map; no pyspark."""

@@ -1,0 +1,224 @@
+"""A Spark partition's rows, written to files that all workers of a machine map (`plan.spooled`).
+
+Runs in Spark's Python workers. The files outlive the task: the driver deletes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparkflow.spark.data.schema.conversion import all_finite
+from sparkflow.spark.data.schema.row_format import DENSE, ROW_NUMBER, RowFormat
+from sparkflow.spark.data.spool.share import workers_of
+from sparkflow.spark.data.spool.spool import RowSpool, local_directories
+from sparkflow_runtime.errors import DataLossError, ResourceExhaustedError
+
+RESULT_SCHEMA: Final = "facts string"
+
+_CHUNK_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFile:
+    """Rows of one partition and one use.
+
+    Attributes:
+        partition: Spark's number of the partition.
+        path: The Arrow file.
+        use: `train` or `validation`.
+        rows: How many.
+        bytes: Of the file.
+        workers: By worker its rows; with numbers that count from the partition's first row.
+        labels: The least and the greatest label; None where labels are no integers.
+        content: In one file of each partition the sum of the hashes of all its rows, where there
+            are such; 0 in the others.
+    """
+
+    partition: int
+    path: str
+    use: str
+    rows: int
+    bytes: int
+    workers: tuple[int, ...]
+    labels: tuple[int, int] | None
+    content: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWriting:
+    """The function that `mapInArrow` runs.
+
+    Attributes:
+        row_format: What a row consists of.
+        workers: How many workers share the rows.
+        by_content: Whether `row_number` is a hash of the content; else it is the place of the row
+            in its partition.
+        hashes: The column of the rows' hashes, which is not written; "" where there is none.
+    """
+
+    row_format: RowFormat
+    workers: int
+    by_content: bool
+    hashes: str = ""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Writes the rows; gives the facts of each file, or what was wrong, as JSON."""
+        from pyspark import TaskContext  # here, because no process of ours imports it
+
+        context: Any = TaskContext.get()
+        yield from self.write(batches, context.partitionId(), local_directories(os.environ))
+
+    def write(
+        self, batches: Iterable[pa.RecordBatch], partition: int, directories: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """The same, wherever it runs."""
+        spool = _PartitionSpool(self, partition, directories)
+        facts: list[dict[str, Any]]
+        total = _HashTotal(self.hashes)
+        rest = iter(total.over(batches))
+        try:
+            spool.take(rest)
+            facts = spool.facts
+            if facts:
+                facts[0]["content"] = total.value
+        except (DataLossError, ResourceExhaustedError) as error:
+            spool.delete()
+            is_full = isinstance(error, ResourceExhaustedError)
+            facts = [{"full" if is_full else "fault": error.message}]
+            for _ in rest:  # Spark wants all it sends to be read
+                pass
+        except BaseException:
+            spool.delete()
+            raise
+        texts = pa.array([json.dumps(each) for each in facts], pa.string())
+        yield pa.RecordBatch.from_arrays([texts], ["facts"])
+
+
+class _HashTotal:
+    """Adds up the hashes of rows that pass by.
+
+    Args:
+        column: Where they are; "" for nothing to add up.
+    """
+
+    def __init__(self, column: str) -> None:
+        self.value = 0
+        self._column = column
+
+    def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches; `value` is of those that were drawn."""
+        for batch in batches:
+            if self._column and batch.num_rows:
+                hashes = batch.column(self._column).to_numpy().view(np.uint64)
+                self.value = (self.value + int(hashes.sum(dtype=np.uint64))) % (1 << 64)
+            yield batch
+
+
+class _PartitionSpool(RowSpool):
+    """Files that stay, and what is in them."""
+
+    def __init__(
+        self, writing: PartitionWriting, partition: int, directories: Sequence[str]
+    ) -> None:
+        super().__init__(writing.row_format, directories, lambda message: None)
+        self.facts: list[dict[str, Any]] = []
+        self._writing = writing
+        self._partition = partition
+
+    @property
+    def chunk_bytes(self) -> tuple[int, int]:
+        """Nobody waits for the first one, and several tasks of one machine hold chunks at once."""
+        return _CHUNK_BYTES, _CHUNK_BYTES
+
+    def write(self, table: pa.Table, use: str) -> None:
+        """Writes rows as one file.
+
+        Raises:
+            DataLossError: NaNs or infinities.
+        """
+        table = table.combine_chunks()
+        _require_finite(table, self._writing.row_format)
+        file, path = self._write_somewhere(table)
+        size_bytes = self._count(table, use, file)
+        os.close(file)
+        numbers = table.column(ROW_NUMBER).to_numpy()
+        workers = workers_of(numbers, self._writing.workers, self._writing.by_content)
+        self.facts.append(
+            {
+                "partition": self._partition,
+                "path": path,
+                "use": use,
+                "rows": table.num_rows,
+                "bytes": size_bytes,
+                "workers": np.bincount(workers, minlength=self._writing.workers).tolist(),
+                "labels": _labels(table, self._writing.row_format),
+            }
+        )
+
+    def delete(self) -> None:
+        """Removes what was written."""
+        for each in self.facts:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(each["path"])
+        self.facts = []
+
+
+def read_facts(texts: Iterable[str]) -> list[PartitionFile]:
+    """The files of all partitions, in the order of the partitions.
+
+    Raises:
+        DataLossError: A row of some partition cannot be trained on.
+        ResourceExhaustedError: A disk was full.
+    """
+    found = [json.loads(text) for text in texts]
+    files = [
+        PartitionFile(
+            **{
+                **each,
+                "workers": tuple(each["workers"]),
+                "labels": None if each["labels"] is None else tuple(each["labels"]),
+            }
+        )
+        for each in found
+        if "path" in each
+    ]
+    faults = [each for each in found if "path" not in each]
+    if faults:
+        for each in files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(each.path)
+        for each in faults:
+            if "full" in each:
+                raise ResourceExhaustedError(message=each["full"])
+        raise DataLossError(message=faults[0]["fault"])
+    return sorted(files, key=lambda file: file.partition)
+
+
+def _require_finite(table: pa.Table, row_format: RowFormat) -> None:
+    for each in row_format.inputs:
+        if each.dtype != "float32":
+            continue
+        (column,) = table.column(each.name).chunks
+        if each.kind != DENSE:
+            column = column.field("values") if pa.types.is_struct(column.type) else column
+            column = column.flatten()
+        elif each.shape != ():
+            column = column.flatten()
+        if not all_finite(column.to_numpy()):
+            raise DataLossError(message=f"There are NaNs or infinities in {each.name!r}")
+
+
+def _labels(table: pa.Table, row_format: RowFormat) -> tuple[int, int] | None:
+    label = row_format.label
+    if label is None or label.dtype != "int64" or label.shape != ():
+        return None
+    values = table.column(label.name).to_numpy()
+    return int(values.min()), int(values.max())

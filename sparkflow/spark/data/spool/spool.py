@@ -1,0 +1,228 @@
+"""The Spark task's side: rows are written to files without a name, which its child process maps.
+
+A chunk is an Arrow file with one record batch, so that its columns are contiguous. The task keeps
+each file open and unlinks it at once: the child, which belongs to the same user, opens it as
+`/proc/<task>/fd/<number>`. So a child that is started again finds all rows, and a task that is
+killed leaves nothing on the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sparkflow.spark.data.schema.conversion import VALIDATES, convert
+from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow_runtime.errors import ResourceExhaustedError
+
+# Few and large, because a batch that is drawn at random touches every chunk; but training starts
+# with the first one.
+FIRST_CHUNK_BYTES: Final = 1 << 20
+MAX_CHUNK_BYTES: Final = 256 << 20
+
+_KEPT_BYTES: Final = 16 << 20
+
+MESSAGE_COLUMN: Final = "feed_message"
+"""The only column of rows that are no rows but messages for the child, as JSON."""
+
+Tell = Callable[[Mapping[str, Any]], object]
+"""Sends a message to the child."""
+
+
+class RowSpool:
+    """The rows of one task, on its way to the child process and as long as it may need them.
+
+    Used by one thread. `close` gives the disk space back.
+
+    Args:
+        row_format: What a row consists of.
+        directories: Where files may be made; the first one with room is used.
+        tell: Is told of each chunk once it is complete, and of the end.
+    """
+
+    def __init__(self, row_format: RowFormat, directories: Sequence[str], tell: Tell) -> None:
+        self.rows = 0
+        self.validation_rows = 0
+        self.size_bytes = 0
+        self.messages: list[Mapping[str, Any]] = []
+        """All that was told, for a child that is started again."""
+        self._format = row_format
+        self._directories = directories or [tempfile.gettempdir()]
+        self._tell = tell
+        self._files: list[int] = []
+
+    @property
+    def chunk_bytes(self) -> tuple[int, int]:
+        """About how large the first chunk is, and the largest ones."""
+        return FIRST_CHUNK_BYTES, MAX_CHUNK_BYTES
+
+    def take(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Writes what arrives from Spark, until it ends.
+
+        Args:
+            batches: See `conversion.convert`; with a column `validates` where rows validate.
+
+        Raises:
+            DataLossError: See `conversion.convert`.
+            ResourceExhaustedError: The disk is full.
+        """
+        train, validation = (_Pile(self, use, *self.chunk_bytes) for use in ("train", "validation"))
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            if MESSAGE_COLUMN in batch.schema.names:
+                # What this task feeds lies somewhere else.
+                for text in batch.column(MESSAGE_COLUMN).to_pylist():
+                    if text:
+                        self.say(json.loads(text))
+                continue
+            if VALIDATES not in batch.schema.names:
+                train.add(convert(batch, self._format))
+                continue
+            import pyarrow.compute as pc  # here, because it takes a fifth of a process's start
+
+            validates = batch.column(VALIDATES)
+            for pile, mask in ((validation, validates), (train, pc.invert(validates))):
+                chosen = batch.filter(mask)
+                if chosen.num_rows:
+                    pile.add(convert(chosen, self._format))
+        train.flush()
+        validation.flush()
+        self.say({"rows": self.rows, "validation_rows": self.validation_rows})
+
+    def say(self, message: Mapping[str, Any]) -> None:
+        """Tells the child, and later ones, too."""
+        self.messages.append(message)
+        self._tell(message)
+
+    def write(self, table: pa.Table, use: str) -> None:
+        """Writes rows as one chunk and tells of it."""
+        table = table.combine_chunks()
+        file, path = self._write_somewhere(table)
+        os.unlink(path)
+        self._files.append(file)
+        size_bytes = self._count(table, use, file)
+        path = f"/proc/{os.getpid()}/fd/{file}"
+        self.say({"chunk": path, "use": use, "rows": table.num_rows, "bytes": size_bytes})
+
+    def close(self) -> None:
+        """Frees the disk space, once no child maps the files any more. May be called twice."""
+        while self._files:
+            os.close(self._files.pop())
+
+    def _count(self, table: pa.Table, use: str, file: int) -> int:
+        """Counts the rows of a file and returns its size."""
+        size_bytes = os.fstat(file).st_size
+        self.size_bytes += size_bytes
+        if use == "validation":
+            self.validation_rows += table.num_rows
+        else:
+            self.rows += table.num_rows
+        return size_bytes
+
+    def _write_somewhere(self, table: pa.Table) -> tuple[int, str]:
+        full: OSError | None = None
+        for directory in self._directories:
+            try:
+                return _write_file(table, directory)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                full = error
+        free = "; ".join(f"{each} has {_free_text(each)} free" for each in self._directories)
+        raise ResourceExhaustedError(
+            message=f"The disk is full: {table.nbytes:,} bytes are needed for the next "
+            f"{table.num_rows:,} rows, after {self.size_bytes:,} bytes for "
+            f"{self.rows + self.validation_rows:,} rows. {free}. Give Spark larger disks "
+            "(spark.local.dir, SPARK_LOCAL_DIRS, or YARN's local directories), or more executors. "
+            "Files of this task are deleted; checkpoints are not touched"
+        ) from full
+
+
+class MemorySpool(RowSpool):
+    """Hands the rows on instead of writing them.
+
+    Args:
+        row_format: What a row consists of.
+        keep: Takes record batches and their use, `train` or `validation`.
+    """
+
+    def __init__(self, row_format: RowFormat, keep: Callable[[pa.RecordBatch, str], None]) -> None:
+        super().__init__(row_format, [], lambda message: None)
+        self._keep = keep
+
+    @property
+    def chunk_bytes(self) -> tuple[int, int]:
+        """Large batches are kept as they are; small ones are put together."""
+        return _KEPT_BYTES, _KEPT_BYTES
+
+    def write(self, table: pa.Table, use: str) -> None:
+        """Hands on rows as one record batch."""
+        (batch,) = table.combine_chunks().to_batches()
+        if use == "validation":
+            self.validation_rows += batch.num_rows
+        else:
+            self.rows += batch.num_rows
+        self._keep(batch, use)
+
+
+class _Pile:
+    """Rows of one use that wait for being enough for a chunk."""
+
+    def __init__(self, spool: RowSpool, use: str, first_bytes: int, max_bytes: int) -> None:
+        self._spool = spool
+        self._use = use
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
+        self._limit = first_bytes
+        self._max_bytes = max_bytes
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+        self._held_bytes += batch.nbytes
+        if self._held_bytes >= self._limit:
+            self.flush()
+            self._limit = min(2 * self._limit, self._max_bytes)
+
+    def flush(self) -> None:
+        if self._held:
+            self._spool.write(pa.Table.from_batches(self._held), self._use)
+            self._held, self._held_bytes = [], 0
+
+
+def _write_file(table: pa.Table, directory: str) -> tuple[int, str]:
+    """An open file with the rows as one record batch, and its path."""
+    file, path = tempfile.mkstemp(prefix="sparkflow-rows-", dir=directory)
+    try:
+        with (
+            pa.PythonFile(os.fdopen(os.dup(file), "wb"), "w") as sink,
+            pa.ipc.new_file(sink, table.schema) as writer,
+        ):
+            writer.write_table(table, max_chunksize=table.num_rows)
+    except BaseException:
+        os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.close(file)
+        raise
+    return file, path
+
+
+def _free_text(directory: str) -> str:
+    try:
+        return f"{shutil.disk_usage(directory).free:,} bytes"
+    except OSError as error:
+        return f"({error})"
+
+
+def local_directories(environment: Mapping[str, str]) -> list[str]:
+    """Where Spark puts its own shuffle files: large, and cleaned when the executor ends."""
+    listed = environment.get("SPARK_LOCAL_DIRS", "").split(",")
+    return [each for each in listed if each and os.path.isdir(each)]

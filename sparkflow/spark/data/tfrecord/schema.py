@@ -1,0 +1,114 @@
+"""Spark schemas of `tf.train.Example` records: found by looking at some, or given and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from sparkflow.spark.data.tfrecord.decoding import feature_kind, parse_frames
+from sparkflow.spark.data.tfrecord.examples import BYTES, FLOAT, INT64, FeatureColumn, RecordError
+
+_KINDS: dict[type[DataType], str] = {
+    BooleanType: INT64,
+    ByteType: INT64,
+    ShortType: INT64,
+    IntegerType: INT64,
+    LongType: INT64,
+    FloatType: FLOAT,
+    DoubleType: FLOAT,
+    BinaryType: BYTES,
+    StringType: BYTES,
+}
+_TYPES: dict[str, DataType] = {INT64: LongType(), FLOAT: FloatType(), BYTES: BinaryType()}
+
+
+@dataclass(slots=True)
+class _Seen:
+    kind: str
+    is_list: bool
+
+
+def infer_schema(records: Iterable[bytes]) -> StructType:
+    """The schema of records, columns in the order of their names.
+
+    int64 lists become bigint, float lists float, bytes lists binary. A feature that has exactly one
+    value wherever it is there becomes a scalar column, every other one an array. Features that hold
+    nothing in all the records are left out.
+
+    Raises:
+        RecordError: A record is no Example, or a feature has lists of two kinds.
+    """
+    seen: dict[str, _Seen] = {}
+    for row, record in enumerate(records):
+        (frame,) = _frames_of(row, record)
+        for name, value in frame.items():
+            try:
+                found = feature_kind(value)
+            except ValueError as error:
+                raise RecordError(row, f"feature {name!r}: {error}") from error
+            if found is None:
+                continue
+            kind, count = found
+            before = seen.setdefault(name, _Seen(kind, False))
+            if before.kind != kind:
+                raise RecordError(
+                    row,
+                    f"feature {name!r} of it is a {kind}_list, and a {before.kind}_list in a "
+                    "record before: give a schema without it, or write the files anew",
+                )
+            before.is_list = before.is_list or count != 1
+    return StructType(
+        [
+            StructField(name, ArrayType(_TYPES[each.kind]) if each.is_list else _TYPES[each.kind])
+            for name, each in sorted(seen.items())
+        ]
+    )
+
+
+def _frames_of(row: int, record: bytes) -> list[dict[str, bytes]]:
+    try:
+        return [dict(frame) for frame in parse_frames([record])]
+    except RecordError as error:
+        raise RecordError(row, error.reason) from error
+
+
+def feature_columns(schema: StructType) -> list[FeatureColumn]:
+    """What each column of a schema is in a record.
+
+    Raises:
+        ValueError: A column has a type that no feature can be.
+    """
+    arrow = to_arrow_schema(schema)
+    return [_column(field, arrow.field(at).type) for at, field in enumerate(schema.fields)]
+
+
+def _column(field: StructField, arrow_type: pa.DataType) -> FeatureColumn:
+    is_list = isinstance(field.dataType, ArrayType)
+    element = field.dataType.elementType if isinstance(field.dataType, ArrayType) else None
+    kind = _KINDS.get(type(element or field.dataType))
+    if kind is None:
+        raise ValueError(
+            f"Column {field.name!r} is {field.dataType.simpleString()}; a tf.train.Feature holds "
+            "whole numbers or booleans, float or double (stored as float32), string or binary, or "
+            "an array of them. Cast or drop the column; vectors become arrays by "
+            "pyspark.ml.functions.vector_to_array"
+        )
+    return FeatureColumn(field.name, kind, is_list, arrow_type)

@@ -1,1 +1,0 @@
-"""What tasks do with their rows: write them as Arrow files, map them, feed batches; no pyspark."""

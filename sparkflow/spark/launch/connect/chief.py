@@ -1,0 +1,54 @@
+"""The chief's process: `python -m sparkflow.spark.launch.connect.chief`, started by task 0.
+
+Its first line from stdin names two files in a directory that only this user can read: the pickled
+`Leadership` that Spark brought with the job's own code, and where the outcome is to go. It tells
+the task its address as JSON on stdout, and ends when training does or the task is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import queue
+import threading
+from pathlib import Path
+from typing import Any
+
+from sparkflow.spark.cluster.child import die_with_parent, first_line, read_lines, take_stdout
+
+
+def main() -> None:
+    """Runs the process; see the module's docstring."""
+    die_with_parent()
+    tell = take_stdout()
+    config = json.loads(first_line())
+    inbox: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=read_lines, args=(inbox,), name="stdin", daemon=True).start()
+    # Imported late, so that the lines above are in force while numpy and gRPC load.
+    from sparkflow.spark.cluster.failures import is_restartable
+    from sparkflow.spark.launch.connect.lead import JobCluster, lead
+    from sparkflow.spark.launch.connect.outcome import error_to_parts, to_parts, to_rows
+
+    # Not from the network: the Spark task has written it, and Spark sent it with the task's code.
+    work = pickle.loads(Path(config["work"]).read_bytes())  # noqa: S301
+    cluster = JobCluster(work.plan.layout, work.token, config["host"])
+    tell({"event": "address", "port": cluster.port})
+    reason = ""
+    try:
+        parts = to_parts(lead(work, cluster))
+    except Exception as error:
+        reason = "Training was given up"
+        parts = error_to_parts(error, is_restartable(error))
+    folder = Path(config["outcome"])
+    for index, (part, number, content) in enumerate(to_rows(parts)):
+        (folder / f"{index:06d}-{number}-{part}").write_bytes(content)
+    cluster.close(reason)
+    tell({"event": "end"})
+    # The tasks learn the end from the service, so it listens until the task has seen all end.
+    threading.Event().wait(config["linger_s"])
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Training on Spark Connect: the chief leads on the cluster, the client waits for the outcome."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkflow.spark.cluster.gpus import memory_bytes
+from sparkflow.spark.cluster.slots import GPU_MEMORY
+from sparkflow.spark.cluster.task import JobConfig
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.control.callbacks import Callbacks, Update
+from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.launch.classic import Trained, Training
+from sparkflow.spark.launch.connect.job import ConnectJob, require_slots
+from sparkflow.spark.launch.connect.lead import Leadership, picklable
+
+_log = logging.getLogger(__name__)
+
+
+class ConnectBackend:
+    """The chief beside task 0 leads.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def require_slots(self, layout: Layout) -> None:
+        """Runs a small barrier job, for a Connect client cannot ask the scheduler."""
+        if self._setting("spark.dynamicAllocation.enabled", "false") == "true":
+            raise SparkTrainingError(
+                "Spark's barrier jobs do not run with dynamic allocation: start the cluster with "
+                "spark.dynamicAllocation.enabled=false and as many executors as are needed"
+            )
+        require_slots(self._session, layout)
+
+    def train(self, training: Training) -> Trained:
+        """Runs barrier jobs until one ends well; then tells the callbacks what happened."""
+        plan = training.plan
+        memory = self._setting(GPU_MEMORY, "")
+        config = JobConfig(
+            "",
+            training.token,
+            plan.layout,
+            training.feed.row_format,
+            training.shows_logs,
+            training.worker_callbacks,
+            memory_bytes(memory),
+        )
+        work = Leadership(
+            picklable(plan), training.feed, training.token, training.max_restarts, training.start
+        )
+        callbacks = training.callbacks
+        callbacks.on_waiting("training on the cluster; Spark Connect tells the rest at the end")
+        job = ConnectJob(training.rows, config, work, training.max_restarts, callbacks.on_restart)
+        outcome = job.run()
+        history = TrainingHistory.from_dict(outcome.history)
+        resumed = history.resumed
+        if resumed is not None:
+            _log.warning("%s", resumed["text"])
+            callbacks.on_resume(resumed["path"], resumed["step"], resumed["finished"])
+        if resumed is None or not resumed["finished"]:
+            tell(callbacks, FinishedRun(plan, history, outcome.values))
+        return outcome.values, history
+
+    def _setting(self, key: str, default: str) -> str:
+        return str(self._session.conf.get(key, default))
+
+
+class FinishedRun:
+    """A training that is over, as callbacks see it: a `RunControl`.
+
+    Args:
+        plan: What was trained.
+        history: What happened.
+        values: The variables at the end.
+    """
+
+    def __init__(
+        self, plan: TrainingPlan, history: TrainingHistory, values: Mapping[str, npt.NDArray[Any]]
+    ) -> None:
+        self.history = history
+        self.num_workers = plan.layout.num_workers
+        self.num_ps = plan.layout.num_ps
+        self.sync = plan.in_step
+        self.rows_per_epoch = plan.rows
+        self.total_rows = plan.rows * plan.epochs
+        self.total_steps = history.steps
+        self.params = plan.params
+        self._values = values
+
+    def stop(self, reason: str = "") -> None:
+        """Changes nothing any more."""
+
+    def values(self) -> Mapping[str, npt.NDArray[Any]]:
+        """The variables at the end, whenever it is called."""
+        return self._values
+
+
+def tell(callbacks: Callbacks, run: FinishedRun) -> None:
+    """Tells callbacks of a training that is over, in the order in which it happened."""
+    history = run.history
+    callbacks.on_train_begin(run)
+    validation = {int(each["step"]): each for each in history.validation}
+    told = 0
+    for entry, (loss, rows) in enumerate(zip(history.loss, history.rows, strict=True)):
+        first = entry * history.steps_per_entry
+        callbacks.on_steps(
+            Update(
+                first,
+                np.array([loss], np.float32),
+                np.array([rows], np.int64),
+                history.worker[entry],
+                0.0,
+            )
+        )
+        reached = min(first + history.steps_per_entry, history.steps)
+        for step in [step for step in validation if step <= reached]:
+            callbacks.on_validation({k: v for k, v in validation.pop(step).items() if k != "time"})
+        while told < len(history.epoch_loss) and _is_over(history, told, entry):
+            callbacks.on_epoch_end(told, {"loss": history.epoch_loss[told]})
+            told += 1
+    for checkpoint in history.checkpoints:
+        callbacks.on_checkpoint(str(checkpoint["path"]))
+    callbacks.on_train_end(history)
+
+
+def _is_over(history: TrainingHistory, epoch: int, entry: int) -> bool:
+    """Whether an epoch had ended when an entry was made."""
+    last = entry == len(history.loss) - 1
+    return last or history.epoch_time[epoch] <= history.time[entry]

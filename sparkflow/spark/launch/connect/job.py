@@ -1,0 +1,130 @@
+"""The barrier job as a client of Spark Connect sees it: a query with rows as its result.
+
+The client blocks in the query. When it is interrupted, the query is, and with its tasks go all
+processes.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from sparkflow.spark.cluster.barrier_job import describe_spark_failure
+from sparkflow.spark.cluster.events import JobEnded
+from sparkflow.spark.cluster.failures import is_restartable, to_exception
+from sparkflow.spark.cluster.task import JobConfig
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.control.supervisor import Supervisor
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.launch.connect.lead import Leadership
+from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, Outcome, from_parts, from_rows
+from sparkflow.spark.launch.connect.task import ConnectConfig, run_connect_task
+
+_TOO_FEW_SLOTS = "SPARK-24819"
+_NEW_EXECUTOR_S = 120.0
+_PAUSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectJob:
+    """One training on Spark Connect.
+
+    Attributes:
+        rows: The placed rows, one partition per task.
+        config: What the tasks are told; its `driver` is not known yet.
+        work: What the chief is told.
+        max_restarts: How often another job may be submitted after a loss.
+        on_restart: Is told the reason before that.
+    """
+
+    rows: DataFrame
+    config: JobConfig
+    work: Leadership
+    max_restarts: int
+    on_restart: Callable[[str], None] = field(default=lambda reason: None)
+
+    def run(self) -> Outcome:
+        """Trains and returns what came out. Blocks.
+
+        Raises:
+            Exception: As `SparkTrainer.fit` does.
+        """
+        supervisor = Supervisor(self._attempt, self.max_restarts, is_restartable, self.on_restart)
+        return supervisor.run()
+
+    def _attempt(self, number: int) -> Outcome:
+        if number:
+            self._wait_for_executors()
+        work = replace(self.work, max_restarts=max(0, self.max_restarts - number))
+        config = ConnectConfig(self.config, pickle.dumps(work))
+        task: Any = functools.partial(run_connect_task, config)
+        query = self.rows.mapInArrow(task, ROWS_SCHEMA, barrier=True)
+        try:
+            rows = collect_interruptibly(query)
+        except Exception as error:
+            raise to_exception([JobEnded(error)]) from error
+        return from_parts(from_rows((r["part"], r["number"], r["content"]) for r in rows))
+
+    def _wait_for_executors(self) -> None:
+        """Waits until the cluster manager has replaced what was lost.
+
+        Raises:
+            SparkTrainingError: It has not.
+        """
+        deadline = time.monotonic() + _NEW_EXECUTOR_S
+        while True:
+            try:
+                require_slots(self.rows.sparkSession, self.config.layout)
+                return
+            except SparkTrainingError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_S)
+
+
+def collect_interruptibly(query: DataFrame) -> list[Any]:
+    """The rows of a query, which is cancelled when the caller is interrupted."""
+    session: Any = query.sparkSession
+    tag = f"sparkflow-{uuid.uuid4().hex}"
+    session.addTag(tag)
+    try:
+        return query.collect()
+    except BaseException:
+        session.interruptTag(tag)
+        raise
+    finally:
+        session.removeTag(tag)
+
+
+def require_slots(session: Any, layout: Layout) -> None:
+    """Passes when the cluster can run all tasks at once, as a small barrier job finds out.
+
+    Raises:
+        SparkTrainingError: It cannot.
+    """
+    count = layout.num_tasks
+    probe = session.range(0, count, 1, count).mapInArrow(_nothing, "id bigint", barrier=True)
+    try:
+        # Not `collect`: Spark would look for more slots for ten minutes.
+        probe.count()
+    except Exception as error:
+        text = describe_spark_failure(error)
+        if _TOO_FEW_SLOTS in str(error):
+            text = (
+                f"numWorkers={layout.num_workers} and numPs={layout.num_ps} need {count} task "
+                f"slots at once, which the cluster does not have: {text}. Use fewer workers or "
+                "parameter servers (numPs=0 has the workers hold the variables)"
+            )
+        raise SparkTrainingError(text) from error
+
+
+def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches

@@ -1,0 +1,171 @@
+"""What the chief does: lead the training where the tasks are, as `fit` does on a classic session.
+
+Never needs a Spark session. The cluster is that of one barrier job: processes that are lost come
+back in place, but a lost executor ends the job, and the client submits another one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sparkflow.spark.cluster.events import Post
+from sparkflow.spark.cluster.failures import is_restartable
+from sparkflow.spark.cluster.registration import RegistrationServer
+from sparkflow.spark.cluster.roll_call import check_roll
+from sparkflow.spark.cluster.task_logs import format_lines
+from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.control.callbacks import Callbacks
+from sparkflow.spark.control.checkpoints.snapshot import Snapshot
+from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.control.course import Course
+from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.control.supervisor import Supervisor
+from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.errors import LostTaskError
+from sparkflow.spark.launch.connect.outcome import Outcome
+from sparkflow.spark.storage.checkpoint_files import PathFiles
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+
+_ANSWER_S = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """All that the chief is told; made on the client, picklable.
+
+    Attributes:
+        plan: What is to be trained.
+        feed: What workers are told about their rows.
+        token: The job's token.
+        max_restarts: How often training may begin again in this job.
+        start: What training begins with; None for initial values.
+    """
+
+    plan: TrainingPlan
+    feed: FeedPlan
+    token: str = field(repr=False)
+    max_restarts: int
+    start: Snapshot | None = None
+
+
+def picklable(plan: TrainingPlan) -> TrainingPlan:
+    """A plan without the Python graph that its own was made in."""
+    graph = plan.graph
+    ready: Any = ReadyReplicas(graph.strategy, graph.graph_def, plan.layout.num_workers)
+    return replace(plan, graph=replace(graph, strategy=ready))
+
+
+class ReadyReplicas:
+    """Stands for a replication strategy whose work on the graph is done, and can be pickled.
+
+    Args:
+        strategy: That strategy.
+        graph_def: The graph it was made in.
+        count: How many replicas there are.
+    """
+
+    def __init__(self, strategy: Any, graph_def: GraphDef, count: int) -> None:
+        made = [strategy.specialised(graph_def, index, count) for index in range(count)]
+        texts = [each.SerializeToString(deterministic=True) for each in made]
+        # Most strategies run the same graph everywhere.
+        self._graphs = texts if len(set(texts)) > 1 else texts[:1]
+        self.join_ops = tuple(getattr(each, "name", each) for each in strategy.join_ops)
+        self.leave_ops = tuple(getattr(each, "name", each) for each in strategy.leave_ops)
+
+    def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
+        """The graph of one replica."""
+        return GraphDef.FromString(self._graphs[replica if len(self._graphs) > 1 else 0])
+
+
+class JobAround:
+    """The barrier job as the chief sees it, which is a part of it: it is there, and runs."""
+
+    is_running = True
+
+    def start(self) -> None:
+        """Nothing: it has started."""
+
+    def has_active_tasks(self) -> bool:
+        """Whether tasks run that come before the barrier stage: none do any more."""
+        return False
+
+    def finish(self, patience_s: float = 0.0) -> bool:
+        """Whether it has ended, as far as the chief has to wait for that."""
+        return True
+
+
+class JobCluster:
+    """The tasks of the barrier job around the chief.
+
+    Args:
+        layout: The tasks.
+        token: The job's token.
+        host: The address to listen on.
+    """
+
+    def __init__(self, layout: Layout, token: str, host: str) -> None:
+        self._post: Post = lambda event: None
+        self._server = RegistrationServer(
+            layout, self._pass_on, host, token, check=check_roll, show_lines=_show_lines
+        )
+        self._attempts = 0
+        self.port = self._server.port
+
+    def begin_attempt(self, post: Post, feed_plan: str) -> tuple[RegistrationServer, Any]:
+        """The service and the job for one more attempt.
+
+        Raises:
+            LostTaskError: A task does not answer any more, so this job has no future.
+        """
+        if self._attempts and not self._server.wait_for_answers(_ANSWER_S):
+            raise LostTaskError("Not all tasks of the Spark job are there any more")
+        self._attempts += 1
+        self._post = post
+        self._server.begin_attempt(feed_plan)
+        return self._server, JobAround()
+
+    def close(self, reason: str = "") -> None:
+        """Ends all tasks; `reason` is empty after training that went well."""
+        self._server.end(reason)
+
+    def stop(self) -> None:
+        """Stops listening."""
+        self._server.close()
+
+    def _pass_on(self, event: Any) -> None:
+        self._post(event)
+
+
+def lead(work: Leadership, cluster: JobCluster) -> Outcome:
+    """Trains and returns what came out. Blocks.
+
+    Raises:
+        Exception: As `SparkTrainer.fit` does.
+    """
+    control = work.plan.control
+    store = None
+    if control.checkpoint_dir:
+        store = CheckpointStore(control.checkpoint_dir, control.keep_checkpoint_max, PathFiles())
+    course = Course(work.plan, work.token, Callbacks(), store, start=work.start)
+
+    def attempt(number: int) -> Mapping[str, Any]:
+        run = course.attempt()
+        fed = replace(work.feed, start=course.positions)
+        server, job = cluster.begin_attempt(run.events.put, json.dumps(fed.to_json()))
+        return run.run(server, job)
+
+    values = course.finished_values
+    if values is None:
+        supervisor = Supervisor(attempt, work.max_restarts, is_restartable, course.on_restart)
+        values = supervisor.run()
+    return Outcome(values, course.history.to_dict())
+
+
+def _show_lines(task: TaskName, lines: Sequence[str], dropped: int) -> None:
+    # Spark keeps this in the executor's log: nothing of a running task reaches the client.
+    sys.stderr.write(format_lines(task, lines, dropped))
+    sys.stderr.flush()

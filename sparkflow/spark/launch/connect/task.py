@@ -1,0 +1,147 @@
+"""What runs in the tasks of a barrier job on Spark Connect.
+
+As `cluster.task`, but the driver that the processes report to is the chief beside task 0. The tasks
+learn its address by one `allGather`, which costs a second. A failure is the chief's to report:
+were it raised here, Spark would show whichever task it hears of first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import shutil
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sparkflow.spark.cluster.child_process import ChildProcess
+from sparkflow.spark.cluster.task import (
+    JobConfig,
+    child_environment,
+    run_task,
+)
+from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.data.spool.spool import local_directories
+from sparkflow.spark.errors import SparkTrainingError
+
+CHIEF: Final = TaskName("chief", 0)
+_START_S: Final = 120.0
+# After the tasks have ended, and after one of them failed.
+_END_S: Final = 60.0
+_LINGER_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectConfig:
+    """What all tasks are told.
+
+    Attributes:
+        job: What `run_task` is told; its `driver` is not known yet.
+        work: A pickled `lead.Leadership`, for task 0.
+    """
+
+    job: JobConfig
+    work: bytes = field(repr=False)
+
+
+def run_connect_task(
+    config: ConnectConfig, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The function that `mapInArrow` runs in each task; task 0 yields the rows of the outcome."""
+    from pyspark import BarrierTaskContext  # here, as in `cluster.task`
+
+    context = BarrierTaskContext.get()
+    with contextlib.ExitStack() as stack:
+        chief = None
+        if context.partitionId() == 0:
+            chief = stack.enter_context(contextlib.closing(_Chief(config, _own_host(context))))
+        address = context.allGather(chief.address if chief is not None else "")[0]
+        job = replace(config.job, driver=address)
+        try:
+            for _ in run_task(job, batches):
+                pass
+        except Exception:
+            # The chief knows already; this is for the executor's log.
+            traceback.print_exc()
+        if chief is not None:
+            yield from chief.outcome()
+
+
+def _own_host(context: Any) -> str:
+    """The address of this executor as the others reach it."""
+    address: str = context.getTaskInfos()[context.partitionId()].address
+    return address.rpartition(":")[0].strip("[]")
+
+
+class _Chief:
+    """The chief's process, as task 0 sees it."""
+
+    def __init__(self, config: ConnectConfig, host: str) -> None:
+        self._events: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        local = next(iter(local_directories(os.environ)), None)
+        self._folder = Path(tempfile.mkdtemp(prefix="sparkflow-chief-", dir=local))
+        work = self._folder / "work"
+        work.write_bytes(config.work)
+        self._outcome = self._folder / "outcome"
+        self._outcome.mkdir()
+        environment = child_environment(os.environ, 1, 1)
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+        self._process = ChildProcess(
+            CHIEF,
+            {
+                "work": str(work),
+                "outcome": str(self._outcome),
+                "host": host,
+                "linger_s": _LINGER_S,
+            },
+            environment,
+            lambda line: None,
+            self._events.put,
+            module="sparkflow.spark.launch.connect.chief",
+        )
+        threading.Thread(target=self._watch, daemon=True).start()
+        port = self._wait_for("address", _START_S)["port"]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def outcome(self) -> Iterator[pa.RecordBatch]:
+        """The rows that the client makes a model, or an error, of."""
+        self._wait_for("end", _END_S)
+        for path in sorted(self._outcome.iterdir()):
+            _, number, part = path.name.split("-", 2)
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "part": pa.array([part], pa.string()),
+                    "number": pa.array([int(number)], pa.int32()),
+                    "content": pa.array([path.read_bytes()], pa.binary()),
+                }
+            )
+
+    def close(self) -> None:
+        """Ends the process and removes its files."""
+        self._process.kill()
+        self._process.end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _watch(self) -> None:
+        self._events.put({"event": "gone", "code": self._process.wait()})
+
+    def _wait_for(self, name: str, timeout_s: float) -> Mapping[str, Any]:
+        while True:
+            try:
+                event = self._events.get(timeout=timeout_s)
+            except queue.Empty:
+                raise SparkTrainingError(
+                    f"The process that leads the training did not reach {name!r} within "
+                    f"{timeout_s:g} s"
+                ) from None
+            if event["event"] == "gone":
+                raise SparkTrainingError(self._process.describe_end(event["code"]))
+            if event["event"] == name:
+                return event

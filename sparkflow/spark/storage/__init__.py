@@ -1,0 +1,1 @@
+"""Files and values that the driver and the executors both reach."""

@@ -1,0 +1,322 @@
+"""Whole trainings over real processes, but without Spark: what is killed comes back."""
+
+import contextlib
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow.spark.cluster.child_process import Silence
+from sparkflow.spark.cluster.failures import is_restartable
+from sparkflow.spark.cluster.registration import PATIENCE, RegistrationServer
+from sparkflow.spark.cluster.task import JobConfig, child_environment, keep_child
+from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.control.callbacks import Callback, Callbacks
+from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.control.control import Control
+from sparkflow.spark.control.course import Course
+from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.control.supervisor import Supervisor
+from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
+from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow.spark.errors import StalledError
+from sparkflow.spark.graphs.model_fn import ModelInputs
+from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
+from sparkflow.spark.storage.checkpoint_files import PathFiles
+from sparkflow_runtime.transport.rpc import Patience
+
+pytestmark = pytest.mark.timeout(200)
+
+ROWS = RowFormat(
+    (Input("features", DENSE, "float32", (2,)),), Input("label", DENSE, "float32", ()), None, False
+)
+SHARE, BATCH, TOKEN = 40, 10, "token"
+
+
+def linear(features: Any, labels: Any, mode: str) -> Any:
+    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
+    loss = tf.reduce_mean(tf.square(prediction - labels))
+    step = tf.train.get_or_create_global_step()
+    train_op = tf.train.MomentumOptimizer(0.01, 0.5).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+class Tasks:
+    """The job of a fit: a thread for what each Spark task would do."""
+
+    def __init__(self, layout: Layout, server: RegistrationServer, silence: Silence) -> None:
+        driver = f"127.0.0.1:{server.port}"
+        config = JobConfig(driver, TOKEN, layout, ROWS, silence=silence)
+        self._threads = [
+            threading.Thread(target=self._run, args=(config, name)) for name in layout.tasks
+        ]
+        self._started = False
+
+    def start(self) -> None:
+        if not self._started:
+            self._started = True
+            for thread in self._threads:
+                thread.start()
+
+    def has_active_tasks(self) -> bool:
+        return True
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+    def _run(self, config: JobConfig, name: TaskName) -> None:
+        hosted = config.layout.hosted_by(name)
+        message = {
+            "driver": config.driver,
+            "token": config.token,
+            "job": name.job,
+            "task": name.index,
+            "hosted_ps": hosted.index if hosted is not None else None,
+            "partition": 0,
+            "attempt": 0,
+            "gpu_addresses": None,
+            "gpu_memory_bytes": None,
+        }
+        environment = child_environment(os.environ, 1, 3)
+        try:
+            keep_child(config, name, message, environment, _batches(name))
+        except Exception as error:
+            self.error = error  # the driver has been told
+
+
+def _batches(name: TaskName) -> Iterator[pa.RecordBatch]:
+    if name.job == "ps":
+        return
+    features = np.random.default_rng(name.index).normal(size=(SHARE, 2))
+    yield pa.RecordBatch.from_pydict(
+        {
+            "features": pa.array(features.tolist(), pa.list_(pa.float32())),
+            "label": pa.array(features @ [1.0, -2.0], pa.float32()),
+            "row_number": pa.array(range(SHARE), pa.int64()),
+        }
+    )
+
+
+class OnStep(Callback):
+    """Does something once so many steps are known."""
+
+    def __init__(self, step: int, act: Callable[[], None]) -> None:
+        self.step = step
+        self.act: Callable[[], None] | None = act
+        self.restarts: list[str] = []
+        self.first_steps: list[int] = []
+
+    def on_train_begin(self, run: Any) -> None:
+        self.run = run
+        self.first_steps.append(run.history.steps)
+
+    def on_steps(self, update: Any) -> None:
+        if self.act is not None and update.first_step + update.num_steps >= self.step:
+            act, self.act = self.act, None
+            act()
+
+    def on_restart(self, reason: str) -> None:
+        self.restarts.append(reason)
+
+
+class Fit:
+    """One fit of two workers, with what `SparkTrainer` does around it."""
+
+    def __init__(
+        self,
+        mode: str,
+        epochs: int,
+        num_ps: int = 1,
+        silence: Silence | None = None,
+        patience: Patience = PATIENCE,
+        **control: Any,
+    ) -> None:
+        layout = Layout.of(num_ps, 2, mode)
+        graph = build_training_graph(linear, ModelInputs(ROWS, {}, 1), layout, TrainingMode(mode))
+        self.plan = TrainingPlan(
+            layout=layout,
+            graph=graph,
+            fetch=("layer/kernel", "global_step"),
+            worker_rows=(SHARE, SHARE),
+            batch_size=BATCH,
+            epochs=epochs,
+            start_timeout_s=100.0,
+            stall_timeout_s=100.0,
+            control=Control(**control),
+            feed={"seed": 1},
+            params={"maxRestarts": 3},
+        )
+        self.feed = FeedPlan(
+            ROWS,
+            BATCH,
+            epochs,
+            steps_per_epoch=SHARE // BATCH if self.plan.in_step else 0,
+            order=PERMUTED,
+            seed=1,
+        )
+        self._post: Any = None
+        self.server = RegistrationServer(
+            layout, lambda event: self._post(event), "127.0.0.1", TOKEN, patience=patience
+        )
+        self.tasks = Tasks(layout, self.server, silence or Silence())
+
+    def run(self, *callbacks: Callback) -> tuple[Mapping[str, Any], Any]:
+        folder = self.plan.control.checkpoint_dir
+        store = CheckpointStore(folder, 3, PathFiles()) if folder else None
+        course = Course(self.plan, TOKEN, Callbacks(callbacks), store)
+
+        def attempt(number: int) -> Mapping[str, Any]:
+            run = course.attempt()
+            assert number == 0 or self.server.wait_for_answers(60)
+            self._post = run.events.put
+            fed = replace(self.feed, start=course.positions)
+            self.server.begin_attempt(json.dumps(fed.to_json()))
+            return run.run(self.server, self.tasks)
+
+        try:
+            values = Supervisor(attempt, 3, is_restartable, course.on_restart).run()
+            return values, course.history
+        finally:
+            for info in self.server.infos().values():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(info.pid, signal.SIGCONT)  # a stopped one could not end
+            self.server.end()
+            self.tasks.join()
+            self.server.close()
+
+    def kill(self, task: str, number: int = signal.SIGKILL) -> None:
+        job, index = task.split()
+        os.kill(self.server.infos()[TaskName(job, int(index))].pid, number)
+
+
+@pytest.mark.parametrize("task", ["worker 1", "ps 0"])
+def test_a_lost_process_comes_back_from_the_last_checkpoint(tmp_path: Path, task: str) -> None:
+    expected, _ = Fit("sync", 60).run()
+    fit = Fit("sync", 60, checkpoint_dir=str(tmp_path), checkpoint_steps=50)
+    killing = OnStep(120, lambda: fit.kill(task))
+    values, history = fit.run(killing)
+    assert history.steps == 60 * SHARE // BATCH
+    assert len(killing.restarts) == len(history.restarts) == 1
+    assert "was killed by signal 9" in killing.restarts[0]
+    # Nothing that was committed is lost, and the result is that of an undisturbed run.
+    assert killing.first_steps[1] >= 50
+    assert 0 <= history.restarts[0]["undone_steps"] < 200
+    assert values["global_step"] == history.steps
+    np.testing.assert_array_equal(values["layer/kernel"], expected["layer/kernel"])
+
+
+def test_others_go_on_without_a_lost_worker() -> None:
+    fit = Fit("async", 800)
+    killing = OnStep(10, lambda: fit.kill("worker 1"))
+    values, history = fit.run(killing)
+    assert killing.restarts == []
+    assert len(history.restarts) == 1
+    assert history.steps == 2 * 800 * SHARE // BATCH
+    # What the dead worker had applied without having told of it was made again. Two workers add to
+    # the model's own counter without a lock, and one step was cut in two.
+    assert abs(values["global_step"] - history.steps - history.repeated_steps) <= 5
+    assert history.repeated_steps >= 0
+    assert [each["undone_steps"] for each in history.restarts] == [0]
+    np.testing.assert_allclose(values["layer/kernel"].ravel(), [1.0, -2.0], atol=0.05)
+
+
+def test_workers_that_host_parameter_servers_come_back() -> None:
+    fit = Fit("async", 200, num_ps=0)
+    killing = OnStep(10, lambda: fit.kill("worker 0"))
+    _, history = fit.run(killing)
+    assert len(killing.restarts) == 1
+    assert history.steps == 2 * 200 * SHARE // BATCH
+
+
+def test_a_process_that_stands_still_is_named() -> None:
+    fit = Fit("sync", 1_000_000)
+
+    def stop() -> None:
+        fit.kill("worker 1", signal.SIGSTOP)
+        stopping.run._watchdog._stall_timeout_s = 1.5  # the first step had its time
+
+    stopping = OnStep(5, stop)
+    with pytest.raises(StalledError) as caught:
+        fit.run(stopping)
+    text = str(caught.value)
+    assert "No worker has made a step for 1.5 s (stallTimeout)" in text
+    assert "does not answer and was last heard of" in text
+
+
+STILL = Silence(stopped_s=1.5, look_s=0.2)
+
+
+def stop_and_continue(fit: Fit, task: str, after_s: float) -> Callable[[], None]:
+    """Stops a task's process, and has it go on after so many seconds, if it is there then."""
+
+    def stop() -> None:
+        pid = fit.server.infos()[TaskName(task.split()[0], int(task.split()[1]))].pid
+        os.kill(pid, signal.SIGSTOP)
+        timer = threading.Timer(after_s, _continue, [pid])
+        timer.daemon = True
+        timer.start()
+
+    return stop
+
+
+def _continue(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("task", ["worker 1", "ps 0"])
+@pytest.mark.parametrize("mode", ["async", "ssp", "sync", "allreduce"])
+def test_a_process_that_stands_still_is_replaced(mode: str, task: str) -> None:
+    if mode == "allreduce" and task == "ps 0":
+        pytest.skip("there is none")
+    fit = Fit(mode, 300, num_ps=0 if mode == "allreduce" else 1, silence=STILL)
+    stopping = OnStep(10, stop_and_continue(fit, task, 5.0))
+    values, history = fit.run(stopping)
+    assert len(history.restarts) == 1
+    assert "stood still for" in history.restarts[0]["reason"]
+    assert history.steps == 300 * SHARE // BATCH * (1 if fit.plan.in_step else 2)
+    assert abs(values["global_step"] - history.steps - history.repeated_steps) <= 5
+
+
+def test_a_process_that_stands_still_for_a_moment_goes_on() -> None:
+    fit = Fit("sync", 300, silence=STILL)
+    stopping = OnStep(10, stop_and_continue(fit, "worker 1", 0.5))
+    _, history = fit.run(stopping)
+    assert history.restarts == []
+    assert history.steps == 300 * SHARE // BATCH
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_a_machine_that_stands_still_is_given_up_and_comes_back(mode: str) -> None:
+    """Its Spark task stands still, too: the driver notices, and what wakes up ends by itself."""
+    never = Silence(stopped_s=1000.0, hung_s=1000.0)
+    patience = Patience(ask_s=2.0, wait_s=2.0)
+    fit = Fit(mode, 2000 if mode == "async" else 300, silence=never, patience=patience)
+    stopping = OnStep(10, stop_and_continue(fit, "worker 1", 9.0))
+    _, history = fit.run(stopping)
+    assert len(history.restarts) == 1
+    assert "has not answered for" in history.restarts[0]["reason"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("task", ["worker 1", "ps 0"])
+@pytest.mark.parametrize("mode", ["async", "ssp", "sync", "allreduce"])
+def test_half_a_minute_of_standing_still_is_survived(mode: str, task: str) -> None:
+    if mode == "allreduce" and task == "ps 0":
+        pytest.skip("there is none")
+    fit = Fit(mode, 2000, num_ps=0 if mode == "allreduce" else 1)
+    stopping = OnStep(10, stop_and_continue(fit, task, 30.0))
+    _, history = fit.run(stopping)
+    assert len(history.restarts) == 1
+    assert history.steps == 2000 * SHARE // BATCH * (1 if fit.plan.in_step else 2)

@@ -1,0 +1,275 @@
+"""Roll-call on the driver, over real gRPC on the loopback interface."""
+
+import contextlib
+import json
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from sparkflow.spark.cluster.events import (
+    ClusterRefused,
+    Event,
+    RowsReady,
+    TaskFailed,
+    TaskGone,
+    TaskRegistered,
+)
+from sparkflow.spark.cluster.registration import RegistrationServer
+from sparkflow.spark.cluster.registration_client import RegistrationClient
+from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow_runtime.errors import (
+    AlreadyExistsError,
+    CancelledError,
+    InvalidArgumentError,
+    OpError,
+    UnauthenticatedError,
+)
+from sparkflow_runtime.protos.rendezvous_pb2 import ReportStateRequest, TaskInfo
+
+TOKEN = "a token"
+TIMEOUT_S = 20
+
+
+class Driver:
+    def __init__(self) -> None:
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.server = RegistrationServer(Layout(1, 1), self.events.put, "127.0.0.1", TOKEN)
+        self.server.begin_attempt('{"epochs": 3}')
+        self._clients: list[RegistrationClient] = []
+
+    def client(self, token: str = TOKEN) -> RegistrationClient:
+        client = RegistrationClient(f"127.0.0.1:{self.server.port}", token)
+        self._clients.append(client)
+        return client
+
+    def event(self) -> Event:
+        return self.events.get(timeout=TIMEOUT_S)
+
+    def close(self) -> None:
+        self.server.close()
+        for client in self._clients:
+            client.close()
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    driver = Driver()
+    yield driver
+    driver.close()
+
+
+class Registering(threading.Thread):
+    """A task that registers in the background."""
+
+    def __init__(self, client: RegistrationClient, job: str, address: str) -> None:
+        super().__init__()
+        self.client = client
+        self.info = TaskInfo(job=job, task=0, address=address, host="node7")
+        self.outcome: object = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.outcome = self.client.register(self.info)
+        except OpError as error:
+            self.outcome = error
+
+    def wait(self) -> object:
+        self.join(TIMEOUT_S)
+        return self.outcome
+
+
+def test_all_learn_the_whole_cluster_when_the_last_has_come(driver: Driver) -> None:
+    ps = Registering(driver.client(), "ps", "127.0.0.1:1")
+    assert driver.event() == TaskRegistered(TaskName("ps", 0), "127.0.0.1:1", "node7")
+    assert driver.server.missing() == [TaskName("worker", 0)]
+    assert ps.is_alive()
+    worker = Registering(driver.client(), "worker", "127.0.0.1:2")
+    answer: Any = worker.wait()
+    assert ps.wait() == answer
+    assert (answer.attempt, answer.feed_plan) == (1, '{"epochs": 3}')
+    for task in (ps, worker):
+        task.client.task_ready(TaskName(task.info.job, 0))
+    assert answer.cluster == driver.server.cluster()
+    assert {job.name: dict(job.tasks) for job in answer.cluster.job} == {
+        "ps": {0: "127.0.0.1:1"},
+        "worker": {0: "127.0.0.1:2"},
+    }
+
+
+def test_an_end_before_all_have_come_releases_those_that_wait(driver: Driver) -> None:
+    ps = Registering(driver.client(), "ps", "127.0.0.1:1")
+    driver.event()
+    driver.server.end("the user pressed Ctrl-C")
+    outcome = ps.wait()
+    assert isinstance(outcome, CancelledError)
+    assert "Ctrl-C" in str(outcome)
+
+
+def test_strangers_and_doubles_are_refused(driver: Driver) -> None:
+    with pytest.raises(UnauthenticatedError, match="token is missing or wrong"):
+        driver.client("another token").register(TaskInfo(job="ps", task=0))
+    with pytest.raises(InvalidArgumentError, match="no ps task 7"):
+        driver.client().register(TaskInfo(job="ps", task=7))
+    Registering(driver.client(), "ps", "127.0.0.1:1")
+    driver.event()
+    with pytest.raises(AlreadyExistsError, match=r"ps task 0 has registered from 127\.0\.0\.1:1"):
+        driver.client().register(TaskInfo(job="ps", task=0, address="127.0.0.1:9"))
+
+
+def test_the_end_of_the_job_reaches_all_tasks(driver: Driver) -> None:
+    told = driver.client().await_end(TaskName("ps", 0), 1)
+    driver.server.end("enough")
+    (last,) = told
+    assert (last.ended, last.reason) == (True, "enough")
+
+
+def test_a_broken_connection_is_noticed(driver: Driver) -> None:
+    ps = Registering(driver.client(), "ps", "127.0.0.1:1")
+    driver.event()
+    Registering(driver.client(), "worker", "127.0.0.1:2")
+    driver.event()
+    ps.wait()
+    waiting: Any = ps.client.await_end(TaskName("ps", 0), 1)
+    # Sent behind it on the same connection: once this has arrived, the call to be broken has too.
+    ps.client.data_ready(TaskName("ps", 0), rows=0, validation_rows=0, size_bytes=0)
+    assert driver.event() == RowsReady(TaskName("ps", 0), 0)
+    waiting.cancel()
+    assert driver.event() == TaskGone(TaskName("ps", 0), "node7")
+
+
+def test_reports_become_events(driver: Driver) -> None:
+    client = driver.client()
+    client.data_ready(TaskName("worker", 0), rows=5, validation_rows=2, size_bytes=100)
+    assert driver.event() == RowsReady(TaskName("worker", 0), 5, 2)
+    client.report_failure(TaskName("worker", 0), "node7", ValueError("no disk"))
+    failed = driver.event()
+    assert isinstance(failed, TaskFailed)
+    assert (failed.host, failed.message) == ("node7", "no disk")
+    assert "ValueError: no disk" in failed.traceback
+
+
+def test_a_report_to_a_driver_that_is_gone_is_not_an_error(driver: Driver) -> None:
+    client = driver.client()
+    driver.server.close()
+    client.report_failure(TaskName("worker", 0), "node7", "too late")
+
+
+def _both_registered(driver: Driver) -> list[RegistrationClient]:
+    tasks = [Registering(driver.client(), job, f"{job}:1") for job in ("ps", "worker")]
+    for task in tasks:
+        task.wait()
+    assert {type(driver.event()), type(driver.event())} == {TaskRegistered}
+    return [task.client for task in tasks]
+
+
+def test_another_attempt_reaches_those_that_live_and_those_that_were_lost(driver: Driver) -> None:
+    ps, worker = _both_registered(driver)
+    told = ps.await_end(TaskName("ps", 0), 1)
+    lost = TaskName("worker", 0)
+    worker.report_failure(lost, "node7", "was killed by signal 9", lost=True)
+    failed = driver.event()
+    assert isinstance(failed, TaskFailed)
+    assert failed.lost
+    answers: list[bool] = []
+    asking = threading.Thread(target=lambda: answers.append(worker.await_restart(lost)))
+    asking.start()
+    assert driver.server.wait_for_answers(TIMEOUT_S)
+    assert driver.server.begin_attempt("{}") == 2
+    assert next(told).attempt == 2
+    asking.join(TIMEOUT_S)
+    assert answers == [True]
+    # Both register again, as if they had never been there.
+    assert driver.server.missing() == Layout(1, 1).tasks
+    _both_registered(driver)
+
+
+def test_a_task_that_answers_nobody_makes_a_new_job_necessary(driver: Driver) -> None:
+    ps, _ = _both_registered(driver)
+    told = ps.await_end(TaskName("ps", 0), 1)
+    assert not driver.server.wait_for_answers(0.01)
+    driver.server.end()
+    assert list(told)[-1].ended
+
+
+def test_a_lost_task_may_come_back_while_others_go_on(driver: Driver) -> None:
+    _, worker = _both_registered(driver)
+    name = TaskName("worker", 0)
+    driver.server.let_return(name, (2, 5))
+    assert worker.await_restart(name)
+    back = Registering(worker, "worker", "127.0.0.1:7")
+    assert driver.event() == TaskRegistered(name, "127.0.0.1:7", "node7")
+    answer: Any = back.wait()
+    assert answer.attempt == 1
+    assert json.loads(answer.feed_plan) == {"epochs": 3, "start": [[2, 5]]}
+
+
+def test_tasks_that_do_not_fit_are_refused() -> None:
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    server = RegistrationServer(
+        Layout(0, 1), events.put, "127.0.0.1", TOKEN, check=lambda infos: f"{len(infos)} is odd"
+    )
+    client = RegistrationClient(f"127.0.0.1:{server.port}", TOKEN)
+    with pytest.raises(CancelledError, match="1 is odd"):
+        client.register(TaskInfo(job="worker", task=0))
+    assert events.get(timeout=TIMEOUT_S) == ClusterRefused("1 is odd")
+    server.close()
+    client.close()
+
+
+def test_hosted_parameter_servers_are_in_the_cluster() -> None:
+    server = RegistrationServer(Layout.of(0, 1, "sync"), lambda event: None, "127.0.0.1", TOKEN)
+    client = RegistrationClient(f"127.0.0.1:{server.port}", TOKEN)
+    answer = client.register(TaskInfo(job="worker", task=0, address="a:1", ps_address="a:2"))
+    found = {job.name: dict(job.tasks) for job in answer.cluster.job}
+    assert found == {"worker": {0: "a:1"}, "ps": {0: "a:2"}}
+    server.close()
+    client.close()
+
+
+def test_states_and_heartbeats_arrive(driver: Driver) -> None:
+    ps, _ = _both_registered(driver)
+    name = TaskName("ps", 0)
+    ps.heartbeat(name, rows=5, steps=7)
+    assert (driver.server.progress()[name].rows, driver.server.progress()[name].steps) == (5, 7)
+    told = ps.await_end(name, 1)
+
+    def answer() -> None:
+        assert next(told).wants_state
+        ps.report_state(ReportStateRequest(job="ps", task=0, stacks="here", steps=7))
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    while not (states := driver.server.states(TIMEOUT_S)):
+        pass  # the call has not arrived yet
+    answering.join(TIMEOUT_S)
+    assert states[name].stacks == "here"
+
+
+def test_a_task_that_was_given_up_is_refused(driver: Driver) -> None:
+    tasks = [
+        Registering(driver.client(), job, f"host:{i}") for i, job in enumerate(("ps", "worker"))
+    ]
+    for task in tasks:
+        task.wait()
+    ps = TaskName("ps", 0)
+    stream = tasks[0].client.await_end(ps, 1)
+
+    def read() -> None:
+        with contextlib.suppress(grpc.RpcError):  # the cancellation, where it meets us waiting
+            next(stream, None)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    while not driver.server.states(0.01) and ps not in driver.server._following:
+        pass
+    stream.cancel()  # type: ignore[attr-defined]  # grpc's own
+    while not isinstance(driver.event(), TaskGone):
+        pass
+    with pytest.raises(grpc.RpcError) as caught:
+        next(tasks[0].client.await_end(ps, 1))
+    assert caught.value.code() is grpc.StatusCode.ABORTED

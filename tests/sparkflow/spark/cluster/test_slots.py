@@ -1,0 +1,68 @@
+"""The check before the job, without Spark."""
+
+import itertools
+import threading
+
+import pytest
+
+from sparkflow.spark.cluster.slots import SlotLedger, check_slots
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.errors import SparkTrainingError
+
+
+def test_executors_that_register_late_are_waited_for() -> None:
+    counts = itertools.count(1)
+    check_slots(lambda: next(counts), Layout(1, 2), wait_s=60)
+    assert next(counts) == 4
+
+
+def test_too_few_slots_after_the_wait() -> None:
+    with pytest.raises(SparkTrainingError, match=r"numWorkers=2 and numPs=1 need 3 .* Spark has 2"):
+        check_slots(lambda: 2, Layout(1, 2), wait_s=0)
+
+
+class Fit(threading.Thread):
+    """A fit that holds its slots until it is told to end."""
+
+    def __init__(self, ledger: SlotLedger, wanted: int) -> None:
+        super().__init__(daemon=True)
+        self._ledger = ledger
+        self._wanted = wanted
+        self.waits, self.runs, self.go = (threading.Event() for _ in range(3))
+        self.texts: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        def on_waiting(text: str) -> None:
+            self.texts.append(text)
+            self.waits.set()
+
+        with self._ledger.reserved(self._wanted, lambda: 4, on_waiting):
+            self.runs.set()
+            self.go.wait(20)
+
+
+def test_fits_wait_for_each_other_in_turn() -> None:
+    ledger = SlotLedger()
+    first = Fit(ledger, 3)
+    assert first.runs.wait(20)
+    second = Fit(ledger, 2)
+    assert second.waits.wait(20)
+    third = Fit(ledger, 1)  # would fit, but comes after the second
+    assert third.waits.wait(20)
+    assert not second.runs.is_set()
+    assert not third.runs.is_set()
+    assert second.texts[0] == (
+        "waiting for other fits of this session: 2 task slots are needed, 3 of 4 are in use"
+    )
+    first.go.set()
+    assert second.runs.wait(20)
+    assert third.runs.wait(20)
+    for fit in (second, third):
+        fit.go.set()
+        fit.join(20)
+
+
+def test_alone_a_fit_never_waits_here() -> None:
+    with SlotLedger().reserved(9, lambda: 4, pytest.fail):
+        pass

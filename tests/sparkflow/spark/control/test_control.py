@@ -1,0 +1,92 @@
+"""Parameters that do not go together are found before any job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sparkflow.spark.control.control import Control, check_metric, check_params
+from sparkflow.spark.control.schedule import Stops
+
+DEFAULTS: dict[str, Any] = {
+    "numWorkers": 2,
+    "numPs": 1,
+    "syncMode": "async",
+    "staleness": 3,
+    "backupWorkers": 0,
+    "gradientAccumulation": 1,
+    "maxSteps": 0,
+    "validationSteps": 0,
+    "earlyStoppingPatience": 0,
+    "earlyStoppingMetric": "loss",
+    "earlyStoppingMode": "auto",
+    "earlyStoppingMinDelta": 0.0,
+    "checkpointDir": "",
+    "checkpointSteps": 0,
+    "checkpointSeconds": 0.0,
+    "keepCheckpointMax": 3,
+    "resume": "auto",
+}
+
+
+def check(validates: bool = False, **given: Any) -> None:
+    check_params({**DEFAULTS, **given}, given, validates)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"backupWorkers": 1}, r"backupWorkers=1 needs syncMode='sync'.*is 'async'"),
+        (
+            {"backupWorkers": 2, "syncMode": "sync"},
+            "backupWorkers=2 must be less than numWorkers=2",
+        ),
+        ({"staleness": 2, "syncMode": "sync"}, r"staleness=2 needs syncMode='ssp'"),
+        ({"syncMode": "allreduce", "numPs": 2}, r"no parameter servers, but numPs=2"),
+        ({"validationSteps": 5}, "validationSteps=5 needs validation rows"),
+        ({"earlyStoppingPatience": 2}, "earlyStoppingPatience=2 needs validation rows"),
+        ({"earlyStoppingMetric": "auc"}, "no effect without earlyStoppingPatience"),
+        ({"checkpointSteps": 5}, "checkpointSteps=5 needs checkpointDir"),
+        ({"checkpointSeconds": 5.0}, "checkpointSeconds=5.0 needs checkpointDir"),
+        ({"resume": "never"}, "resume='never' needs checkpointDir"),
+    ],
+)
+def test_nonsense_is_an_error(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        check(**given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"backupWorkers": 1, "syncMode": "sync"},
+        {"staleness": 0, "syncMode": "ssp"},
+        {"syncMode": "allreduce"},
+        {"syncMode": "allreduce", "numPs": 0, "gradientAccumulation": 4},
+        {"checkpointDir": "/tmp/x", "checkpointSteps": 5, "checkpointSeconds": 2.0},
+        {"checkpointDir": "/tmp/x", "resume": "never"},
+    ],
+)
+def test_sense_is_not(given: dict[str, Any]) -> None:
+    check(**given)
+    check(validates=True, validationSteps=5, earlyStoppingPatience=2, **given)
+
+
+def test_the_metric_must_be_known() -> None:
+    check_metric("-auc", {"auc", "loss"})
+    with pytest.raises(ValueError, match="the model has the metrics auc, loss"):
+        check_metric("accuracy", {"auc", "loss"})
+
+
+def test_where_training_halts() -> None:
+    assert Control().stops(False) == Stops()
+    assert Control().stops(True) == Stops(at_epochs=True)
+    assert Control(validates=True).stops(False) == Stops(at_epochs=True)
+    assert Control(validates=True, validation_steps=4).stops(False) == Stops((4,))
+    assert Control(checkpoint_dir="x").stops(False) == Stops(at_epochs=True)
+    assert Control(checkpoint_dir="x", checkpoint_seconds=1.0).stops(False) == Stops()
+    assert Control(checkpoint_dir="x", checkpoint_steps=5, max_steps=9).stops(False) == Stops(
+        (5,), False, 9
+    )

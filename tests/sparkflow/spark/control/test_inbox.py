@@ -1,0 +1,57 @@
+"""Failures among messages: which end training, and which only a worker."""
+
+import pytest
+
+from sparkflow.spark.cluster.events import Event, LoopEnded, StepsDone, TaskFailed, TaskGone
+from sparkflow.spark.cluster.failures import lost_worker
+from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.control.inbox import Inbox, WorkerLost
+from sparkflow.spark.errors import LostTaskError
+from sparkflow_runtime.errors import InvalidArgumentError, UnavailableError
+
+WORKER = TaskName("worker", 1)
+GONE = TaskGone(WORKER, "node7")
+KILLED = TaskFailed(WORKER, "node7", "was killed", lost=True)
+CUT = LoopEnded(1, UnavailableError(message="cannot be reached"))
+STEPS = StepsDone(0, None, None)  # type: ignore[arg-type]  # not looked at
+
+
+@pytest.mark.parametrize(
+    ("failures", "worker"),
+    [
+        ([CUT, GONE, KILLED], 1),
+        ([KILLED], 1),
+        ([CUT, GONE], None),
+        ([KILLED, TaskGone(TaskName("ps", 0), "node7")], None),
+        ([KILLED, TaskGone(TaskName("worker", 0), "node7")], None),
+        ([KILLED, LoopEnded(0, UnavailableError(message="x"))], None),
+        ([KILLED, LoopEnded(1, InvalidArgumentError(message="x"))], None),
+        ([TaskFailed(WORKER, "node7", "disk full")], None),
+    ],
+)
+def test_a_loss_of_one_worker_alone(failures: list[Event], worker: int | None) -> None:
+    assert lost_worker(failures) == worker
+
+
+def test_the_others_go_on_without_a_lost_worker() -> None:
+    inbox = Inbox()
+    inbox.may_lose = lambda worker: worker == 1
+    for message in (CUT, STEPS, GONE, KILLED, GONE, STEPS):
+        inbox.put(message)
+    lost = inbox.next(1)
+    assert isinstance(lost, WorkerLost)
+    assert (lost.worker, str(lost.error)) == (1, "was killed")
+    # What came meanwhile is not lost, and echoes of the loss are no failures.
+    assert [inbox.next(1), inbox.next(1), inbox.next(1)] == [STEPS, None, STEPS]
+
+
+def test_a_worker_that_is_back_can_be_lost_again() -> None:
+    inbox = Inbox()
+    inbox.may_lose = lambda worker: True
+    inbox.put(KILLED)
+    assert isinstance(inbox.next(1), WorkerLost)
+    inbox.welcome(1)
+    inbox.may_lose = lambda worker: False
+    inbox.put(KILLED)
+    with pytest.raises(LostTaskError, match="was killed"):
+        inbox.next(1)

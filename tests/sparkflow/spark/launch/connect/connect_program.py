@@ -1,0 +1,173 @@
+"""Run by test_connect.py as a program of its own: a process is either a client or has a JVM.
+
+    python connect_program.py REMOTE FOLDER
+
+Prints one JSON object per line: what happened.
+"""
+
+import json
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyspark.ml.functions import array_to_vector
+from pyspark.sql import SparkSession, functions as F
+
+import sparkflow as tf
+from sparkflow.spark import (
+    SparkTrainer,
+    SparkTrainerModel,
+    SparkTrainingError,
+    TFRecordDataSource,
+)
+
+
+def model_fn(features: Any, labels: Any, mode: str) -> Any:
+    """y = x w."""
+    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, prediction)
+    loss = tf.reduce_mean(tf.square(prediction - labels))
+    train_op = tf.train.AdamOptimizer(0.05).minimize(loss)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def classifier_fn(features: Any, labels: Any, mode: str) -> Any:
+    """Two classes; a label out of range fails on a worker."""
+    logits = tf.layers.dense(features, 2, name="layer")
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, tf.argmax(logits, 1))
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def processes(folder: Path) -> list[int]:
+    """Training processes whose environment names the folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            environment = (process / "environ").read_bytes()
+        except OSError:  # it has ended meanwhile
+            continue
+        ours = (
+            b"sparkflow.spark.cluster.child" in command
+            or b"sparkflow.spark.launch.connect" in command
+        )
+        if ours and str(folder).encode() in environment:
+            found.append(int(process.name))
+    return found
+
+
+def trainer(**params: Any) -> SparkTrainer:
+    """Two workers and a parameter server."""
+    given = {"model_fn": model_fn, "numWorkers": 2, "numPs": 1, "batchSize": 32, "progress": False}
+    return SparkTrainer(**{**given, **params})
+
+
+def learns(df: Any, folder: Path) -> dict[str, Any]:
+    model = trainer(epochs=30, syncMode="sync").fit(df)
+    found = model.transform(df).select("label", "prediction").toPandas()
+    error = float(np.abs(found["label"] - found["prediction"]).max())
+    path = str(folder / "model")
+    model.write().overwrite().save(path)
+    model.write().overwrite().save(path)
+    again = SparkTrainerModel.load(path).transform(df).select("prediction").toPandas()
+    return {
+        "error": error,
+        "same": bool(np.allclose(again["prediction"], found["prediction"])),
+        "loss": [model.history.epoch_loss[0], model.history.epoch_loss[-1]],
+        "epochs": len(model.history.epoch_loss),
+    }
+
+
+def resumes(df: Any, folder: Path) -> dict[str, Any]:
+    directory = str(folder / "checkpoints")
+    trainer(epochs=2, checkpointDir=directory).fit(df)
+    model = trainer(epochs=3, checkpointDir=directory).fit(df)
+    return {"epochs": len(model.history.epoch_loss)}
+
+
+def fails(df: Any, folder: Path) -> dict[str, Any]:
+    bad = df.withColumn("label", F.lit(7).cast("bigint"))
+    try:
+        trainer(model_fn=classifier_fn).fit(bad)
+    except Exception as error:
+        return {"type": type(error).__name__, "text": str(error)}
+    return {}
+
+
+def too_many(df: Any, folder: Path) -> dict[str, Any]:
+    try:
+        trainer(numWorkers=20).fit(df)
+    except SparkTrainingError as error:
+        return {"text": str(error)}
+    return {}
+
+
+def interrupted(df: Any, folder: Path) -> dict[str, Any]:
+    def interrupt() -> None:
+        while len(processes(folder)) < 4:  # chief, parameter server, two workers
+            time.sleep(0.1)
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        trainer(epochs=1_000_000).fit(df)
+    except KeyboardInterrupt:
+        stopped = time.monotonic()
+        while processes(folder) and time.monotonic() < stopped + 60:
+            time.sleep(0.1)
+        return {"left": len(processes(folder)), "seconds": time.monotonic() - stopped}
+    return {}
+
+
+def records(df: Any, folder: Path) -> dict[str, Any]:
+    session = df.sparkSession
+    session.dataSource.register(TFRecordDataSource)
+    path = str(folder / "records")
+    plain = df.select("label", "x")
+    plain.write.format("tfrecord").mode("append").save(path)
+    back = session.read.format("tfrecord").load(path)
+    return {"schema": back.schema.simpleString(), "rows": back.count()}
+
+
+def main() -> None:
+    """Runs everything in one session."""
+    remote, folder = sys.argv[1], Path(sys.argv[2])
+    session: Any = SparkSession.builder.remote(remote).getOrCreate()
+    x = F.array(*((F.col("id") * k % 17 / 17.0).cast("float") for k in (1, 3, 7)))
+    df = session.range(0, 400, 1, 3).select(x.alias("x"))
+    df = df.withColumn("label", (F.col("x")[0] - 2 * F.col("x")[1]).cast("float"))
+    df = df.withColumn("features", array_to_vector("x"))
+    steps: list[Callable[[Any, Path], dict[str, Any]]] = [
+        learns,
+        resumes,
+        fails,
+        too_many,
+        interrupted,
+        records,
+    ]
+    wanted = sys.argv[3:] or [step.__name__ for step in steps]
+    for step in steps:
+        if step.__name__ not in wanted:
+            continue
+        started = time.monotonic()
+        try:
+            found = step(df, folder)
+        except Exception:
+            found = {"failed": traceback.format_exc()}
+        found["seconds_in_all"] = time.monotonic() - started
+        print(json.dumps({"step": step.__name__, **found}), flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()
