@@ -120,7 +120,9 @@ def _elements(value: npt.NDArray[np.float64]) -> list[float]:
     finite = np.where(np.isfinite(value), value, 0.0)
     # Odd multiples of an irrational number: no two places weigh the same.
     weights = np.modf((2 * np.arange(value.size) + 1) * 0.6180339887498949)[0] + 0.5
-    sums = (np.abs(finite).sum(), finite.sum(), finite @ weights, (~np.isfinite(value)).sum())
+    # `sum` and not `@`: the last bits of a BLAS product depend on where the arrays lie in memory.
+    weighted = (finite * weights).sum()
+    sums = (np.abs(finite).sum(), finite.sum(), weighted, (~np.isfinite(value)).sum())
     return [float(value.size), *map(float, sums)]
 
 
