@@ -6,7 +6,7 @@ A change of passes or compiler that is to change nothing writes the same folder 
     .venv/bin/python scripts/dump_plans.py /tmp/after       # in the tree with it
     diff -r /tmp/before /tmp/after
 
-The graphs are random ones (`testing.random_graphs`), on one task and with their variables on
+The graphs are random ones (`support.random_graphs`), on one task and with their variables on
 another, and models: the programs of `benchmarks/executor.py`, and a few with images of which the
 channels come first, sparse gradients on parameter servers and values that travel in 16 bits. A text
 has the nodes after every pass, the partitions, and the source of every plan that was made.
@@ -39,8 +39,10 @@ from sparkflow_runtime.master.executable import Request, optimise
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.passes.prune import prune
-from sparkflow_runtime.testing.plans import plan_of, without_machine_code
-from sparkflow_runtime.testing.random_graphs import RandomProgram, random_program
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from support.plans import plan_of, without_machine_code
+from support.random_graphs import RandomProgram, random_program
 
 PS = "/job:ps/replica:0/task:0/device:CPU:0"
 WORKER = "/job:worker/replica:0/task:0/device:CPU:0"

@@ -144,10 +144,25 @@ binary(
     "x + y",
     lambda g, x, y, z, dz: (dz, dz),
     kernels={"CPU": None, "GPU": _ADDABLE},
+    commutative=True,
 )
-binary("AddV2", NUMERIC, "add", "x + y", lambda g, x, y, z, dz: (dz, dz))
+binary(
+    "AddV2",
+    NUMERIC,
+    "add",
+    "x + y",
+    lambda g, x, y, z, dz: (dz, dz),
+    commutative=True,
+)
 binary("Sub", NUMERIC, "subtract", "x - y", lambda g, x, y, z, dz: (dz, g.Neg(dz)))
-binary("Mul", NUMERIC, "multiply", "x * y", lambda g, x, y, z, dz: (g.Mul(dz, y), g.Mul(dz, x)))
+binary(
+    "Mul",
+    NUMERIC,
+    "multiply",
+    "x * y",
+    lambda g, x, y, z, dz: (g.Mul(dz, y), g.Mul(dz, x)),
+    commutative=True,
+)
 binary(
     "Div",
     NUMERIC,
@@ -199,6 +214,7 @@ binary(
     _squared_difference,
     "(x - y) * (x - y)",
     _squared_difference_gradient,
+    commutative=True,
 )
 binary("Atan2", FLOATING, "arctan2", "arctan2(y, x)", _atan2_gradient, inputs="y: T, x: T")
 binary(

@@ -41,9 +41,9 @@ def _population_count(xp: Any, x: Array) -> Array:
     return count
 
 
-enter(BinaryOp, "BitwiseAnd", _INTEGERS, "bitwise_and", "")
-enter(BinaryOp, "BitwiseOr", _INTEGERS, "bitwise_or", "")
-enter(BinaryOp, "BitwiseXor", _INTEGERS, "bitwise_xor", "")
+enter(BinaryOp, "BitwiseAnd", _INTEGERS, "bitwise_and", "", commutative=True)
+enter(BinaryOp, "BitwiseOr", _INTEGERS, "bitwise_or", "", commutative=True)
+enter(BinaryOp, "BitwiseXor", _INTEGERS, "bitwise_xor", "", commutative=True)
 enter(BinaryOp, "LeftShift", _INTEGERS, _left_shift, "")
 enter(BinaryOp, "RightShift", _INTEGERS, _right_shift, "")
 enter(UnaryOp, "Invert", _INTEGERS, "invert", "")

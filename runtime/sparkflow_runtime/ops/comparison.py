@@ -43,7 +43,16 @@ for _name, _ufunc, _sign in (
     )
 
 for _name, _ufunc, _sign in (("LogicalAnd", "logical_and", "&"), ("LogicalOr", "logical_or", "|")):
-    enter(BinaryOp, _name, {}, _ufunc, f"x {_sign} y", inputs=_FIXED_BOOL, outputs="z: bool")
+    enter(
+        BinaryOp,
+        _name,
+        {},
+        _ufunc,
+        f"x {_sign} y",
+        inputs=_FIXED_BOOL,
+        outputs="z: bool",
+        commutative=True,
+    )
 enter(UnaryOp, "LogicalNot", {}, "logical_not", "~x", inputs="x: bool", outputs="y: bool")
 
 for _name in ("IsNan", "IsInf", "IsFinite"):
@@ -96,6 +105,7 @@ for _name, _ufunc, _sign in (("Equal", "equal", "=="), ("NotEqual", "not_equal",
         _ufunc,
         f"x {_sign} y",
         kernels={"CPU": None, "GPU": dtypes.PLAIN},
+        commutative=True,
     )
 
 _HAS_DISTANCE = dtypes.FLOATING | dtypes.SIGNED | dtypes.COMPLEX

@@ -153,7 +153,9 @@ class _PassThrough(Op):
 
 @register
 class Identity(_PassThrough):
-    """Its input."""
+    """Its input; of a reference, the variable's value."""
+
+    reads_variable = True
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """The gradient itself."""

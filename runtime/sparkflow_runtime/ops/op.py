@@ -110,6 +110,9 @@ class Op:
             them to that.
         is_view: Where an output shares memory with an input, shapes and known inputs alone tell so,
             and where it begins: the view is then made once, and not in every step.
+        reads_variable: Whether the output is the value of the variable of which the first input is
+            the reference or the handle.
+        commutative: Whether the two inputs may change places where they are numbers or truth values.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
         value_rule: What is known of the outputs where the inputs' values are known in part.
@@ -131,6 +134,8 @@ class Op:
     ends_with_step: ClassVar[bool] = False
     aliases: frozenset[str] | None = None
     is_view: ClassVar[bool] = False
+    reads_variable: ClassVar[bool] = False
+    commutative: ClassVar[bool] = False
     fuse_over: ClassVar[int | None] = None
     value_rule: ClassVar[ValueRule] = WHOLE
     gradient: ClassVar[Callable[..., Any] | None] = None

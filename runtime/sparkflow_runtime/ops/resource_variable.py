@@ -79,6 +79,7 @@ class ReadVariableOp(_HandleOp):
     """The value of a variable: a copy, which later updates do not reach."""
 
     only_reads = True
+    reads_variable = True
     inputs = "resource: resource"
     outputs = "value: dtype"
     attrs = {"dtype": type_attr(dtypes.ALL)}

@@ -15,25 +15,6 @@ from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.signature import Signature
 
-_COMMUTATIVE: Final = frozenset(
-    {
-        "Add",
-        "AddV2",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Equal",
-        "LogicalAnd",
-        "LogicalOr",
-        "Mul",
-        "NotEqual",
-        "SquaredDifference",
-    }
-)
-"""Ops whose two inputs may change places; those of texts are joined and may not."""
-_READS: Final = frozenset({"ReadVariableOp"})
-"""Stateful ops that only read. Two that wait for the same nodes may run at the same time."""
-_NEVER: Final = frozenset({"NoOp", "Placeholder", "_Arg", "_Retval"})
 _WHOLE_BYTES: Final = 64
 """Constants up to this size are compared as a whole at once."""
 
@@ -79,16 +60,16 @@ def _renamed(node: Node, renamed: dict[str, str]) -> Node:
 
 
 def _key(node: Node) -> Any:
-    if node.op in _NEVER or not registry.contains(node.op):
+    if not registry.contains(node.op):
         return None
     op = registry.lookup(node.op)
-    if op.takes_step or (op.stateful and node.op not in _READS):
-        return None
     signature = op.signature
+    if op.takes_step or (op.stateful and not op.reads_variable) or not signature.outputs:
+        return None
     if signature.binds_to_inputs and any(d.is_ref for d in signature.input_dtypes(node.attrs)):
         return None
     inputs: Any = node.inputs
-    if node.op in _COMMUTATIVE and not _joins_texts(node):
+    if op.commutative and not _joins_texts(node):
         inputs = inputs if inputs[0] <= inputs[1] else (inputs[1], inputs[0])
     control = frozenset(node.control_inputs) if node.control_inputs else None
     return node.op, inputs, control, node.device, *_attrs(node, signature)
