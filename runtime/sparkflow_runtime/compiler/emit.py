@@ -203,7 +203,7 @@ class _Emitter:
             self.views.append(StaticView(names, self.kernels.bind(node), tuple(arguments), several))
             return
         self.alone.add(node.op)
-        if node.op == "Identity" and self.known[node.inputs[0]].dtype.is_ref:
+        if op.passes_on and count == 1 and self.known[node.inputs[0]].dtype.is_ref:
             self._line(number, unit, f"{self._local(outputs[0])} = {arguments[0]}")
             return
         if node.name in self.storage.filling:

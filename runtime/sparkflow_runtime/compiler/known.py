@@ -7,9 +7,9 @@ step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +22,6 @@ from sparkflow_runtime.ops.fusion import is_uniform
 from sparkflow_runtime.ops.op import Inference, Op
 from sparkflow_runtime.ops.value import Value, wholly
 from sparkflow_runtime.shapes import Shape
-
-_FILLED: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
-    "Fill": lambda values: values[1],
-    "BroadcastTo": lambda values: values[0],
-    "ZerosLike": lambda values: np.zeros(()),
-    "OnesLike": lambda values: np.ones(()),
-}
-"""The number with which an op fills a tensor, None where the values do not tell it."""
-_RENAMED: Final = frozenset({"Identity", "StopGradient", "Reshape", "ExpandDims", "Squeeze"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +113,7 @@ def _computed(
 ) -> tuple[Any, ...] | None:
     if not inputs or not evaluation.is_computable(op, node.attrs):
         return None
-    filled = _filled(op, node, inputs, outputs[0], found)
+    filled = _filled(op, node, inputs, outputs[0], found) if len(outputs) == 1 else None
     if filled is not None:
         return (filled,)
     reads = op.value_rule.reads
@@ -148,12 +139,15 @@ def _filled(
 ) -> Any:
     """The output where all its elements are one known number: an array that repeats it."""
     values = [each.value for each in inputs]
-    if node.op in _FILLED:
-        number = _FILLED[node.op](values)
+    number: Any = None
+    if op.fills is not None:
+        number = np.array(op.fills)
+    elif op.repeats is not None:
+        number = values[op.signature.input_names(node.attrs).index(op.repeats)]
     elif isinstance(op, ElementwiseOp) and all(v is not None and is_uniform(v) for v in values):
         result = evaluation.computed(op, node, [np.array(value.flat[0]) for value in values])
         number = None if result is None else result[0]
-    elif node.op in _RENAMED and values[0] is not None and is_uniform(values[0]):
+    elif (op.passes_on or op.reshapes) and values[0] is not None and is_uniform(values[0]):
         number = values[0]
     else:
         return None

@@ -96,7 +96,8 @@ def _hands_on_what_is_there(node: Node, known: Mapping[Endpoint, Known]) -> bool
 
     Otherwise what is received after a bundle is sent could not be taken in time.
     """
-    if node.op != "Identity" or not known[node.inputs[0]].dtype.is_ref:
+    reads = registry.lookup(node.op).reads_variable
+    if not reads or not known[node.inputs[0]].dtype.is_ref:
         return node.op == "_SendBundle"
     read = known[Endpoint(node.name, 0)]
     count = shapes.num_elements(read.shape)

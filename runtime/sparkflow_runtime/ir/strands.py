@@ -192,4 +192,4 @@ def _is_movable(nodes: Mapping[str, Node], node: Node) -> bool:
 
 def _read_from(node: Node) -> Endpoint | None:
     """The reference or handle of which the node is the value."""
-    return node.inputs[0] if node.op in ("Identity", "ReadVariableOp") else None
+    return node.inputs[0] if registry.lookup(node.op).reads_variable else None

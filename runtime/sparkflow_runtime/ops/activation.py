@@ -287,6 +287,7 @@ enter(
 class LeakyRelu(Op):
     """The features where positive, `alpha` times the features elsewhere."""
 
+    elementwise = True
     inputs = "features: T"
     outputs = "activations: T"
     attrs = {"alpha": float_attr(0.2), "T": type_attr(FLOATING, float32)}
@@ -318,6 +319,7 @@ class LeakyRelu(Op):
 class LeakyReluGrad(Op):
     """The gradients where the features are positive, `alpha` times the gradients elsewhere."""
 
+    elementwise = True
     inputs = "gradients: T, features: T"
     outputs = "backprops: T"
     attrs = {"alpha": float_attr(0.2), "T": type_attr(FLOATING, float32)}

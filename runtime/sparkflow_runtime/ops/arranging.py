@@ -137,6 +137,7 @@ class InvertPermutation(Op):
 class BroadcastTo(Op):
     """The tensor repeated along dimensions of size 1 and new leading ones."""
 
+    repeats = "input"
     inputs = "input: T, shape: Tidx"
     outputs = "output: T"
     aliases = frozenset({"input"})
@@ -226,6 +227,7 @@ class BroadcastArgs(Op):
 class Tile(Op):
     """The tensor repeated `multiples[i]` times along dimension i."""
 
+    repeats = "input"
     inputs = "input: T, multiples: Tmultiples"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tmultiples": type_attr(INDEX, int32)}

@@ -115,6 +115,7 @@ _HAS_DISTANCE = dtypes.FLOATING | dtypes.SIGNED | dtypes.COMPLEX
 class ApproximateEqual(Op):
     """`|x - y| <= tolerance` of tensors of one shape; nothing is broadcast."""
 
+    elementwise = True
     inputs = "x: T, y: T"
     outputs = "z: bool"
     attrs = {"T": type_attr(dtypes.NUMERIC), "tolerance": float_attr(1e-5)}
@@ -146,6 +147,7 @@ class Select(Op):
     The condition has the shape of `t` and `e`, or is a scalar, or a vector that chooses rows.
     """
 
+    elementwise = True
     inputs = "condition: bool, t: T, e: T"
     outputs = "output: T"
     attrs = {"T": type_attr(dtypes.ALL)}
@@ -225,6 +227,8 @@ def _fused_choice(fusion: Fusion) -> Sequence[Fused]:
 class SelectV2(Op):
     """`t` where the condition holds, `e` elsewhere; the three are broadcast as numpy does."""
 
+    elementwise = True
+    broadcasts = True
     inputs = "condition: bool, t: T, e: T"
     outputs = "output: T"
     attrs = {"T": type_attr(dtypes.ALL)}

@@ -130,6 +130,7 @@ class PlaceholderWithDefault(Op):
 class _PassThrough(Op):
     """One input, handed on as it is."""
 
+    passes_on = True
     inputs = "input: T"
     outputs = "output: T"
     aliases = frozenset({"input"})
@@ -166,6 +167,7 @@ class Identity(_PassThrough):
 class IdentityN(Op):
     """Its inputs, one output for each."""
 
+    passes_on = True
     inputs = "input: T"
     outputs = "output: T"
     aliases = frozenset({"input"})
@@ -265,6 +267,8 @@ class CheckNumerics(Op):
 class ZerosLike(Op):
     """Zeros of the shape and dtype of the input."""
 
+    fills = 0
+    elementwise = True
     inputs = "x: T"
     outputs = "y: T"
     attrs = {"T": type_attr()}
@@ -290,6 +294,8 @@ class ZerosLike(Op):
 class OnesLike(Op):
     """Ones of the shape and dtype of the input."""
 
+    fills = 1
+    elementwise = True
     inputs = "x: T"
     outputs = "y: T"
     attrs = {"T": type_attr(PLAIN)}
@@ -312,6 +318,7 @@ class OnesLike(Op):
 class Fill(Op):
     """A tensor of shape `dims` with every element equal to the scalar `value`."""
 
+    repeats = "value"
     inputs = "dims: index_type, value: T"
     outputs = "output: T"
     attrs = {"T": type_attr(), "index_type": type_attr(INDEX, int32)}

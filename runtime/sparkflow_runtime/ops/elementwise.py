@@ -30,6 +30,7 @@ __all__ = ["AddN", "Cast", "binary", "unary"]
 class AddN(Op):
     """The sum of tensors of one shape; no broadcasting."""
 
+    elementwise = True
     inputs = "inputs: N * T"
     outputs = "sum: T"
     attrs = {"N": int_attr(minimum=1), "T": type_attr(dtypes.NUMERIC)}
@@ -112,6 +113,7 @@ class AccumulateNV2(AddN):
 class Cast(Op):
     """Converts to another dtype: towards zero for integers, non-zero is true, real part only."""
 
+    elementwise = True
     inputs = "x: SrcT"
     outputs = "y: DstT"
     attrs = {

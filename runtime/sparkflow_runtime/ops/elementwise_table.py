@@ -60,6 +60,7 @@ class ElementwiseOp(Op):
     kernel: ClassVar[Kernel]
     integer_kernel: ClassVar[Kernel | None] = None
     expression: ClassVar[str]
+    elementwise = True
     value_rule = ELEMENTWISE
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
@@ -134,6 +135,7 @@ class BinaryOp(ElementwiseOp):
 
     inputs = "x: T, y: T"
     outputs = "z: T"
+    broadcasts = True
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The broadcast shape."""

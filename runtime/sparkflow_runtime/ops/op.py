@@ -112,7 +112,17 @@ class Op:
             and where it begins: the view is then made once, and not in every step.
         reads_variable: Whether the output is the value of the variable of which the first input is
             the reference or the handle.
-        commutative: Whether the two inputs may change places where they are numbers or truth values.
+        commutative: Whether the two inputs may change places: not where they are texts.
+        passes_on: Whether all that it does is to hand on each input as the output of that number.
+        reshapes: Whether the only output has the elements of the first input, in the same order.
+        elementwise: Whether an element of the output depends on the elements at its place of the
+            inputs alone.
+        broadcasts: Whether it is elementwise, and broadcasts its inputs as numpy does.
+        reduction: Whether it combines the elements along the axes that the second input names, and
+            of one element makes that element.
+        repeats: The input of whose elements alone the output consists, as numpy broadcasts them or
+            as often as they fit; its size follows from shapes and from other inputs.
+        fills: The number of which the output consists, where it is always the same.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
         value_rule: What is known of the outputs where the inputs' values are known in part.
@@ -136,6 +146,13 @@ class Op:
     is_view: ClassVar[bool] = False
     reads_variable: ClassVar[bool] = False
     commutative: ClassVar[bool] = False
+    passes_on: ClassVar[bool] = False
+    reshapes: ClassVar[bool] = False
+    elementwise: ClassVar[bool] = False
+    broadcasts: ClassVar[bool] = False
+    reduction: ClassVar[bool] = False
+    repeats: ClassVar[str | None] = None
+    fills: ClassVar[int | None] = None
     fuse_over: ClassVar[int | None] = None
     value_rule: ClassVar[ValueRule] = WHOLE
     gradient: ClassVar[Callable[..., Any] | None] = None

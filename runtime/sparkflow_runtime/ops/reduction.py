@@ -42,6 +42,7 @@ class ReductionOp(Op):
         fused: The reduction of kernels that is the same; "" where there is none.
     """
 
+    reduction = True
     inputs = "input: T, reduction_indices: Tidx"
     outputs = "output: T"
     fuse_over = 0
@@ -315,6 +316,7 @@ class Prod(ReductionOp):
 class EuclideanNorm(ReductionOp):
     """The square root of the sum of squares."""
 
+    reduction = False  # of one element it makes the absolute value
     attrs = _attrs(NUMERIC)
     reduce = _euclidean_norm
     copies_without_axes = False

@@ -132,6 +132,7 @@ class Rank(Op):
 class Reshape(Op):
     """The same elements in row-major order in another shape; one size may be -1: what is left."""
 
+    reshapes = True
     inputs = "tensor: T, shape: Tshape"
     outputs = "output: T"
     aliases = frozenset({"tensor"})
@@ -252,6 +253,7 @@ def _resolved(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
 class ExpandDims(Op):
     """The tensor with a dimension of size 1 inserted at `dim`."""
 
+    reshapes = True
     inputs = "input: T, dim: Tdim"
     outputs = "output: T"
     aliases = frozenset({"input"})
@@ -312,6 +314,7 @@ def _check_insertion(axis: int, rank: int) -> None:
 class Squeeze(Op):
     """The tensor without its dimensions of size 1, or without those named in `squeeze_dims`."""
 
+    reshapes = True
     inputs = "input: T"
     outputs = "output: T"
     aliases = frozenset({"input"})

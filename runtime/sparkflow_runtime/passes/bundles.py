@@ -39,8 +39,6 @@ LEAST_PART_BYTES: Final = 256 << 10
 """Over loopback TCP they take 0.21 ms, and a message more in a step loop costs 0.15 ms (2026-11-21,
 2 cores shared with 8 others)."""
 MAX_PARTS: Final = 8
-_SAME_SIZE: Final = frozenset({"Cast", "Identity"})
-"""Ops that passes put in front of a boundary, with one input of the output's shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Splitting:
         producer = graph[endpoint.node]
         dtype = value_dtype(producer, endpoint)
         found = self.types.get(endpoint)
-        while found is None and producer.op in _SAME_SIZE:
+        while found is None and _keeps_size(producer):
             found = self.types.get(producer.inputs[0])
             producer = graph[producer.inputs[0].node]
         if found is None or dtype not in dtypes.PLAIN:
@@ -72,6 +70,12 @@ class Splitting:
             # What is fed has no shape, and so some gradients have none; what they go to has one.
             shape = shapes.merge(shape, state)
         return (shapes.num_elements(shape) or 0) * int(np.dtype(dtype.as_numpy_dtype).itemsize)
+
+
+def _keeps_size(node: Node) -> bool:
+    """Whether the output has the shape of the only input: passes put such before a boundary."""
+    op = registry.lookup(node.op)
+    return len(node.inputs) == 1 and (op.passes_on or op.elementwise)
 
 
 def _shape_of_state(graph: Graph, node: Node) -> Shape:

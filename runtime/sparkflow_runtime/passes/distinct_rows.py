@@ -239,11 +239,11 @@ class _Work:
     def _distinct(self, ids: Endpoint) -> str:
         """The node that tells these ids apart, in whatever shape they are."""
         source = self.graph[ids.node]
-        while source.op in ("Reshape", "Identity") and not source.control_inputs:
-            before = self.graph[source.inputs[0].node]
-            if before.device != source.device or is_reference(self.graph.nodes, source.inputs[0]):
+        while (given := _same_elements(source, ids)) is not None:
+            before = self.graph[given.node]
+            if before.device != source.device or is_reference(self.graph.nodes, given):
                 break
-            ids, source = source.inputs[0], before
+            ids, source = given, before
         if ids not in self.told_apart:
             attrs = {"Tindices": self._dtype(source, ids)}
             name = f"_distinct/{ids.node}/{ids.slot}"
@@ -272,3 +272,11 @@ class _Work:
         if name not in self.added:
             self.added[name] = Node(name, op, inputs, (), device, attrs)
         return Endpoint(name, 0)
+
+
+def _same_elements(node: Node, endpoint: Endpoint) -> Endpoint | None:
+    """The input whose elements an output of the node has, in whatever shape."""
+    op = registry.lookup(node.op)
+    if node.control_inputs or not (op.passes_on or op.reshapes):
+        return None
+    return node.inputs[endpoint.slot if op.passes_on else 0]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime import dtypes
+from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import without_dead
 from sparkflow_runtime.ops import evaluation, registry
+from sparkflow_runtime.ops.op import Inference, Op
+from sparkflow_runtime.ops.value import Value
 
 MAX_FOLDED_BYTES: Final = 10 << 20
 """A folded constant may not be larger: it would be shipped with the graph (TensorFlow's limit)."""
@@ -80,7 +82,7 @@ def _compute(node: Node, constants: Mapping[Endpoint, Any]) -> tuple[Any, ...] |
     if not evaluation.is_computable(op, node.attrs):
         return None
     inputs = [constants[endpoint] for endpoint in node.inputs]
-    if _repeated(node.op, inputs) > MAX_REPEATED:
+    if _repeated(op, node, inputs) > MAX_REPEATED:
         return None
     arrays = evaluation.computed(op, node, inputs)
     if arrays is None or sum(array.nbytes for array in arrays) > MAX_FOLDED_BYTES:
@@ -88,17 +90,16 @@ def _compute(node: Node, constants: Mapping[Endpoint, Any]) -> tuple[Any, ...] |
     return arrays
 
 
-def _repeated(op: str, inputs: Sequence[np.ndarray[Any, Any]]) -> int:
+def _repeated(op: Op, node: Node, inputs: Sequence[np.ndarray[Any, Any]]) -> int:
     """How many elements the result has of an op that only repeats numbers; 0 for other ops."""
-    if op in ("OnesLike", "ZerosLike"):
-        return int(inputs[0].size)
-    if op in ("Fill", "BroadcastTo"):
-        dims: list[int] = inputs[0 if op == "Fill" else 1].reshape(-1).tolist()
-        return math.prod(dims)
-    if op == "Tile":
-        times: list[int] = inputs[1].reshape(-1).tolist()
-        return int(inputs[0].size) * math.prod(times)
-    return 0
+    if op.repeats is None and op.fills is None:
+        return 0
+    sizes, kinds = [each.shape for each in inputs], [dtypes.as_dtype(each.dtype) for each in inputs]
+    try:
+        (shape,) = op.infer(Inference(sizes, kinds, node.attrs, lambda index: Value(inputs[index])))
+    except (OpError, ValueError, TypeError, IndexError, ArithmeticError):
+        return 0  # the node raises it again when it is computed
+    return shapes.num_elements(shape) or 0
 
 
 def _constant(node: Node, name: str, array: np.ndarray[Any, Any]) -> Node:

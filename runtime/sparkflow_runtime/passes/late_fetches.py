@@ -22,19 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
-from sparkflow_runtime.dtypes import resource
+from sparkflow_runtime.dtypes import DType, resource
 from sparkflow_runtime.ir.function import RETVAL
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import CLASS_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
-
-_SAME: Final = frozenset({"Identity", "StopGradient", "PreventGradient", "ReadVariableOp"})
-"""Give the value of their first input as it is."""
-_RESHAPED: Final = frozenset({"ExpandDims", "Reshape", "Squeeze"})
-"""Give its elements in another shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +52,20 @@ def plain_read(nodes: Mapping[str, Node], endpoint: Endpoint) -> PlainRead | Non
         endpoint: The tensor.
     """
     chain: list[Node] = []
+    made: DType | None = None  # what was made of the tensor that is looked at
     while True:
         node = nodes[endpoint.node]
-        dtype = registry.lookup(node.op).signature.output_dtypes(node.attrs)[endpoint.slot]
-        if dtype.is_ref or (dtype is resource and chain and chain[-1].op == "ReadVariableOp"):
+        op = registry.lookup(node.op)
+        dtype = op.signature.output_dtypes(node.attrs)[endpoint.slot]
+        if dtype.is_ref or (dtype is resource and made not in (None, resource)):
             return PlainRead(endpoint, chain[::-1])
-        if node.op == "IdentityN":
+        if op.passes_on:
             endpoint = node.inputs[endpoint.slot]
-        elif node.op in _SAME or node.op in _RESHAPED:
+        elif op.reads_variable or op.reshapes:
             endpoint = node.inputs[0]
         else:
             return None
+        made = dtype
         chain.append(node)
 
 
@@ -115,7 +112,7 @@ def _served_late(
     made: list[Node] = []
     source = variable
     for node in chain:
-        if node.op not in _RESHAPED and node.op != "ReadVariableOp":
+        if registry.lookup(node.op).passes_on:
             continue
         source, inputs = (
             Endpoint(f"{fetch.name}/{node.name}", 0),

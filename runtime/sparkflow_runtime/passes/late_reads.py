@@ -15,6 +15,7 @@ from __future__ import annotations
 from sparkflow_runtime.ir.graph import Graph, rewired
 from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
 
 
 def late_reads(graph: Graph) -> Graph:
@@ -24,7 +25,8 @@ def late_reads(graph: Graph) -> Graph:
         return graph
     snapshots: dict[Endpoint, list[Node]] = {}
     for node in graph:
-        if node.op != "Identity" or node.control_inputs:
+        op = registry.lookup(node.op)
+        if not (op.passes_on and op.reads_variable) or node.control_inputs:
             continue
         if owner.get(node.inputs[0]) == node.inputs[0]:
             snapshots.setdefault(node.inputs[0], []).append(node)

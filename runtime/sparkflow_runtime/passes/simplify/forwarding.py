@@ -8,12 +8,17 @@ import numpy as np
 
 from sparkflow_runtime.ir.graph import predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.passes.simplify.rewriting import Result, Rewriting, Rule, Rules, with_inputs
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.op import Op
+from sparkflow_runtime.passes.simplify.rewriting import (
+    Result,
+    Rewriting,
+    Rule,
+    Rules,
+    TraitRules,
+    with_inputs,
+)
 from sparkflow_runtime.shapes import is_compatible, is_fully_defined
-
-
-def _first(g: Rewriting, node: Node) -> Result:
-    return node.inputs[0]
 
 
 def _all(g: Rewriting, node: Node) -> Result:
@@ -97,24 +102,28 @@ def _holds(g: Rewriting, node: Node) -> Result:
     return Node(node.name, "NoOp", (), waits, node.device, private)
 
 
-_BROADCASTS: Final = ("BroadcastTo", "Tile", "Fill", "OnesLike", "ZerosLike")
-_NUMBERS: Final = {"OnesLike": 1, "ZerosLike": 0}
+def _is_repeated(op: Op) -> bool:
+    return op.repeats is not None or op.fills is not None
 
 
 def _unrepeated(g: Rewriting, node: Node) -> Result:
     """Reads what was repeated before an op that repeats it itself."""
     for place, endpoint in enumerate(node.inputs):
-        repeated = g.source(endpoint, *_BROADCASTS)
+        repeated = g.source_where(endpoint, _is_repeated)
         if repeated is None:
             continue
         result = g.sizes(Endpoint(node.name, 0))
         if result is None:
             return None
-        number = _NUMBERS.get(repeated.op)
-        small = repeated.inputs[1 if repeated.op == "Fill" else 0]
+        op = registry.lookup(repeated.op)
+        number = op.fills
+        names = op.signature.input_names(repeated.attrs)
+        small = repeated.inputs[0 if op.repeats is None else names.index(op.repeats)]
         sizes = [g.sizes(each) for each in node.inputs]
         sizes[place] = g.sizes(small) if number is None else ()
-        if None in sizes or _broadcast(sizes) != result or not _only_repeats(g, repeated, small):
+        if None in sizes or _broadcast(sizes) != result:
+            continue
+        if number is None and not _is_broadcast(g, small, repeated):
             continue
         if number is not None:
             dtype = repeated.attrs["T"]
@@ -125,14 +134,12 @@ def _unrepeated(g: Rewriting, node: Node) -> Result:
     return None
 
 
-def _only_repeats(g: Rewriting, repeated: Node, small: Endpoint) -> bool:
-    """Whether numpy's broadcasting gives the same; Tile repeats also what is longer than 1."""
-    if repeated.op != "Tile":
-        return True
+def _is_broadcast(g: Rewriting, small: Endpoint, repeated: Node) -> bool:
+    """Whether numpy's broadcasting gives the same; a Tile repeats also what is longer than 1."""
     before, after = g.sizes(small), g.sizes(Endpoint(repeated.name, 0))
-    if before is None or after is None:
-        return False
-    return all(a in (1, b) for a, b in zip(before, after, strict=True))
+    if before is None or all(size == 1 for size in before):
+        return before is not None
+    return after is not None and _broadcast([before, after]) == after
 
 
 def _broadcast(sizes: list[Any]) -> tuple[int, ...] | None:
@@ -142,19 +149,7 @@ def _broadcast(sizes: list[Any]) -> tuple[int, ...] | None:
         return None
 
 
-_BROADCASTING: Final = (
-    *("Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "Maximum", "Minimum", "SquaredDifference"),
-    *("Pow", "Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual", "LogicalAnd"),
-    *("LogicalOr", "SelectV2"),
-)
-"""Ops of inputs that are broadcast. Later rules of the same op are in `arithmetic`."""
-_REDUCTIONS: Final = ("Sum", "Mean", "Max", "Min", "Prod", "All", "Any")
-
 RULES: Final[Rules] = {
-    "Identity": (_first,),
-    "StopGradient": (_first,),
-    "PreventGradient": (_first,),
-    "IdentityN": (_all,),
     "Cast": (_same_dtype,),
     "EnsureShape": (_known_shape,),
     "ReverseV2": (_without_axes(1),),
@@ -168,8 +163,11 @@ RULES: Final[Rules] = {
     "Slice": (_same_sizes,),
     "StridedSlice": (_whole,),
     "Select": (_chosen,),
-    "SelectV2": (_chosen, _unrepeated),
+    "SelectV2": (_chosen,),
     "Assert": (_holds,),
-    **{op: (_without_axes(1),) for op in _REDUCTIONS},
-    **{op: (_unrepeated,) for op in _BROADCASTING if op != "SelectV2"},
 }
+TRAIT_RULES: Final[TraitRules] = (
+    (lambda op: op.passes_on, _all),
+    (lambda op: op.reduction, _without_axes(1)),
+    (lambda op: op.broadcasts, _unrepeated),
+)

@@ -18,6 +18,8 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import reads_references
 from sparkflow_runtime.ir.types import Types
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.shapes import Shape
 
 
@@ -45,6 +47,13 @@ class Rewriting:
         if node.op not in ops or node.control_inputs or self.reads_references(node):
             return None
         return node
+
+    def source_where(self, endpoint: Endpoint, is_wanted: Callable[[Op], bool]) -> Node | None:
+        """The node that makes a tensor, if its op is wanted and it may be looked through."""
+        node = self.nodes[endpoint.node]
+        if node.control_inputs or not is_wanted(registry.lookup(node.op)):
+            return None
+        return None if self.reads_references(node) else node
 
     def reads_references(self, node: Node) -> bool:
         """Whether a node reads a variable, or takes one to change it."""
@@ -109,3 +118,6 @@ def _private(node: Node) -> dict[str, Any]:
 Result = Node | Endpoint | list[Endpoint] | None
 Rule = Callable[[Rewriting, Node], Result]
 Rules = Mapping[str, Sequence[Rule]]
+"""By op type."""
+TraitRules = Sequence[tuple[Callable[[Op], bool], Rule]]
+"""For every op without state of which something holds."""

@@ -16,14 +16,13 @@ from sparkflow_runtime.passes.simplify.rewriting import (
     Result,
     Rewriting,
     Rules,
+    TraitRules,
     as_constant,
     changed,
     with_inputs,
 )
 from sparkflow_runtime.resources.container import Resources
 
-RESHAPING: Final = ("Reshape", "ExpandDims", "Squeeze")
-"""Ops whose output has the elements of their first input in the same order."""
 _UNKNOWN: Final = -1
 """Stands for a size that is not known; sizes are never negative."""
 
@@ -88,7 +87,7 @@ def _equal_shapes(g: Rewriting, node: Node) -> Result:
 
 def _root(g: Rewriting, endpoint: Endpoint) -> Endpoint:
     """The tensor at the start of a chain of reshapes."""
-    while (node := g.source(endpoint, *RESHAPING)) is not None:
+    while (node := g.source_where(endpoint, lambda op: op.reshapes)) is not None:
         endpoint = node.inputs[0]
     return endpoint
 
@@ -144,7 +143,8 @@ def _reduced_ones(g: Rewriting, node: Node) -> Result:
     if sizes == result:
         return node.inputs[0]
     target = g.const(node, "shape", np.array(result, np.int32))
-    attrs = {"T": node.attrs["T"], "Tshape": dtypes.int32}
+    (dtype,) = registry.lookup(node.op).signature.output_dtypes(node.attrs)
+    attrs = {"T": dtype, "Tshape": dtypes.int32}
     return changed(node, "Reshape", [node.inputs[0], target], **attrs)
 
 
@@ -157,8 +157,9 @@ RULES: Final[Rules] = {
     "Slice": (_part_of_shape,),
     "GatherV2": (_part_of_shape,),
     "BroadcastGradientArgs": (_equal_shapes,),
-    "Reshape": (_reshaped,),
-    "ExpandDims": (_reshaped,),
-    "Squeeze": (_undone, _reshaped),
-    **dict.fromkeys(("Sum", "Mean", "Max", "Min", "Prod"), (_reduced_ones,)),
+    "Squeeze": (_undone,),
 }
+TRAIT_RULES: Final[TraitRules] = (
+    (lambda op: op.reshapes, _reshaped),
+    (lambda op: op.reduction, _reduced_ones),
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Collection
 from types import MappingProxyType
 from typing import Final
 
@@ -11,19 +12,27 @@ from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import has_effects, without_dead
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.passes.simplify import arithmetic, forwarding, shapes, transposes
-from sparkflow_runtime.passes.simplify.rewriting import Result, Rewriting, Rule
+from sparkflow_runtime.passes.simplify.rewriting import (
+    Result,
+    Rewriting,
+    Rule,
+    Rules,
+    TraitRules,
+)
 
 _MAX_REWRITES: Final = 8
 """Of one node in one sweep."""
 _MAX_MOVED_WAITS: Final = 4
 """Control edges that may become more when a node with some is taken out."""
 _NO_TYPES: Final[Types] = MappingProxyType({})
-_TABLES: Final = (forwarding.RULES, arithmetic.RULES, shapes.RULES, transposes.RULES)
-_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
-    op: tuple(rule for table in _TABLES for rule in table.get(op, ()))
-    for op in dict.fromkeys(op for table in _TABLES for op in table)
-}
+_TABLES: Final[tuple[tuple[Rules, TraitRules], ...]] = (
+    (forwarding.RULES, forwarding.TRAIT_RULES),
+    (arithmetic.RULES, ()),
+    (shapes.RULES, shapes.TRAIT_RULES),
+    (transposes.RULES, ()),
+)
 _MAX_LOOKED_BACK: Final = 32
 """Nodes among which what a node waited for is looked for, before it waits for all it read."""
 _STARTS: Final = frozenset({"Const", "_Arg"})
@@ -47,6 +56,17 @@ def simplify(graph: Graph, keep: Collection[str] = (), types: Types = _NO_TYPES)
     return sweep.result()
 
 
+@functools.cache
+def _rules_of(op: Op) -> tuple[Rule, ...]:
+    """The rules for an op's type, and for what it says of itself, table by table."""
+    found: list[Rule] = []
+    for rules, trait_rules in _TABLES:
+        found += rules.get(op.op_type, ())
+        if not (op.stateful or op.takes_step):
+            found += [rule for holds, rule in trait_rules if holds(op)]
+    return tuple(found)
+
+
 class _Sweep:
     def __init__(self, graph: Graph, keep: Collection[str], types: Types) -> None:
         self._graph = graph
@@ -63,8 +83,9 @@ class _Sweep:
     def visit(self, original: Node) -> None:
         """Takes in the next node in execution order."""
         node = self._rewired(original)
-        rules = _RULES.get(node.op)
-        if rules is not None and not self._rewriting.reads_references(node):
+        op = registry.lookup(node.op)
+        rules = _rules_of(op)
+        if rules and not self._rewriting.reads_references(node):
             node_or_none = self._apply(node, rules)
             if node_or_none is None:
                 self._changed = True
@@ -73,7 +94,7 @@ class _Sweep:
         if node is not original:
             self._changed = True
         self._nodes[node.name] = node
-        if registry.lookup(node.op).signature.gives_references:
+        if op.signature.gives_references:
             self._rewriting.references.add(node.name)
         if has_effects(node) or (
             self._after_effects and not self._after_effects.isdisjoint(predecessors(node))
@@ -111,7 +132,7 @@ class _Sweep:
                 return node
             if isinstance(made, Node):
                 node = self._waiting(node, made)
-                rules = _RULES.get(node.op, ())
+                rules = _rules_of(registry.lookup(node.op))
                 continue
             endpoints = [made] if isinstance(made, Endpoint) else made
             return self._handed_on(node, endpoints)
