@@ -168,7 +168,7 @@ def _sparkflow(threads: int) -> tuple[Callable[..., Run], Callable[[Any], Any]]:
     from sparkflow_runtime.dtypes import float32
     from sparkflow_runtime.ops import registry
     from sparkflow_runtime.ops.kernel import KernelContext
-    from sparkflow_runtime.ops.matrix_products import bind_product_out
+    from sparkflow_runtime.ops.native.matrix_products import bind_product_out
     from sparkflow_runtime.resources.container import Resources
 
     pools.set_count(threads)

@@ -91,7 +91,7 @@ def _sparkflow(threads: int) -> Multiply:
     """As the op does it: machine code, and numpy where that leaves the product alone."""
     import sparkflow  # noqa: F401  (named as the software)
     from sparkflow_runtime.dtypes import float32
-    from sparkflow_runtime.ops.matrix_products import bind_product_out
+    from sparkflow_runtime.ops.native.matrix_products import bind_product_out
 
     def transposed(matrix: Any) -> Any:
         return matrix.T

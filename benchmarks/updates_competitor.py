@@ -83,7 +83,8 @@ def group_case(name: str) -> Case | None:
     """What a session cannot do without: sparkflow's kernel for all variables at once."""
     import sparkflow_runtime.ops.all  # noqa: F401  (fills the registry)
     from sparkflow_runtime import dtypes
-    from sparkflow_runtime.ops import registry, update_group
+    from sparkflow_runtime.ops import registry
+    from sparkflow_runtime.ops.optimizers import update_group
 
     sys.path.append(str(Path(__file__).parents[1] / "tests"))
     from support.eager import EagerBuilder

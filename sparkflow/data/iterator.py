@@ -13,7 +13,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.dataset import DatasetOp
+from sparkflow_runtime.ops.data.dataset import DatasetOp
 
 _COPIED = frozenset({"MatchingFiles", "Assert"})
 """Ops that a one-shot iterator may depend on although they count as stateful here."""

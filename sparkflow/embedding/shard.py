@@ -15,7 +15,7 @@ from sparkflow.ops import constants
 from sparkflow.train.slots import rows_of
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import DType, int64
-from sparkflow_runtime.ops.embedding_rows import FIRST_ROW
+from sparkflow_runtime.ops.embedding.embedding_rows import FIRST_ROW
 
 
 class Shard:

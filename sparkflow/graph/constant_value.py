@@ -15,7 +15,7 @@ import numpy as np
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import shapes
 from sparkflow_runtime.ops import evaluation, registry
-from sparkflow_runtime.ops.control_flow import is_true
+from sparkflow_runtime.ops.control.control_flow import is_true
 from sparkflow_runtime.ops.value import Value, wholly
 from sparkflow_runtime.shapes import Shape
 

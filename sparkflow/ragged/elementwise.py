@@ -10,7 +10,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ragged.tensor import RaggedTensor
 from sparkflow_runtime.dtypes import string
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.elementwise_table import ElementwiseOp
+from sparkflow_runtime.ops.elementwise.elementwise_table import ElementwiseOp
 
 _OTHERS = frozenset(
     {

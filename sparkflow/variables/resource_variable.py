@@ -15,7 +15,7 @@ from sparkflow.variables.initial_value import without_uninitialised
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.resource_variable import handle_form
+from sparkflow_runtime.ops.state.resource_variable import handle_form
 from sparkflow_runtime.protos import variable_pb2
 
 

@@ -97,7 +97,7 @@ class EagerBuilder:
     kernel is bound and called without numpy warnings, and its outputs are compared with what was
     inferred.
 
-        >>> import sparkflow_runtime.ops.linalg
+        >>> import sparkflow_runtime.ops.linalg.linalg
         >>> g = EagerBuilder()
         >>> a = g.tensor(np.ones((2, 3)))
         >>> g.MatMul(a, a, transpose_b=True).value

@@ -17,7 +17,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import evaluation, registry
-from sparkflow_runtime.ops.elementwise_table import ElementwiseOp
+from sparkflow_runtime.ops.elementwise.elementwise_table import ElementwiseOp
 from sparkflow_runtime.ops.fusion import is_uniform
 from sparkflow_runtime.ops.op import Inference, Op
 from sparkflow_runtime.ops.value import Value, wholly

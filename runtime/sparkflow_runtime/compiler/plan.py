@@ -19,7 +19,7 @@ from sparkflow_runtime.compiler.fusion.grow import grow_clusters
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.elementwise_table import ElementwiseOp
+from sparkflow_runtime.ops.elementwise.elementwise_table import ElementwiseOp
 
 _NO_WORK: Final = frozenset({"Const", "NoOp"})
 _AT_PLACE, _AFTER = 0, 1

@@ -43,12 +43,13 @@ from sparkflow_runtime.ir.strands import (
     may_block,
 )
 from sparkflow_runtime.once import once
-from sparkflow_runtime.ops import registry, update_group
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.distributed.transfer import fetched
 from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Op
-from sparkflow_runtime.ops.transfer import fetched
+from sparkflow_runtime.ops.optimizers import update_group
 from sparkflow_runtime.resources.turns import begin_rehearsal, call_unseen, end_rehearsal
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})

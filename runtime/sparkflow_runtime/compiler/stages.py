@@ -19,7 +19,7 @@ from sparkflow_runtime.ir.function import ARG, RETVAL, called
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import has_effects
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.random import RandomOp
+from sparkflow_runtime.ops.random.random import RandomOp
 
 MOST_COPIED_BYTES: Final = 4096
 _WITHOUT_EFFECT: Final = frozenset({"Const", "NoOp", "VariableV2", "Variable", ARG})

@@ -10,7 +10,7 @@ from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.training import DenseUpdate
+from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate
 
 MOST_ELEMENTS: Final = 1 << 16
 """Updates of larger variables gain nothing, and would wait for each other."""

@@ -23,7 +23,7 @@ from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import is_pure
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.random import RandomOp
+from sparkflow_runtime.ops.random.random import RandomOp
 
 Classes = Mapping[str, frozenset[str]]
 """Per node the names of the ops that may wait and come before it."""

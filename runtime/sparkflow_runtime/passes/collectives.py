@@ -17,8 +17,8 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ir.types import TensorType
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.collective import CollectiveOp
-from sparkflow_runtime.ops.collective_parts import START, WAIT
+from sparkflow_runtime.ops.distributed.collective import CollectiveOp
+from sparkflow_runtime.ops.distributed.collective_parts import START, WAIT
 
 _KEPT: Final = ("merge_op", "final_op", "shape", "root")
 _Instance = tuple[int, int]

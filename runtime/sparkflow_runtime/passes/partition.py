@@ -27,7 +27,7 @@ from sparkflow_runtime.ir.strands import (
     may_block,
 )
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.collective_parts import START, WAIT
+from sparkflow_runtime.ops.distributed.collective_parts import START, WAIT
 from sparkflow_runtime.passes.bundles import (
     Bundle,
     Bundles,

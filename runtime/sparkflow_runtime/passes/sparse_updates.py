@@ -27,7 +27,7 @@ from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import without_dead
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.training import RowUpdate
+from sparkflow_runtime.ops.optimizers.apply_gradient import RowUpdate
 
 _RESOURCE: Final = "Resource"
 

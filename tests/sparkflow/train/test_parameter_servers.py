@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow_runtime.ops import update_group
+from sparkflow_runtime.ops.optimizers import update_group
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 NUM_PS = 3

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen import convolution, convolution_tasks, native, threads
-from sparkflow_runtime.ops import depthwise
-from sparkflow_runtime.ops.convolution import convolve, filter_gradient, input_gradient
-from sparkflow_runtime.ops.windows import Layout, Windows
+from sparkflow_runtime.ops.convolution import depthwise
+from sparkflow_runtime.ops.convolution.conv_arithmetic import (
+    convolve,
+    filter_gradient,
+    input_gradient,
+)
+from sparkflow_runtime.ops.nn.windows import Layout, Windows
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 

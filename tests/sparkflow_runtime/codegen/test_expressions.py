@@ -11,7 +11,7 @@ from sparkflow_runtime.codegen.kernel import ARITHMETIC
 from sparkflow_runtime.dtypes import bool_, float32, float64, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.elementwise_table import ElementwiseOp
+from sparkflow_runtime.ops.elementwise.elementwise_table import ElementwiseOp
 from support import kernel_interpreter
 
 FLOATS = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, 7.25, -7.25, 1e-30, 80.0, -80.0, 1e30, -1e30)

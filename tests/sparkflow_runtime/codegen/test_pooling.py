@@ -10,8 +10,8 @@ import pytest
 
 from sparkflow_runtime.codegen import native, pooling, threads
 from sparkflow_runtime.codegen.pooling_ir import Task
-from sparkflow_runtime.ops import pool
-from sparkflow_runtime.ops.pooling import Pooling
+from sparkflow_runtime.ops.pooling import pool_ops
+from sparkflow_runtime.ops.pooling.pool_arithmetic import Pooling
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -70,16 +70,16 @@ def test_pooling_and_gradients(geometry: tuple[Any, ...], dtype: Any) -> None:
     described = Pooling.of(attrs)
     images = _images(shape, dtype)
 
-    maxima = pool.MaxPool.run(np, described, images)
+    maxima = pool_ops.MaxPool.run(np, described, images)
     np.testing.assert_array_equal(_run(Task.MAXIMUM, described, shape, images), maxima)
-    means = pool.AvgPool.run(np, described, images)
+    means = pool_ops.AvgPool.run(np, described, images)
     np.testing.assert_allclose(_run(Task.AVERAGE, described, shape, images), means, rtol=1e-6)
 
     gradient = np.random.default_rng(4).standard_normal(maxima.shape).astype(dtype)
-    expected = pool.MaxPoolGrad.run(np, described, images, maxima, gradient)
+    expected = pool_ops.MaxPoolGrad.run(np, described, images, maxima, gradient)
     found = _run(Task.MAXIMUM_GRADIENT, described, shape, images, maxima, gradient)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    expected = pool.AvgPoolGrad.run(np, described, np.array(shape), gradient)
+    expected = pool_ops.AvgPoolGrad.run(np, described, np.array(shape), gradient)
     found = _run(Task.AVERAGE_GRADIENT, described, shape, gradient)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -90,10 +90,10 @@ def test_infinities_and_nan(geometry: tuple[Any, ...]) -> None:
     attrs = {"ksize": [1, *size, 1], "strides": [1, *strides, 1], "padding": padding}
     described = Pooling.of(attrs)
     images = _images(shape, np.float32, special=True)
-    maxima = pool.MaxPool.run(np, described, images)
+    maxima = pool_ops.MaxPool.run(np, described, images)
     np.testing.assert_array_equal(_run(Task.MAXIMUM, described, shape, images), maxima)
     gradient = np.ones_like(maxima)
-    expected = pool.MaxPoolGrad.run(np, described, images, maxima, gradient)
+    expected = pool_ops.MaxPoolGrad.run(np, described, images, maxima, gradient)
     found = _run(Task.MAXIMUM_GRADIENT, described, shape, images, maxima, gradient)
     np.testing.assert_array_equal(found, expected)
 

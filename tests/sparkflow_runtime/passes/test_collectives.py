@@ -11,7 +11,7 @@ from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.master.executable import Request, optimise
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.collective_parts import START, WAIT
+from sparkflow_runtime.ops.distributed.collective_parts import START, WAIT
 from sparkflow_runtime.passes.collectives import split_collectives, waiting_for_all
 from sparkflow_runtime.passes.place import Placement
 from support.graphs import const, node

@@ -20,7 +20,8 @@ class WorkerState:
     """What one worker has for itself.
 
     Attributes:
-        random: Where its random streams have got to, see `sparkflow_runtime.ops.random_states`.
+        random: Where its random streams have got to, see
+            `sparkflow_runtime.ops.random.random_states`.
         own: The values of its local variables, such as gradients that are being accumulated.
     """
 

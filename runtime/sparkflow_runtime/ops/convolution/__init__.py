@@ -1,0 +1,1 @@
+"""Convolutions in two and three dimensions, and their gradients."""

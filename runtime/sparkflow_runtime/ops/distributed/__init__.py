@@ -1,0 +1,1 @@
+"""Ops that tasks work together by: transfers, collectives, rounds of gradients."""

@@ -1,0 +1,268 @@
+"""Elementwise ops of two broadcast inputs, one row each; see `elementwise_table`.
+
+Comparisons are in `comparison`. Integers follow TensorFlow: `Div`, `TruncateDiv` and `Mod` round
+towards zero as C does, `FloorDiv` and `FloorMod` down as Python does, division by zero is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.dtypes import (
+    COMPLEX,
+    FLOATING,
+    NUMERIC,
+    REAL,
+    SIGNED,
+    float32,
+    float64,
+    int32,
+    int64,
+    string,
+    uint8,
+)
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.elementwise.elementwise_table import REAL_KERNELS_ON_GPU, binary
+from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.signature import type_attr
+
+_FIELD = FLOATING | COMPLEX
+_ADDABLE = _FIELD | SIGNED | {uint8}
+
+
+def _checked_division(ufunc: str) -> Callable[..., Array]:
+    """An integer kernel that refuses zero divisors; on a GPU the result is undefined, as in TF."""
+
+    def kernel(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
+        if xp is np and x.size and not y.all():
+            raise InvalidArgumentError(message="Integer division by zero")
+        return getattr(xp, ufunc)(x, y, out=out)
+
+    return kernel
+
+
+_integer_floor_div = _checked_division("floor_divide")
+
+
+def _integer_truncate_div(xp: Any, x: Array, y: Array) -> Array:
+    quotient = _integer_floor_div(xp, x, y)
+    return quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
+
+
+def _truncate_div(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
+    return xp.trunc(xp.divide(x, y, out=out), out=out)
+
+
+def _floor_div(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
+    return xp.floor(xp.divide(x, y, out=out), out=out)
+
+
+def _integer_pow(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
+    if xp is np and y.size and y.min() < 0:
+        raise InvalidArgumentError(message="Integers to negative integer powers are not allowed")
+    return xp.power(x, y, out=out)
+
+
+def _squared_difference(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
+    difference = xp.subtract(x, y, out=out)
+    if difference.dtype.kind == "c":
+        return xp.conj(difference) * difference
+    return xp.square(difference, out=out)
+
+
+def _div_no_nan(xp: Any, x: Array, y: Array) -> Array:
+    zero = y.dtype.type(0)
+    return xp.where(y == zero, zero, x / y)
+
+
+def _zero_where_x_is(kernel: Callable[..., Array]) -> Callable[..., Array]:
+    """0 where the first operand is, whatever the second."""
+
+    def guarded(xp: Any, x: Array, y: Array) -> Array:
+        zero = x.dtype.type(0)
+        return xp.where(x == zero, zero, kernel(xp, x, y))
+
+    return guarded
+
+
+def _mul_no_nan(xp: Any, x: Array, y: Array) -> Array:
+    zero = y.dtype.type(0)
+    return xp.where(y == zero, zero, x * y)
+
+
+def _is_not_zero(g: Any, x: Any) -> Any:
+    return g.Cast(g.NotEqual(x, 0.0), DstT=x.dtype.base)
+
+
+def _div_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    return g.RealDiv(dz, y), g.Mul(dz, g.RealDiv(g.RealDiv(g.Neg(x), y), y))
+
+
+def _div_no_nan_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    return g.DivNoNan(dz, y), g.Mul(dz, g.DivNoNan(g.DivNoNan(g.Neg(x), y), y))
+
+
+def _pow_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    """`y x^(y-1)` and `x^y log x`; the latter 0 where x^y has no real derivative or x is 0."""
+    safe = g.NotEqual(x, 0.0) if x.dtype.is_complex else g.Greater(x, 0.0)
+    log = g.SelectV2(safe, g.Log(g.SelectV2(safe, x, 1.0)), 0.0)
+    return g.Mul(g.Mul(dz, y), g.Pow(x, g.Sub(y, 1.0))), g.Mul(g.Mul(dz, z), log)
+
+
+def _squared_difference_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    dx = g.Mul(g.Mul(dz, 2.0), g.Sub(x, y))
+    return dx, g.Neg(dx)
+
+
+def _floor_mod_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    return dz, g.Neg(g.Mul(dz, g.FloorDiv(x, y)))
+
+
+def _atan2_gradient(g: Any, y: Any, x: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+    scaled = g.RealDiv(dz, g.Add(g.Square(x), g.Square(y)))
+    return g.Mul(x, scaled), g.Neg(g.Mul(y, scaled))
+
+
+def _chosen_gradient(comparison: str) -> Callable[..., tuple[Any, Any]]:
+    """The gradient goes to the operand that was chosen, to the first where they are equal."""
+
+    def gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
+        first = getattr(g, comparison)(x, y)
+        zero = g.const(0, dz.dtype.base)
+        return g.SelectV2(first, dz, zero), g.SelectV2(first, zero, dz)
+
+    return gradient
+
+
+binary(
+    "Add",
+    _ADDABLE | {string},  # texts are joined
+    "add",
+    "x + y",
+    lambda g, x, y, z, dz: (dz, dz),
+    kernels={"CPU": None, "GPU": _ADDABLE},
+    commutative=True,
+)
+binary(
+    "AddV2",
+    NUMERIC,
+    "add",
+    "x + y",
+    lambda g, x, y, z, dz: (dz, dz),
+    commutative=True,
+)
+binary("Sub", NUMERIC, "subtract", "x - y", lambda g, x, y, z, dz: (dz, g.Neg(dz)))
+binary(
+    "Mul",
+    NUMERIC,
+    "multiply",
+    "x * y",
+    lambda g, x, y, z, dz: (g.Mul(dz, y), g.Mul(dz, x)),
+    commutative=True,
+)
+binary(
+    "Div",
+    NUMERIC,
+    "true_divide",
+    "x / y",
+    _div_gradient,
+    integer_kernel=_integer_truncate_div,
+)
+binary(
+    "RealDiv",
+    NUMERIC,
+    "true_divide",
+    "x / y",
+    _div_gradient,
+    kernels={"CPU": _FIELD, "GPU": _FIELD},
+)
+binary("DivNoNan", _FIELD, _div_no_nan, "where(y == 0, 0.0, x / y)", _div_no_nan_gradient)
+binary("FloorDiv", REAL, _floor_div, "floor(x / y)", integer_kernel=_integer_floor_div)
+binary("TruncateDiv", REAL, _truncate_div, "trunc(x / y)", integer_kernel=_integer_truncate_div)
+binary(
+    "FloorMod",
+    REAL,
+    "remainder",
+    "remainder(x, y)",
+    _floor_mod_gradient,
+    integer_kernel=_checked_division("remainder"),
+)
+for _name in ("Mod", "TruncateMod"):
+    binary(
+        _name,
+        FLOATING | {int32, int64},
+        "fmod",
+        "fmod(x, y)",
+        integer_kernel=_checked_division("fmod"),
+    )
+binary("Maximum", REAL, "maximum", "maximum(x, y)", _chosen_gradient("GreaterEqual"))
+binary("Minimum", REAL, "minimum", "minimum(x, y)", _chosen_gradient("LessEqual"))
+binary(
+    "Pow",
+    _FIELD | SIGNED,
+    "power",
+    "power(x, y)",
+    _pow_gradient,
+    integer_kernel=_integer_pow,
+)
+binary(
+    "SquaredDifference",
+    _FIELD | {int32, int64},
+    _squared_difference,
+    "(x - y) * (x - y)",
+    _squared_difference_gradient,
+    commutative=True,
+)
+binary("Atan2", FLOATING, "arctan2", "arctan2(y, x)", _atan2_gradient, inputs="y: T, x: T")
+binary(
+    "MulNoNan",
+    _FIELD,
+    _mul_no_nan,
+    "where(y == 0, 0.0, x * y)",
+    lambda g, x, y, z, dz: (g.MulNoNan(dz, y), g.MulNoNan(x, dz)),
+)
+binary(
+    "Xdivy",
+    _FIELD,
+    _zero_where_x_is(lambda xp, x, y: x / y),
+    "where(x == 0, 0.0, x / y)",
+    lambda g, x, y, z, dz: (
+        g.Mul(g.Xdivy(_is_not_zero(g, x), y), dz),
+        g.Mul(g.Xdivy(g.Neg(x), g.Square(y)), dz),
+    ),
+)
+binary(
+    "Xlogy",
+    _FIELD,
+    _zero_where_x_is(lambda xp, x, y: x * xp.log(y)),
+    "where(x == 0, 0.0, x * log(y))",
+    lambda g, x, y, z, dz: (
+        g.Mul(g.Xlogy(_is_not_zero(g, x), y), dz),
+        g.Mul(g.Xdivy(x, y), dz),
+    ),
+)
+binary(
+    "Xlog1py",
+    _FIELD,
+    _zero_where_x_is(lambda xp, x, y: x * xp.log1p(y)),
+    "where(x == 0, 0.0, x * log1p(y))",
+    lambda g, x, y, z, dz: (
+        g.Mul(g.Xlog1py(_is_not_zero(g, x), y), dz),
+        g.Mul(g.Xdivy(x, g.Add(y, 1.0)), dz),
+    ),
+    kernels=REAL_KERNELS_ON_GPU,
+)
+_STEPPED = frozenset({float32, float64})
+binary(
+    "NextAfter",
+    _STEPPED,
+    "nextafter",
+    "nextafter(x1, x2)",
+    lambda g, x, y, z, dz: (dz, g.ZerosLike(dz)),
+    inputs="x1: T, x2: T",
+    outputs="output: T",
+    attrs={"T": type_attr(_STEPPED, float32)},
+)

@@ -1,0 +1,236 @@
+"""How a table row becomes an elementwise op: `unary` and `binary` enter one op each.
+
+A row gives the type name, the allowed dtypes, the kernel, a scalar expression and the gradient:
+
+    unary("Exp", FLOATING | COMPLEX, "exp", "exp(x)", lambda g, x, y, dy: g.Mul(dy, y))
+
+The kernel is the name of a ufunc that numpy and cupy share, which `bind` returns bare, or a
+function of the array module and the inputs. Where the function has one more argument, `out`, it
+writes the result there, unless that is None, and needs no other memory for real numbers.
+
+The expression says for floating-point numbers the same as the kernel: Python's operators, numpy's
+functions by name, `where(condition, a, b)`, `erf` and `sigmoid`; it is what fused kernels are
+generated from where `codegen.expressions` knows all of it. For integers it says the same where
+there is no kernel for integers. What lives here: the two op classes. The rows are in `unary`,
+`binary`, `comparison` and `activation`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen import expressions
+from sparkflow_runtime.dtypes import COMPLEX, FLOATING, DType
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
+from sparkflow_runtime.ops.fusion import Fused, Fusion
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.signature import Attr, type_attr
+from sparkflow_runtime.ops.value import ELEMENTWISE
+from sparkflow_runtime.shapes import Shape
+
+Kernel: TypeAlias = str | Callable[..., Array]
+"""The name of a ufunc, or a function `(xp, *inputs)` or `(xp, *inputs, out=None)`."""
+UnaryGradient: TypeAlias = Callable[[Any, Tensor, Tensor, Tensor], Tensor]
+"""Of the builder, x, y and the gradient of y; x and y come conjugated where they are complex."""
+BinaryGradient: TypeAlias = Callable[
+    [Any, Tensor, Tensor, Tensor, Tensor], tuple[Tensor | None, Tensor | None]
+]
+"""Of the builder, x, y, z and the gradient of z; the same shape as z, conjugated likewise."""
+
+
+class ElementwiseOp(Op):
+    """An op that treats every element (of broadcast inputs) alike.
+
+    Attributes:
+        kernel: What runs.
+        integer_kernel: What runs for integers, where that differs.
+        expression: The same as a scalar expression over the names of the inputs; "" where it takes
+            more than the functions that expressions have.
+    """
+
+    kernel: ClassVar[Kernel]
+    integer_kernel: ClassVar[Kernel | None] = None
+    expression: ClassVar[str]
+    elementwise = True
+    value_rule = ELEMENTWISE
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The bare ufunc where there is one."""
+        return self._kernel_for(context.xp, "T" in node.attrs and node.attrs["T"].is_integer)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The bare ufunc, or the function where it takes an array for its result."""
+        dtype = node.attrs.get("T")
+        kernel = self._kernel_for(context.xp, dtype is not None and dtype.is_integer)
+        if isinstance(kernel, functools.partial) and (
+            not _takes_out(kernel.func) or (dtype is not None and dtype.is_complex)
+        ):
+            return None
+        if kernel in (np.maximum, np.minimum):  # numpy warns of a third argument without a name
+            return lambda x, y, out: kernel(x, y, out=out)
+        return kernel
+
+    def compute(self, xp: Any, *inputs: Array) -> Any:
+        """One array."""
+        return self._kernel_for(xp, inputs[0].dtype.kind in "iu")(*inputs)
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Whether the expression is one that kernels can compute, for this dtype."""
+        op: Any = type(self)
+        return _is_fusable(op, node.attrs.get("T"))
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """The expression."""
+        shape = fusion.output_shapes[0]
+        names = [arg.name for arg in self.signature.inputs]
+        dims = fusion.align(shape, range(len(names)))
+        operands = {name: fusion.input(number, dims) for number, name in enumerate(names)}
+        value = expressions.apply(fusion.builder, self.expression, operands)
+        return [Fused(value, shape, dims)]
+
+    def _kernel_for(self, xp: Any, is_integer: bool) -> Callable[..., Any]:
+        cls = type(self)
+        kernel = cls.kernel
+        if is_integer and cls.integer_kernel is not None:
+            kernel = cls.integer_kernel
+        if isinstance(kernel, str):
+            return getattr(xp, kernel)  # type: ignore[no-any-return]  # a ufunc of Any's
+        return functools.partial(kernel, xp)
+
+
+@functools.cache
+def _takes_out(kernel: Callable[..., Array]) -> bool:
+    return "out" in inspect.signature(kernel).parameters
+
+
+@functools.cache
+def _is_fusable(op: type[ElementwiseOp], dtype: DType | None) -> bool:
+    if dtype is not None and dtype.is_integer and op.integer_kernel is not None:
+        return False
+    return bool(op.expression) and expressions.supports(op.expression, dtype)
+
+
+class UnaryOp(ElementwiseOp):
+    """One input, one output of the same shape and dtype."""
+
+    inputs = "x: T"
+    outputs = "y: T"
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The input's shape."""
+        return [node.shapes[0]]
+
+
+class BinaryOp(ElementwiseOp):
+    """Two inputs of one dtype, broadcast against each other as numpy does."""
+
+    inputs = "x: T, y: T"
+    outputs = "z: T"
+    broadcasts = True
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The broadcast shape."""
+        return [shapes.broadcast(node.shapes[0], node.shapes[1])]
+
+
+def unary(
+    name: str,
+    allowed: frozenset[DType],
+    kernel: Kernel,
+    expression: str,
+    gradient: UnaryGradient | str | None = None,
+    *,
+    integer_kernel: Kernel | None = None,
+    kernels: Mapping[str, frozenset[DType] | None] | None = None,
+    **members: Any,
+) -> None:
+    """Enters a `UnaryOp`.
+
+    Args:
+        name: The op type.
+        allowed: The dtypes of `T`.
+        kernel: See `ElementwiseOp`.
+        expression: See `ElementwiseOp`.
+        integer_kernel: See `ElementwiseOp`.
+        gradient: A function, the name of an op that takes y and the gradient of y, or None for an
+            op through which no gradient flows.
+        kernels: The dtypes with a kernel per device type, where not every allowed one has.
+        members: Class attributes that are not those of `UnaryOp`.
+    """
+    rule = not_differentiable if gradient is None else _unary_gradient(gradient)
+    taken = UnaryOp.kernels if kernels is None else kernels
+    own: dict[str, Any] = {"gradient": rule, "integer_kernel": integer_kernel, "kernels": taken}
+    own |= {"attrs": {"T": type_attr(allowed)}, **members}
+    enter(UnaryOp, name, kernel=kernel, expression=expression, **own)
+
+
+def binary(
+    name: str,
+    allowed: frozenset[DType],
+    kernel: Kernel,
+    expression: str,
+    gradient: BinaryGradient | None = None,
+    *,
+    integer_kernel: Kernel | None = None,
+    kernels: Mapping[str, frozenset[DType] | None] | None = None,
+    **members: Any,
+) -> None:
+    """Enters a `BinaryOp`; arguments as for `unary`."""
+    rule = not_differentiable if gradient is None else _binary_gradient(gradient)
+    taken = BinaryOp.kernels if kernels is None else kernels
+    own: dict[str, Any] = {"gradient": rule, "integer_kernel": integer_kernel, "kernels": taken}
+    own |= {"attrs": {"T": type_attr(allowed)}, **members}
+    enter(BinaryOp, name, kernel=kernel, expression=expression, **own)
+
+
+def conjugated(g: GraphBuilder, tensor: Tensor) -> Tensor:
+    """The complex conjugate; the tensor itself where it is real."""
+    return g.Conj(tensor) if tensor.dtype.base in COMPLEX else tensor
+
+
+def enter(
+    base: type[ElementwiseOp],
+    name: str,
+    attrs: Mapping[str, Attr],
+    kernel: Kernel,
+    expression: str,
+    **members: Any,
+) -> None:
+    """Enters an op that is not quite like its base; `members` are class attributes of `Op`."""
+    documented = {"__doc__": f"Elementwise `{expression}`.", "gradient": not_differentiable}
+    own = {"attrs": attrs, "kernel": kernel, "expression": expression}
+    registry.register(type(name, (base,), {**documented, **own, **members}))
+
+
+def _unary_gradient(rule: UnaryGradient | str) -> Callable[..., Any]:
+    def gradient(op: Op, g: GraphBuilder, node: OperationView, dy: Tensor) -> Sequence[Tensor]:
+        if isinstance(rule, str):
+            return [getattr(g, rule)(node.outputs[0], dy)]
+        x, y = conjugated(g, node.inputs[0]), conjugated(g, node.outputs[0])
+        return [rule(g, x, y, dy)]
+
+    return gradient
+
+
+def _binary_gradient(rule: BinaryGradient) -> Callable[..., Any]:
+    def gradient(
+        op: Op, g: GraphBuilder, node: OperationView, dz: Tensor
+    ) -> Sequence[Tensor | None]:
+        first, second = node.inputs
+        x, y, z = (conjugated(g, each) for each in (first, second, node.outputs[0]))
+        return sum_to_operands(g, first, second, *rule(g, x, y, z, dz))
+
+    return gradient
+
+
+REAL_KERNELS_ON_GPU: Mapping[str, frozenset[DType] | None] = {"CPU": None, "GPU": FLOATING}
+"""For functions that cupy has for real numbers only."""

@@ -1,0 +1,347 @@
+"""Tables of embeddings that grow with the ids they see. All are ours, TensorFlow has none.
+
+A table is a handle (`EmbeddingTable`, at run time an `EmbeddingRows`: which row belongs to which
+id) and variables on its device: the values, and the slots that optimizers make beside them, which
+are found by their names, `values/...`. A lookup gives unseen ids a row in all of them; what updates
+rows of variables then updates these. All have as many rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.embedding.embedding_rows import (
+    FIRST_ROW,
+    FRESH_ROW,
+    SPARE_ROW,
+    Contents,
+    EmbeddingRows,
+    Found,
+    Policy,
+    shards_of,
+)
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.native import row_kernels
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.optimizers.update import LockOrder
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import bool_attr, int_attr, string_attr, type_attr
+from sparkflow_runtime.resources.container import Resources
+from sparkflow_runtime.resources.variable import Variable
+from sparkflow_runtime.shapes import Shape
+
+_VALUES = type_attr(dtypes.FLOATING)
+_INT64: Shape = (None,)
+
+
+class _TableOp(Op):
+    stateful = True
+    keeps_inputs = False
+    kernels: ClassVar = {"CPU": None}
+    gradient = not_differentiable
+
+
+@register
+class EmbeddingTable(_TableOp):
+    """The table of this name on the task, made at the first mention."""
+
+    outputs = "handle: resource"
+    attrs = {
+        "container": string_attr(""),
+        "shared_name": string_attr(""),
+        "admit_after": int_attr(1, minimum=1),
+        "capacity": int_attr(0, minimum=0),
+        "evict_oldest": bool_attr(False),
+        "steps_to_live": int_attr(0, minimum=0),
+    }
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Finds or makes the table; the kernel returns it.
+
+        Raises:
+            InvalidArgumentError: There is one with other rules for rows.
+        """
+        attrs = node.attrs
+        name = attrs["shared_name"] or node.name
+        policy = Policy(
+            attrs["admit_after"], attrs["capacity"], attrs["evict_oldest"], attrs["steps_to_live"]
+        )
+        table = context.resources.get_or_create(
+            attrs["container"], name, EmbeddingRows, lambda: EmbeddingRows(name, policy)
+        )
+        if table.policy != policy:
+            raise InvalidArgumentError(
+                message=f"Embedding table {name!r} exists on {context.device_name} with "
+                f"{table.policy}, but was asked for with {policy}; use another name or reset the "
+                "task"
+            )
+        return lambda: table
+
+
+@register
+class EmbeddingLookup(_TableOp):
+    """The rows of distinct ids, and where they are; unseen ids may get one.
+
+    `initial` are rows to start from: an id gets the one that its number says.
+    """
+
+    inputs = "handle: resource, values: Ref(T), initial: T, ids: int64, counts: int32"
+    outputs = "found: T, rows: int64"
+    attrs = {"T": _VALUES, "dim": int_attr(minimum=1), "insert": bool_attr(True)}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """[n, dim] and [n]."""
+        (count,) = node.with_rank(3, 1, "ids")
+        return [(count, node.attrs["dim"]), (count,)]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The kernel; it raises FailedPreconditionError where the values are uninitialised."""
+        resources, inserts, locks = context.resources, node.attrs["insert"], LockOrder()
+
+        def run(
+            table: EmbeddingRows, values: Variable, initial: Array, ids: Array, counts: Array
+        ) -> tuple[Array, Array]:
+            with table.lock:
+                _require_rows(table, values)
+                if inserts:
+                    found = table.look_up(ids, counts)
+                    _fill(resources, locks, table.num_rows, values, found, initial)
+                    rows = found.rows
+                else:
+                    rows = table.find(ids)
+                array = values.read()
+            taken = row_kernels.gather(array, rows)
+            trained = np.where(rows == FRESH_ROW, SPARE_ROW, rows)
+            return array[rows] if taken is None else taken, trained
+
+        return run
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor, _: Any) -> tuple[Any, ...]:
+        """The rows of dy, at the rows of the ids."""
+        shape = g.Shape(op.inputs[1])
+        return None, g.indexed_slices(dy, op.outputs[1], shape), None, None, None
+
+
+def _require_rows(table: EmbeddingRows, values: Variable) -> None:
+    count = values.read().shape[0]
+    if count < table.num_rows:
+        raise FailedPreconditionError(
+            message=f"Embedding table {table.name!r} has {table.num_rows} rows, its values "
+            f"{values.name!r} have {count}: initialise or restore all of it together"
+        )
+
+
+def _fill(
+    resources: Resources,
+    locks: LockOrder,
+    num_rows: int,
+    values: Variable,
+    found: Found,
+    initial: Array,
+) -> None:
+    """Makes room in the arrays, and gives new rows what they start from."""
+    arrays = (values, *_slots(resources, values))
+    count = values.read().shape[0]
+    if num_rows > count:
+        count = max(num_rows, 2 * count)
+    elif not found.new_rows.size and all(each.array.shape[0] == count for each in arrays):
+        return
+    held = locks.of(arrays)
+    for lock in held:
+        lock.acquire()
+    try:
+        for variable in arrays:
+            array = _grown(variable, count)
+            array[found.new_rows] = array[FRESH_ROW]
+        values.array[found.new_rows] = initial[_numbers(found.new_keys, initial.shape[0])]
+    finally:
+        for lock in held:
+            lock.release()
+
+
+def _slots(resources: Resources, values: Variable) -> list[Variable]:
+    below = resources.named(f"{values.name}/", Variable)
+    return [each for each in below if each.array is not None and each.array.ndim == 2]
+
+
+def _grown(variable: Variable, count: int) -> Array:
+    """The array of a variable whose lock is held, with so many rows."""
+    array = variable.read()
+    if array.shape[0] >= count:
+        return array
+    longer = variable.allocate((count, *array.shape[1:]), array.dtype)
+    longer[: array.shape[0]] = array
+    longer[array.shape[0] :] = array[FRESH_ROW]
+    variable.array = longer
+    return longer
+
+
+def _numbers(keys: Array, count: int) -> Array:
+    """Which of `count` rows each id starts from."""
+    return shards_of(keys ^ np.int64(0x5555555555555555), count)
+
+
+@register
+class EmbeddingShard(Op):
+    """Which of `num_shards` tables keeps each id."""
+
+    inputs = "ids: int64"
+    outputs = "shards: int32"
+    attrs = {"num_shards": int_attr(minimum=1)}
+    kernels: ClassVar = {"CPU": None}
+    gradient = not_differentiable
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of the ids."""
+        return [node.shapes[0]]
+
+    def compute(self, xp: Any, ids: Array, *, num_shards: int) -> Array:
+        """See `embedding_rows.shards_of`."""
+        return shards_of(ids, num_shards)
+
+
+@register
+class EmbeddingEvict(_TableOp):
+    """Takes away rows that are too old, and those whose norm is too small; says how many."""
+
+    inputs = "handle: resource, values: Ref(T), least_norm: T"
+    outputs = "evicted: int64"
+    attrs = {"T": _VALUES}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def compute(self, xp: Any, table: EmbeddingRows, values: Variable, least_norm: Array) -> Array:
+        """Euclidean norms below `least_norm` are too small."""
+        with table.lock:
+            count = table.drop_old()
+            if least_norm > 0:
+                rows = table.contents().rows
+                kept = values.read()[rows].astype(np.float64)
+                short = np.square(kept).sum(1) < float(least_norm) ** 2
+                count += table.drop_rows(rows[short])
+        return np.asarray(count, np.int64)
+
+
+@register
+class EmbeddingStatistics(_TableOp):
+    """Ids with a row; ids counted without one; rows of the arrays; rows evicted; lookups."""
+
+    inputs = "handle: resource"
+    outputs = "numbers: int64"
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """Five numbers."""
+        return [(5,)]
+
+    def compute(self, xp: Any, table: EmbeddingRows) -> Array:
+        """[5]."""
+        with table.lock:
+            numbers = table.size, table.waiting, table.num_rows, table.evicted, table.clock
+        return np.array(numbers, np.int64)
+
+
+@register
+class EmbeddingExport(_TableOp):
+    """All ids of a table, those with a row first; their rows, after `FRESH_ROW`."""
+
+    inputs = "handle: resource"
+    outputs = "keys: int64, rows: int64, counts: int64, ages: int64"
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """Vectors."""
+        return [_INT64] * 4
+
+    def compute(self, xp: Any, table: EmbeddingRows) -> tuple[Array, ...]:
+        """[n], [m + 1], [n], [n]."""
+        with table.lock:
+            held = table.contents()
+        rows = np.concatenate([np.array([FRESH_ROW]), held.rows])
+        return held.keys, rows, held.counts, held.ages
+
+
+@register
+class EmbeddingImport(_TableOp):
+    """Holds the ids of one shard and no others; says which of their rows go where."""
+
+    inputs = "handle: resource, keys: int64, num_rows: int64, counts: int64, ages: int64"
+    outputs = "rows: int64, places: int64"
+    attrs = {"shard": int_attr(minimum=0), "num_shards": int_attr(minimum=1)}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """Two vectors."""
+        return [_INT64] * 2
+
+    def compute(
+        self,
+        xp: Any,
+        table: EmbeddingRows,
+        keys: Array,
+        num_rows: Array,
+        counts: Array,
+        ages: Array,
+        *,
+        shard: int,
+        num_shards: int,
+    ) -> tuple[Array, Array]:
+        """Rows of the table, and of what was saved: the first, `FRESH_ROW`, is that of all.
+
+        Raises:
+            InvalidArgumentError: The vectors do not belong together.
+        """
+        if not keys.shape == counts.shape == ages.shape or not 0 <= num_rows <= keys.size:
+            raise InvalidArgumentError(
+                message=f"Embedding table {table.name!r} cannot take {keys.shape} ids with "
+                f"{num_rows} rows, {counts.shape} counts and {ages.shape} ages"
+            )
+        own = np.flatnonzero(shards_of(keys, num_shards) == shard)
+        with_rows = own[own < num_rows]
+        with table.lock:
+            rows = table.restore(Contents(keys[own], with_rows, counts[own], ages[own]))
+        first = np.array([FRESH_ROW])
+        return np.concatenate([first, rows]), np.concatenate([first, with_rows + 1])
+
+
+@register
+class EmbeddingRestore(_TableOp):
+    """Gives a variable of a table the rows that were saved."""
+
+    inputs = "values: Ref(T), rows: int64, places: int64, saved: T"
+    outputs = "ref: Ref(T)"
+    attrs = {"T": _VALUES}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """The shape of the variable."""
+        return [node.shapes[0]]
+
+    def compute(
+        self, xp: Any, values: Variable, rows: Array, places: Array, saved: Array
+    ) -> Variable:
+        """Rows that nobody has are as the first.
+
+        Raises:
+            InvalidArgumentError: What was saved has not these rows.
+        """
+        if saved.ndim != 2 or not saved.shape[0] or places.max(initial=0) >= saved.shape[0]:
+            raise InvalidArgumentError(
+                message=f"Variable {values.name!r} needs {places.max(initial=0) + 1} rows from the "
+                f"checkpoint, which has {shapes.text(saved.shape)}"
+            )
+        count = max(int(rows.max(initial=0)) + 1, FIRST_ROW)
+        with values.lock:
+            array = values.allocate((count, saved.shape[1]), saved.dtype)
+            array[...] = saved[0]
+            array[rows] = saved[places]
+            values.array = array
+        return values

@@ -1,0 +1,160 @@
+"""Lines of comma-separated values as columns, by the rules of RFC 4180 that TensorFlow follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.op import Array, Inference
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import Attr, bool_attr, list_attr, string_attr
+from sparkflow_runtime.ops.strings.string_arrays import StringOp, array_of, strings_of, text_of
+from sparkflow_runtime.ops.strings.string_number import parse_number
+from sparkflow_runtime.shapes import Shape
+
+_QUOTE = ord('"')
+_LINE_ENDS = b"\r\n"
+
+
+def _refuse(text: str) -> InvalidArgumentError:
+    return InvalidArgumentError(message=text)
+
+
+def split_line(line: bytes, delimiter: int, quotes: bool) -> list[bytes]:
+    """The fields of one line.
+
+    Raises:
+        InvalidArgumentError: A quote or line end where none may be, or a quote that is not closed.
+    """
+    fields: list[bytes] = []
+    at, size = 0, len(line)
+    while True:
+        if quotes and at < size and line[at] == _QUOTE:
+            field, at = _quoted(line, at + 1)
+            if at < size and line[at] != delimiter:
+                raise _refuse("Quoted field has to end with a quote followed by delim or end")
+        else:
+            start = at
+            while at < size and line[at] != delimiter:
+                if line[at] in _LINE_ENDS or (quotes and line[at] == _QUOTE):
+                    raise _refuse("Unquoted fields cannot have quotes/CRLFs inside")
+                at += 1
+            field = line[start:at]
+        fields.append(field)
+        if at >= size:
+            return fields
+        at += 1
+
+
+def _quoted(line: bytes, at: int) -> tuple[bytes, int]:
+    """A field from behind its opening quote, and the place behind the closing one."""
+    parts = []
+    while True:
+        end = line.find(b'"', at)
+        if end < 0:
+            raise _refuse("Quoted field has to end with a quote followed by delim or end")
+        parts.append(line[at:end])
+        if line[end + 1 : end + 2] != b'"':
+            return b'"'.join(parts), end + 1
+        at = end + 2
+
+
+@register
+class DecodeCSV(StringOp):
+    """One tensor per column, shaped as the lines; empty fields take the column's default."""
+
+    inputs = "records: string, record_defaults: OUT_TYPE"
+    outputs = "output: OUT_TYPE"
+    attrs = {
+        "OUT_TYPE": Attr(
+            "list(type)",
+            allowed=frozenset(
+                {dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.string}
+            ),
+            minimum=1,
+        ),
+        "field_delim": string_attr(","),
+        "use_quote_delim": bool_attr(True),
+        "na_value": string_attr(""),
+        "select_cols": list_attr("int", []),
+    }
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """The shape of the lines, for every column.
+
+        Raises:
+            InvalidArgumentError: A default is neither a scalar nor a vector of at most one.
+        """
+        for index, shape in enumerate(node.shapes[1:]):
+            if shape is not None and (len(shape) > 1 or shape not in ((), (0,), (1,), (None,))):
+                raise _refuse(
+                    f"Shape of a default must be a length-0 or length-1 vector, or a scalar, but "
+                    f"that of column {index} is {shape}"
+                )
+        return [node.shapes[0]] * len(node.attrs["OUT_TYPE"])
+
+    def compute(
+        self,
+        xp: Any,
+        records: Array,
+        *defaults: Array,
+        OUT_TYPE: Sequence[DType],
+        field_delim: str,
+        use_quote_delim: bool,
+        na_value: str,
+        select_cols: Sequence[int],
+    ) -> tuple[Array, ...]:
+        """Fails for lines with another number of fields, and for fields of another type."""
+        if len(field_delim.encode()) != 1:
+            raise _refuse(f"field_delim should be only 1 char, got {field_delim!r}")
+        chosen = list(select_cols)
+        if chosen and (len(chosen) != len(OUT_TYPE) or sorted(set(chosen)) != chosen):
+            raise _refuse(
+                f"select_cols should be {len(OUT_TYPE)} strictly increasing indices, got {chosen}"
+            )
+        standing_in = [np.ravel(each).tolist() for each in defaults]
+        missing = {b"", na_value.encode()}
+        columns: list[list[Any]] = [[] for _ in OUT_TYPE]
+        for row, line in enumerate(strings_of(records)):
+            fields = split_line(line, ord(field_delim), use_quote_delim)
+            if chosen:
+                if chosen[-1] >= len(fields):
+                    raise _refuse(
+                        f"Expect at least {chosen[-1] + 1} fields but have {len(fields)} "
+                        f"in record {row}"
+                    )
+                fields = [fields[index] for index in chosen]
+            elif len(fields) != len(OUT_TYPE):
+                raise _refuse(
+                    f"Expect {len(OUT_TYPE)} fields but have {len(fields)} in record {row}"
+                )
+            for index, (field, dtype) in enumerate(zip(fields, OUT_TYPE, strict=True)):
+                if field in missing:
+                    if not standing_in[index]:
+                        raise _refuse(f"Field {index} is required but missing in record {row}!")
+                    columns[index].append(standing_in[index][0])
+                else:
+                    columns[index].append(_value(field, dtype, index, row))
+        shape = np.shape(records)
+        return tuple(
+            array_of(column, shape)
+            if dtype is dtypes.string
+            else np.array(column, dtype.as_numpy_dtype).reshape(shape)
+            for column, dtype in zip(columns, OUT_TYPE, strict=True)
+        )
+
+
+def _value(field: bytes, dtype: DType, index: int, row: int) -> Any:
+    if dtype is dtypes.string:
+        return field
+    number = parse_number(field, dtype)
+    if number is None:
+        raise _refuse(
+            f"Field {index} in record {row} is not a valid {dtype.name}: {text_of(field)}"
+        )
+    return number

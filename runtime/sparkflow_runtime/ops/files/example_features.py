@@ -1,0 +1,160 @@
+"""Features of `tf.train.Example` messages as arrays: one by one, sparse and dense batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.static import bracketed
+from sparkflow_runtime.ops.strings.string_arrays import array_of
+from sparkflow_runtime.shapes import Shape
+
+FEATURE_TYPES = frozenset({dtypes.float32, dtypes.int64, dtypes.string})
+_KINDS = {
+    "bytes_list": dtypes.string,
+    "float_list": dtypes.float32,
+    "int64_list": dtypes.int64,
+}
+
+
+def parsed(kind: Any, data: bytes, what: str) -> Any:
+    """A message from its bytes.
+
+    Raises:
+        InvalidArgumentError: They are none.
+    """
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise InvalidArgumentError(
+            message=f"Could not parse {what}, value: '{data[:60].decode('latin-1')}'"
+        ) from error
+
+
+def values_of(feature: Any, dtype: DType, name: str, key: str) -> Sequence[Any] | None:
+    """The values of a feature; None where it is missing or holds nothing.
+
+    Raises:
+        InvalidArgumentError: It holds values of another dtype.
+    """
+    if feature is None:
+        return None
+    kind = feature.WhichOneof("kind")
+    if kind is None:
+        return None
+    if _KINDS[kind] is not dtype:
+        raise InvalidArgumentError(
+            message=f"Name: {name}, Feature: {key}.  Data types don't match. Data type: "
+            f"{_KINDS[kind].name} but expected type: {dtype.name}"
+        )
+    values: Sequence[Any] = getattr(feature, kind).value
+    return values
+
+
+def as_array(values: Sequence[Any], dtype: DType, shape: tuple[int, ...]) -> Array:
+    """Values in a shape."""
+    if dtype is dtypes.string:
+        return array_of(values, shape)
+    return np.array(values, dtype.as_numpy_dtype).reshape(shape)
+
+
+def dense_feature(
+    feature: Any, dtype: DType, shape: tuple[int, ...], default: Array, name: str, key: str
+) -> Array:
+    """The values of a feature in its shape; the default where it is missing.
+
+    Raises:
+        InvalidArgumentError: It is missing and has no default, or has another number of values.
+    """
+    values = values_of(feature, dtype, name, key)
+    if values is None:
+        if not np.size(default) and 0 not in shape:
+            raise InvalidArgumentError(
+                message=f"Name: {name}, Feature: {key} (data type: {dtype.name}) is required but "
+                "could not be found."
+            )
+        return np.asarray(default, dtype.as_numpy_dtype).reshape(shape)
+    if len(values) != int(np.prod(shape, dtype=int)):
+        raise InvalidArgumentError(
+            message=f"Name: {name}, Key: {key}, Index: 0.  Number of {dtype.name} values != "
+            f"expected.  values size: {len(values)} but output shape: {bracketed(shape)}"
+        )
+    return as_array(values, dtype, shape)
+
+
+def ragged_rows(
+    features: Sequence[Any],
+    dtype: DType,
+    shape: Shape,
+    default: Array,
+    names: Sequence[str],
+    key: str,
+) -> Array:
+    """Features of any multiple of a row's size, padded to the longest: [batch, longest, ...].
+
+    Args:
+        features: One per row of the batch; None where it is missing.
+        dtype: Of the values.
+        shape: [None, ...] of one feature.
+        default: One value to pad with; zero or nothing where it is empty.
+        names: Of the examples, for error texts.
+        key: The feature's.
+
+    Raises:
+        InvalidArgumentError: The number of values is no multiple of a row's size.
+    """
+    assert shape is not None
+    inner = tuple(size for size in shape[1:] if size is not None)
+    size = int(np.prod(inner, dtype=int))
+    rows = [
+        values_of(feature, dtype, name, key) or ()
+        for feature, name in zip(features, names, strict=True)
+    ]
+    for row, name in zip(rows, names, strict=True):
+        if size and len(row) % size:
+            raise InvalidArgumentError(
+                message=f"Name: {name}, Key: {key}, Number of {dtype.name} values is not a "
+                f"multiple of stride length. Saw {len(row)} values but output shape is: "
+                f"{bracketed(shape)}"
+            )
+    longest = max((len(row) for row in rows), default=0) // max(size, 1)
+    filler = np.ravel(default).tolist() or [b"" if dtype is dtypes.string else 0]
+    flat: list[Any] = []
+    for row in rows:
+        flat += [*row, *filler * (longest * size - len(row))]
+    return as_array(flat, dtype, (len(rows), longest, *inner))
+
+
+def sparse_batch(rows: Sequence[Sequence[Any]], dtype: DType) -> tuple[Array, Array, Array]:
+    """Rows of values as a sparse matrix: indices, values, shape."""
+    places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
+    values = [value for row in rows for value in row]
+    widest = max(map(len, rows), default=0)
+    return (
+        np.array(places, np.int64).reshape(-1, 2),
+        as_array(values, dtype, (len(values),)),
+        np.array([len(rows), widest], np.int64),
+    )
+
+
+def sparse_vector(values: Sequence[Any], dtype: DType) -> tuple[Array, Array, Array]:
+    """Values as a sparse vector: indices, values, shape."""
+    count = len(values)
+    return (
+        np.arange(count, dtype=np.int64).reshape(-1, 1),
+        as_array(values, dtype, (count,)),
+        np.array([count], np.int64),
+    )
+
+
+def feature_map(message: Any) -> Mapping[str, Any]:
+    """The features of a Features message by key, without making those that are missing."""
+    found: Mapping[str, Any] = message.feature
+    return found

@@ -1,0 +1,81 @@
+"""Files as ops. They are files of the host that runs the op, or behind URIs that it can reach.
+
+Whoever may run graphs on a server reads and writes files with the rights of its process, as in
+TensorFlow: that is what the server's token protects.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.files import system
+from sparkflow_runtime.ops.op import Array, Inference
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.strings.string_arrays import StringOp, array_of, scalar_text, strings_of
+from sparkflow_runtime.shapes import Shape
+
+
+@register
+class ReadFile(StringOp):
+    """The contents of a file."""
+
+    inputs = "filename: string"
+    outputs = "contents: string"
+    stateful = True  # a file changes between steps: it is not folded into the graph
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        node.with_rank(0, 0, "Shape")
+        return [shapes.SCALAR]
+
+    def compute(self, xp: Any, filename: Array) -> Array:
+        """Fails where the file cannot be read."""
+        return array_of([system.read_file(scalar_text(filename, "filename"))], ())
+
+
+@register
+class WriteFile(StringOp):
+    """Writes a file; directories that are missing are made."""
+
+    inputs = "filename: string, contents: string"
+    stateful = True
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """No outputs."""
+        node.with_rank(0, 0, "Shape")
+        node.with_rank(1, 0, "Shape")
+        return []
+
+    def compute(self, xp: Any, filename: Array, contents: Array) -> None:
+        """Fails where the file cannot be written."""
+        path = system.as_text(scalar_text(filename, "Input filename tensor"))
+        folder = os.path.dirname(path)
+        if folder and not system.is_directory(folder):
+            system.make_dirs(folder)
+        with system.open_file(path, "wb") as stream:
+            stream.write(scalar_text(contents, "Contents tensor"))
+
+
+@register
+class MatchingFiles(StringOp):
+    """The paths that match patterns, sorted."""
+
+    inputs = "pattern: string"
+    outputs = "filenames: string"
+    stateful = True
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A vector."""
+        shape = node.shapes[0]
+        if shape is not None and len(shape) > 1:
+            node.with_rank(0, 1, "Shape")
+        return [(None,)]
+
+    def compute(self, xp: Any, pattern: Array) -> Array:
+        """Patterns as `files.system.glob` reads them."""
+        found = sorted(path for each in strings_of(np.ravel(pattern)) for path in system.glob(each))
+        return array_of([os.fsencode(path) for path in found], (len(found),))

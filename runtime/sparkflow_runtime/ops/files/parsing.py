@@ -1,0 +1,273 @@
+"""`tf.train.Example` and SequenceExample messages, and tensors, from and to strings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from google.protobuf import json_format
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.files.example_features import (
+    FEATURE_TYPES,
+    dense_feature,
+    feature_map,
+    parsed,
+    ragged_rows,
+    sparse_batch,
+    sparse_vector,
+    values_of,
+)
+from sparkflow_runtime.ops.op import Array, Inference
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import Attr, int_attr, list_attr, type_attr
+from sparkflow_runtime.ops.strings.string_arrays import (
+    StringOp,
+    array_of,
+    mapped,
+    scalar_text,
+    strings_of,
+)
+from sparkflow_runtime.protos.example_pb2 import Example
+from sparkflow_runtime.protos.tensor_pb2 import TensorProto
+from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.tensor_proto import dtype_of, export_tensor, import_tensor
+
+
+def feature_types(**keywords: Any) -> Attr:
+    """A list of dtypes that features have."""
+    return Attr("list(type)", allowed=FEATURE_TYPES, minimum=0, **keywords)
+
+
+def is_variable(shape: Shape) -> bool:
+    """Whether a dense feature may have any number of rows."""
+    return shape is not None and len(shape) > 0 and shape[0] is None
+
+
+def _sparse_shapes(count: int, rank: int) -> list[Shape]:
+    return [*[(None, rank)] * count, *[(None,)] * count, *[(rank,)] * count]
+
+
+def _grouped(triples: Sequence[tuple[Array, Array, Array]]) -> list[Array]:
+    """All indices, then all values, then all shapes."""
+    return [triple[part] for part in range(3) for triple in triples]
+
+
+@register
+class ParseExample(StringOp):
+    """A batch of Example messages as one tensor per feature."""
+
+    inputs = (
+        "serialized: string, names: string, sparse_keys: Nsparse * string, "
+        "dense_keys: Ndense * string, dense_defaults: Tdense"
+    )
+    outputs = (
+        "sparse_indices: Nsparse * int64, sparse_values: sparse_types, "
+        "sparse_shapes: Nsparse * int64, dense_values: Tdense"
+    )
+    attrs = {
+        "Nsparse": int_attr(minimum=0),
+        "Ndense": int_attr(minimum=0),
+        "sparse_types": feature_types(),
+        "Tdense": feature_types(),
+        "dense_shapes": list_attr("shape", minimum=0),
+    }
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A row per message.
+
+        Raises:
+            InvalidArgumentError: The messages are no vector.
+        """
+        batch = node.with_rank(0, 1, "Shape")
+        dense: list[Shape] = [
+            (*batch, *shape) if shape is not None else None for shape in node.attrs["dense_shapes"]
+        ]
+        return [*_sparse_shapes(node.attrs["Nsparse"], 2), *dense]
+
+    def compute(
+        self,
+        xp: Any,
+        serialized: Array,
+        names: Array,
+        *rest: Array,
+        Nsparse: int,
+        Ndense: int,
+        sparse_types: Sequence[DType],
+        Tdense: Sequence[DType],
+        dense_shapes: Sequence[Shape],
+    ) -> tuple[Array, ...]:
+        """Fails for what is no message, and for features of another dtype or size."""
+        keys = [scalar_text(key, "key").decode() for key in rest[: Nsparse + Ndense]]
+        defaults = rest[Nsparse + Ndense :]
+        examples = [
+            feature_map(parsed(Example, data, "example input").features)
+            for data in strings_of(serialized)
+        ]
+        given = [name.decode("utf-8", "replace") for name in strings_of(names)]
+        labels = given or ["<unknown>"] * len(examples)
+        sparse = [
+            sparse_batch(
+                [
+                    values_of(example.get(key), dtype, label, key) or ()
+                    for example, label in zip(examples, labels, strict=True)
+                ],
+                dtype,
+            )
+            for key, dtype in zip(keys[:Nsparse], sparse_types, strict=True)
+        ]
+        dense = [
+            _dense_batch(
+                [example.get(key) for example in examples], dtype, shape, default, labels, key
+            )
+            for key, dtype, shape, default in zip(
+                keys[Nsparse:], Tdense, dense_shapes, defaults, strict=True
+            )
+        ]
+        return (*_grouped(sparse), *dense)
+
+
+def _dense_batch(
+    features: Sequence[Any],
+    dtype: DType,
+    shape: Shape,
+    default: Array,
+    labels: Sequence[str],
+    key: str,
+) -> Array:
+    if is_variable(shape):
+        return ragged_rows(features, dtype, shape, default, labels, key)
+    fixed = _fixed(shape, key)
+    result = np.empty((len(features), *fixed), dtype.as_numpy_dtype)
+    for row, (feature, label) in enumerate(zip(features, labels, strict=True)):
+        result[row, ...] = dense_feature(feature, dtype, fixed, default, label, key)
+    return result
+
+
+def _fixed(shape: Shape, key: str) -> tuple[int, ...]:
+    if shape is None or None in shape:
+        raise InvalidArgumentError(
+            message=f"dense_shapes for {key!r} must be known but for the first size, "
+            f"got {shapes.text(shape)}"
+        )
+    return tuple(size for size in shape if size is not None)
+
+
+@register
+class ParseSingleExample(StringOp):
+    """One Example message as one tensor per feature."""
+
+    inputs = "serialized: string, dense_defaults: Tdense"
+    outputs = (
+        "sparse_indices: num_sparse * int64, sparse_values: sparse_types, "
+        "sparse_shapes: num_sparse * int64, dense_values: Tdense"
+    )
+    attrs = {
+        "num_sparse": int_attr(minimum=0),
+        "sparse_keys": list_attr("string", minimum=0),
+        "dense_keys": list_attr("string", minimum=0),
+        "sparse_types": feature_types(),
+        "Tdense": feature_types(),
+        "dense_shapes": list_attr("shape", minimum=0),
+    }
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """As the features are.
+
+        Raises:
+            InvalidArgumentError: The message is no scalar.
+        """
+        node.with_rank(0, 0, "Shape")
+        return [*_sparse_shapes(node.attrs["num_sparse"], 1), *node.attrs["dense_shapes"]]
+
+    def compute(
+        self,
+        xp: Any,
+        serialized: Array,
+        *defaults: Array,
+        sparse_keys: Sequence[str],
+        dense_keys: Sequence[str],
+        sparse_types: Sequence[DType],
+        Tdense: Sequence[DType],
+        dense_shapes: Sequence[Shape],
+    ) -> tuple[Array, ...]:
+        """Fails for what is no message, and for features of another dtype or size."""
+        data = scalar_text(serialized, "serialized")
+        features = feature_map(parsed(Example, data, "example input").features)
+        name = "<unknown>"
+        sparse = [
+            sparse_vector(values_of(features.get(key), dtype, name, key) or (), dtype)
+            for key, dtype in zip(sparse_keys, sparse_types, strict=True)
+        ]
+        dense = [
+            _dense_batch([features.get(key)], dtype, shape, default, [name], key)[0]
+            for key, dtype, shape, default in zip(
+                dense_keys, Tdense, dense_shapes, defaults, strict=True
+            )
+        ]
+        return (*_grouped(sparse), *dense)
+
+
+@register
+class ParseTensor(StringOp):
+    """A tensor from a TensorProto message."""
+
+    inputs = "serialized: string"
+    outputs = "output: out_type"
+    attrs = {"out_type": type_attr()}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """Unknown."""
+        return [None]
+
+    def compute(self, xp: Any, serialized: Array, *, out_type: DType) -> Array:
+        """Fails for what is no message, and for a tensor of another dtype."""
+        data = scalar_text(serialized, "serialized")
+        array = import_tensor(parsed(TensorProto, data, "serialized tensor proto"))
+        found = dtype_of(array)
+        if found is not out_type:
+            raise InvalidArgumentError(
+                message=f"Type mismatch between parsed tensor ({found.name}) and dtype "
+                f"({out_type.name})"
+            )
+        return array
+
+
+@register
+class SerializeTensor(StringOp):
+    """A tensor as a TensorProto message."""
+
+    inputs = "tensor: T"
+    outputs = "serialized: string"
+    attrs = {"T": type_attr()}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def compute(self, xp: Any, tensor: Array) -> Array:
+        """With its values as bytes."""
+        return array_of([export_tensor(np.asarray(tensor)).SerializeToString()], ())
+
+
+@register
+class DecodeJSONExample(StringOp):
+    """Example messages from their JSON form."""
+
+    inputs = "json_examples: string"
+    outputs = "binary_examples: string"
+
+    def compute(self, xp: Any, texts: Array) -> Array:
+        """Fails for what is no JSON, or no Example."""
+
+        def converted(data: bytes) -> bytes:
+            try:
+                message = json_format.Parse(data, Example())
+            except (json_format.ParseError, UnicodeDecodeError) as error:
+                raise InvalidArgumentError(message=f"Error while parsing JSON: {error}") from error
+            return message.SerializeToString(deterministic=True)
+
+        return mapped(converted, texts)

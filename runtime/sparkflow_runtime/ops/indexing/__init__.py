@@ -1,0 +1,1 @@
+"""Ops that take, put, find and sort elements by position or value."""

@@ -1,0 +1,1 @@
+"""Ops on matrices: products, decompositions, systems, einsum, Fourier transforms."""

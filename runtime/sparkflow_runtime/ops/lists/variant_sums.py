@@ -1,0 +1,68 @@
+"""Sums and zeros of values that are no arrays: the gradients of lists and of tapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.lists.tensor_list import ListOp, TensorList
+from sparkflow_runtime.ops.op import NodeView, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import int_attr
+
+
+@register
+class AddVariants(ListOp):
+    """The sum of gradients that are lists or tapes: element by element, unset ones left out."""
+
+    type = "_AddVariants"
+    inputs = "inputs: N * variant"
+    outputs = "sum: variant"
+    attrs = {"N": int_attr(minimum=1)}
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Adds by kind."""
+
+        def add(*values: Any) -> Any:
+            total = values[0]
+            for value in values[1:]:
+                total = _added(total, value)
+            return total
+
+        return add
+
+    def gradient(self, g: Any, op: Any, dsum: Any) -> tuple[Any, ...]:
+        """Each gets the whole."""
+        return (dsum,) * len(op.inputs)
+
+
+def _added(a: Any, b: Any) -> Any:
+    if isinstance(a, TensorList) and isinstance(b, TensorList):
+        size = max(len(a.items), len(b.items))
+        left = a.items + [None] * (size - len(a.items))
+        right = b.items + [None] * (size - len(b.items))
+        items = [
+            y if x is None else (x if y is None else x + y)
+            for x, y in zip(left, right, strict=True)
+        ]
+        return TensorList(items, a.dtype)
+    if isinstance(a, TensorList) or isinstance(b, TensorList):
+        return a if isinstance(a, TensorList) else b  # the other is a list nobody wrote to
+    return {**a, **{key: a[key] + value if key in a else value for key, value in b.items()}}
+
+
+@register
+class UnsetLike(ListOp):
+    """A list as long as the given one with nothing set: the zero among gradients of lists."""
+
+    type = "_UnsetLike"
+    inputs = "value: variant"
+    outputs = "unset: variant"
+    gradient = not_differentiable
+
+    def compute(self, xp: Any, value: Any) -> Any:
+        """Nones, or an empty table for a tape."""
+        if isinstance(value, TensorList):
+            return TensorList([None] * len(value.items), value.dtype)
+        return {}

@@ -1,0 +1,1 @@
+"""Kernels in machine code that ops of several families use; they register no op."""

@@ -1,0 +1,447 @@
+"""Batch normalisation in one op, for training and for inference, and its gradient.
+
+Ioffe and Szegedy, "Batch normalization", 2015. Statistics are of float32 where images are float16.
+In inference the mean and variance given are constants: no gradient flows to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import FLOATING, float16, float32
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.nn.bias import sum_per_channel
+from sparkflow_runtime.ops.nn.windows import channels_last, has_channels_last, in_format
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import bool_attr, float_attr, string_attr, type_attr
+from sparkflow_runtime.ops.static import bracketed, shape_tensor
+from sparkflow_runtime.shapes import Shape
+
+_ONE_TYPE = {"T": type_attr(FLOATING)}
+_TWO_TYPES = {"T": type_attr(FLOATING), "U": type_attr(FLOATING)}
+_FORMAT = string_attr("NHWC", frozenset({"NHWC", "NCHW", "NDHWC", "NCDHW"}))
+_FORWARD = {
+    "epsilon": float_attr(0.0001),
+    "exponential_avg_factor": float_attr(1.0),
+    "data_format": _FORMAT,
+    "is_training": bool_attr(True),
+}
+_BACKWARD = {name: attr for name, attr in _FORWARD.items() if name != "exponential_avg_factor"}
+
+
+def _broadcast(vector: Array, rank: int, data_format: str) -> Array:
+    if has_channels_last(data_format):
+        return vector
+    return vector.reshape(-1, *(1,) * (rank - 2))
+
+
+def _channel_axis(rank: int, data_format: str) -> int:
+    return rank - 1 if has_channels_last(data_format) else 1
+
+
+class _Normalisation(Op):
+    aliases = frozenset({"mean", "variance"})  # given on where they are not of the batch
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape of the images, then vectors with a number per channel."""
+        data_format = node.attrs["data_format"]
+        images = node.with_rank(0, len(data_format), "x")
+        channels = channels_last(images, data_format)[-1]
+        for index, name in enumerate(("scale", "offset", "mean", "variance"), 1):
+            (size,) = node.with_rank(index, 1, name)
+            # In training mean and variance may be empty: they are not used.
+            if index <= 2:
+                channels = shapes.merge_dims(channels, size)
+        *outer, _ = channels_last(images, data_format)
+        statistics: list[Shape] = [(channels,)] * 4
+        rest: list[Shape] = [(0,)] if len(self.signature.outputs) == 6 else []
+        return [in_format((*outer, channels), data_format), *statistics, *rest]
+
+    def compute(
+        self,
+        xp: Any,
+        x: Array,
+        scale: Array,
+        offset: Array,
+        mean: Array,
+        variance: Array,
+        *,
+        epsilon: float,
+        exponential_avg_factor: float,
+        data_format: str,
+        is_training: bool,
+    ) -> tuple[Array, ...]:
+        """(y, mean, unbiased variance, mean, variance), the statistics used in inference.
+
+        Raises:
+            InvalidArgumentError: A vector has not one element per channel.
+        """
+        _check_rank(x, data_format)
+        kind = scale.dtype
+        wide = x.astype(kind, copy=False)
+        y = xp.empty(x.shape, kind)
+        if is_training:
+            moments = _center(xp, wide, data_format, y)
+            shown = _shown(x, scale, mean, variance, moments, exponential_avg_factor)
+            kept: Sequence[Array] = moments
+        else:
+            shown = kept = (mean, variance)
+            xp.subtract(wide, _broadcast(mean, x.ndim, data_format), out=y)
+        _scale(xp, scale, offset, kept[1], epsilon, data_format, y)
+        rest = [xp.zeros((0,), kind)] if len(self.signature.outputs) == 6 else []
+        return (y.astype(x.dtype, copy=False), *shown, *kept, *rest)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The same, with the normalised images made in the array given; not of float16."""
+        attrs, xp = node.attrs, context.xp
+        if attrs["T"] is not attrs.get("U", attrs["T"]) or attrs["T"] is float16:
+            return None
+        data_format, epsilon = attrs["data_format"], attrs["epsilon"]
+        share = attrs["exponential_avg_factor"] if attrs["is_training"] else None
+
+        def run(
+            x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *outs: Array
+        ) -> None:
+            _check_rank(x, data_format)
+            y = outs[0]
+            if share is None:
+                shown = kept = (mean, variance)
+                xp.subtract(x, _broadcast(mean, x.ndim, data_format), out=y)
+            else:
+                kept = _center(xp, x, data_format, y)
+                shown = _shown(x, scale, mean, variance, kept, share)
+            for out, value in zip(outs[1:5], (*shown, *kept), strict=True):
+                out[...] = value
+            _scale(xp, scale, offset, kept[1], epsilon, data_format, y)
+
+        return run
+
+    def gradient(
+        self, g: GraphBuilder, op: OperationView, dy: Tensor | None, *_: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        """One op gives those of images, scale and offset."""
+        if dy is None:
+            return (None,) * 5
+        x, scale, _, mean, variance = op.inputs
+        training = op.attr("is_training")
+        kept = op.outputs[3:5] if training else (mean, variance)
+        attrs = {name: op.attr(name) for name in _BACKWARD}
+        version = {"FusedBatchNorm": "", "FusedBatchNormV2": "V2"}.get(self.op_type, "V3")
+        inputs = [dy, x, scale if version == "" else g.Cast(scale, DstT=float32), *kept]
+        if version == "":
+            found = g.FusedBatchNormGrad(*inputs, **attrs)
+        elif version == "V2":
+            found = g.FusedBatchNormGradV2(*inputs, **attrs)
+        else:
+            found = g.FusedBatchNormGradV3(*inputs, op.outputs[5], **attrs)
+        return (found[0], found[1], found[2], None, None)
+
+
+def _check_rank(x: Array, data_format: str) -> None:
+    rank = len(data_format)
+    if x.ndim != rank:
+        raise InvalidArgumentError(
+            message=f"input must be {rank}-dimensional: {bracketed(x.shape)}"
+        )
+
+
+def _center(xp: Any, x: Array, data_format: str, y: Array) -> tuple[Array, Array]:
+    """Writes the images less their mean; the mean and the variance per channel."""
+    axis = _channel_axis(x.ndim, data_format)
+    count = x.dtype.type(max(x.size // max(x.shape[axis], 1), 1))
+    mean = sum_per_channel(xp, x, axis) / count
+    shift = _broadcast(mean, x.ndim, data_format)
+    # The squares are made where the result will be: a second subtraction costs less than memory.
+    xp.square(xp.subtract(x, shift, out=y), out=y)
+    variance = sum_per_channel(xp, y, axis) / count
+    xp.subtract(x, shift, out=y)
+    return mean, variance
+
+
+def _shown(
+    x: Array,
+    scale: Array,
+    mean: Array,
+    variance: Array,
+    moments: tuple[Array, Array],
+    share: float,
+) -> tuple[Array, Array]:
+    """The outputs of mean and of unbiased variance in training; nan where there is no image."""
+    if not x.size:
+        unknown = moments[0] + scale.dtype.type(float("nan"))
+        return unknown, unknown
+    count = x.size // max(scale.size, 1)
+    unbiased = moments[1] * scale.dtype.type(count / max(count - 1, 1))
+    return _moved(mean, moments[0], share), _moved(variance, unbiased, share)
+
+
+def _scale(
+    xp: Any,
+    scale: Array,
+    offset: Array,
+    variance: Array,
+    epsilon: float,
+    data_format: str,
+    y: Array,
+) -> None:
+    """Makes the result of images less their mean."""
+    factor = scale / xp.sqrt(variance + scale.dtype.type(epsilon))
+    xp.multiply(y, _broadcast(factor, y.ndim, data_format), out=y)
+    xp.add(y, _broadcast(offset, y.ndim, data_format), out=y)
+
+
+def _moved(given: Array, new: Array, share: float) -> Array:
+    """The moving average after a batch; the batch's own figure for a share of 1."""
+    if share == 1.0:
+        return new
+    return given + (new - given) * new.dtype.type(share)
+
+
+@register
+class FusedBatchNorm(_Normalisation):
+    """(x - mean) / √(variance + epsilon) · scale + offset, with statistics of the batch."""
+
+    inputs = "x: T, scale: T, offset: T, mean: T, variance: T"
+    outputs = "y: T, batch_mean: T, batch_variance: T, reserve_space_1: T, reserve_space_2: T"
+    attrs = {**_ONE_TYPE, **_FORWARD}
+
+
+@register
+class FusedBatchNormV2(_Normalisation):
+    """As `FusedBatchNorm`, with statistics of a type of their own."""
+
+    inputs = "x: T, scale: U, offset: U, mean: U, variance: U"
+    outputs = "y: T, batch_mean: U, batch_variance: U, reserve_space_1: U, reserve_space_2: U"
+    attrs = {**_TWO_TYPES, **_FORWARD}
+
+
+@register
+class FusedBatchNormV3(_Normalisation):
+    """As `FusedBatchNormV2`, with one more output for the gradient's use on some devices."""
+
+    inputs = "x: T, scale: U, offset: U, mean: U, variance: U"
+    outputs = (
+        "y: T, batch_mean: U, batch_variance: U, reserve_space_1: U, reserve_space_2: U, "
+        "reserve_space_3: U"
+    )
+    attrs = {**_TWO_TYPES, **_FORWARD}
+
+
+class _NormalisationGrad(Op):
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shapes of images, scale and offset, then two that are empty."""
+        data_format = node.attrs["data_format"]
+        images = shapes.merge(
+            node.with_rank(0, len(data_format), "y_backprop"),
+            node.with_rank(1, len(data_format), "x"),
+        )
+        assert images is not None
+        channels = channels_last(images, data_format)[-1]
+        channels = shapes.merge_dims(channels, node.with_rank(2, 1, "scale")[0])
+        return [images, (channels,), (channels,), (0,), (0,)]
+
+    def compute(
+        self,
+        xp: Any,
+        dy: Array,
+        x: Array,
+        scale: Array,
+        mean: Array,
+        variance: Array,
+        *rest: Array,
+        epsilon: float,
+        data_format: str,
+        is_training: bool,
+    ) -> tuple[Array, ...]:
+        """(dx, dscale, doffset, empty, empty)."""
+        kind = mean.dtype
+        dx = xp.empty(x.shape, kind)
+        dscale, doffset = xp.empty(scale.shape, kind), xp.empty(scale.shape, kind)
+        given = [each.astype(kind, copy=False) for each in (dy, x, scale)]
+        attrs = (epsilon, data_format, is_training)
+        _fill_gradients(xp, (*given, mean, variance), attrs, (dx, dscale, doffset))
+        empty = xp.zeros((0,), kind)
+        return dx.astype(x.dtype, copy=False), dscale, doffset, empty, empty
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """The same, in the arrays given; not of float16."""
+        given, xp = node.attrs, context.xp
+        kinds = {given["T"], given.get("U", given["T"])}
+        if len(kinds) > 1 or float16 in kinds or ("U" in given and kinds != {float32}):
+            return None
+        attrs = given["epsilon"], given["data_format"], given["is_training"]
+        inputs = len(self.signature.inputs)
+
+        def run(*arrays: Array) -> None:
+            _fill_gradients(xp, arrays[:5], attrs, arrays[inputs : inputs + 3])
+
+        return run
+
+    def gradient(
+        self,
+        g: GraphBuilder,
+        op: OperationView,
+        ddx: Tensor | None,
+        ddscale: Tensor | None,
+        ddoffset: Tensor | None,
+        *_: Tensor | None,
+    ) -> tuple[Tensor | None, ...]:
+        """Through dy, x and scale; see `_second_order`."""
+        found = _second_order(g, op, ddx, ddscale, ddoffset)
+        return (*found, *(None,) * (len(op.inputs) - 3))
+
+
+def _fill_gradients(
+    xp: Any,
+    inputs: Sequence[Array],
+    attrs: tuple[float, str, bool],
+    outputs: Sequence[Array],
+) -> None:
+    """The gradients of images, scale and offset, without memory for normalised images.
+
+    With n = (x - mean) · inverse, it is dscale = Σ dy·n, and in training dx = factor · (dy -
+    mean(dy) - n · mean(dy·n)), in which n is dx's own memory at first.
+    """
+    dy, x, scale, mean, variance = inputs
+    epsilon, data_format, is_training = attrs
+    dx, dscale, doffset = outputs
+    rank, kind = x.ndim, mean.dtype
+    axis = _channel_axis(rank, data_format)
+    inverse = 1 / xp.sqrt(variance + kind.type(epsilon))
+    shift = _broadcast(mean, rank, data_format)
+    sum_per_channel(xp, dy, axis, doffset)
+    xp.multiply(xp.subtract(x, shift, out=dx), dy, out=dx)
+    xp.multiply(sum_per_channel(xp, dx, axis), inverse, out=dscale)
+    factor = _broadcast(scale * inverse, rank, data_format)
+    if is_training:
+        count = kind.type(max(x.size // max(scale.size, 1), 1))
+        slope = _broadcast(dscale * inverse / count, rank, data_format)
+        xp.multiply(xp.subtract(x, shift, out=dx), slope, out=dx)
+        xp.subtract(dy, dx, out=dx)
+        xp.subtract(dx, _broadcast(doffset / count, rank, data_format), out=dx)
+        xp.multiply(dx, factor, out=dx)
+    else:
+        xp.multiply(dy, factor, out=dx)
+
+
+def _second_order(
+    g: GraphBuilder,
+    op: OperationView,
+    ddx: Tensor | None,
+    ddscale: Tensor | None,
+    ddoffset: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients by dy, x and scale of Σ v·dx + Σ a·dscale + Σ b·doffset.
+
+    With n the normalised images, i = 1/√(variance + ε), m the mean over a channel and
+    P(u) = u - m(u) - n·m(u·n), training has dx = scale·i·P(dy). P is its own adjoint, and
+    dn/dx is i·P, so that
+
+        by dy:    scale·i·P(v) + a·n + b
+        by scale: i·Σ v·P(dy)
+        by x:     i·P(a·dy - scale·i·(v·m(dy·n) + dy·m(v·n))) - scale·i²·n·Σ v·P(dy) / count
+    """
+    dy, x, scale, mean, variance = op.inputs[:5]
+    kind = mean.dtype.base
+    data_format = op.attr("data_format")
+    rank = len(data_format)
+    moved = not has_channels_last(data_format)
+    order = np.array(channels_last(range(rank), data_format), np.int32)
+    back = np.array(in_format(range(rank), data_format), np.int32)
+    axes = np.arange(rank - 1, dtype=np.int32)
+
+    def taken(tensor: Tensor) -> Tensor:
+        wide = g.Cast(tensor, DstT=kind) if tensor.dtype.base is not kind else tensor
+        return g.Transpose(wide, order) if moved else wide
+
+    def given(tensor: Tensor, like: Tensor) -> Tensor:
+        placed = g.Transpose(tensor, back) if moved else tensor
+        narrow = like.dtype.base
+        return g.Cast(placed, DstT=narrow) if narrow is not kind else placed
+
+    upstream, images = taken(dy), taken(x)
+    inverse = g.Rsqrt(g.Add(variance, op.attr("epsilon")))
+    normal = g.Mul(g.Sub(images, mean), inverse)
+    gamma = g.Cast(scale, DstT=kind) if scale.dtype.base is not kind else scale
+    v = g.ZerosLike(images) if ddx is None else taken(ddx)
+    a = g.ZerosLike(mean) if ddscale is None else ddscale
+    b = g.ZerosLike(mean) if ddoffset is None else ddoffset
+    factor = g.Mul(gamma, inverse)
+
+    def summed(tensor: Tensor) -> Tensor:
+        return g.Sum(tensor, axes)
+
+    by_linear = g.Add(g.Mul(a, normal), b)
+    if not op.attr("is_training"):
+        by_dy = g.Add(g.Mul(factor, v), by_linear)
+        by_x = g.Mul(g.Mul(a, inverse), upstream)
+        by_scale = g.Mul(inverse, summed(g.Mul(v, upstream)))
+        return given(by_dy, dy), given(by_x, x), by_scale
+
+    count = g.Cast(
+        g.Prod(g.GatherV2(shape_tensor(g, images), axes, np.int32(0)), np.array([0], np.int32)),
+        DstT=kind,
+    )
+
+    def mean_of(tensor: Tensor) -> Tensor:
+        return g.RealDiv(summed(tensor), count)
+
+    def projected(tensor: Tensor) -> Tensor:
+        shift = g.Mul(normal, mean_of(g.Mul(tensor, normal)))
+        return g.Sub(g.Sub(tensor, mean_of(tensor)), shift)
+
+    inner = summed(g.Mul(v, projected(upstream)))
+    crossed = g.Add(
+        g.Mul(v, mean_of(g.Mul(upstream, normal))), g.Mul(upstream, mean_of(g.Mul(v, normal)))
+    )
+    by_normal = g.Sub(g.Mul(a, upstream), g.Mul(factor, crossed))
+    through_inverse = g.RealDiv(g.Mul(g.Mul(factor, inverse), inner), count)
+    by_x = g.Sub(g.Mul(inverse, projected(by_normal)), g.Mul(normal, through_inverse))
+    by_dy = g.Add(g.Mul(factor, projected(v)), by_linear)
+    return given(by_dy, dy), given(by_x, x), g.Mul(inverse, inner)
+
+
+@register
+class FusedBatchNormGrad(_NormalisationGrad):
+    """The gradients of `FusedBatchNorm`."""
+
+    inputs = "y_backprop: T, x: T, scale: T, reserve_space_1: T, reserve_space_2: T"
+    outputs = (
+        "x_backprop: T, scale_backprop: T, offset_backprop: T, reserve_space_3: T, "
+        "reserve_space_4: T"
+    )
+    attrs = {**_ONE_TYPE, **_BACKWARD}
+
+
+@register
+class FusedBatchNormGradV2(_NormalisationGrad):
+    """The gradients of `FusedBatchNormV2`."""
+
+    inputs = "y_backprop: T, x: T, scale: float32, reserve_space_1: U, reserve_space_2: U"
+    outputs = (
+        "x_backprop: T, scale_backprop: U, offset_backprop: U, reserve_space_3: U, "
+        "reserve_space_4: U"
+    )
+    attrs = {**_TWO_TYPES, **_BACKWARD}
+
+
+@register
+class FusedBatchNormGradV3(_NormalisationGrad):
+    """The gradients of `FusedBatchNormV3`."""
+
+    inputs = (
+        "y_backprop: T, x: T, scale: float32, reserve_space_1: U, reserve_space_2: U, "
+        "reserve_space_3: U"
+    )
+    outputs = (
+        "x_backprop: T, scale_backprop: U, offset_backprop: U, reserve_space_4: U, "
+        "reserve_space_5: U"
+    )
+    attrs = {**_TWO_TYPES, **_BACKWARD}

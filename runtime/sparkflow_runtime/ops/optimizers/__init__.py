@@ -1,0 +1,1 @@
+"""Ops that apply gradients to variables, and the update rules behind them."""

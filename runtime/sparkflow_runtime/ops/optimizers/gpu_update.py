@@ -1,0 +1,53 @@
+"""Updates of variables on a GPU: a whole optimizer step of a variable as one fused kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from sparkflow_runtime.codegen.cuda import CudaProgram
+from sparkflow_runtime.device.gpu_kernels import GpuKernel
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.optimizers import update_kernels
+from sparkflow_runtime.ops.optimizers.native_update import Arguments, Run
+from sparkflow_runtime.ops.signature import Signature
+
+_MOST_SHAPES: Final = 16
+
+
+def bind(cupy: Any, signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
+    """The kernel of a dense update on a GPU, as `native_update.bind`.
+
+    Args:
+        cupy: The module.
+        signature: The op's.
+        dtype: Of the variable.
+        attrs: The node's.
+
+    Returns:
+        It; None for updates of rows, and for powers, which would have to be looked at on the host.
+    """
+    if dtype not in update_kernels.DTYPES or update_kernels.rule(signature.op_type) is None:
+        return None
+    arguments = Arguments(signature, dtype, attrs)
+    if arguments.indices is not None or arguments.has_power:
+        return None
+    made = arguments.kernel(is_root=False)
+    kernel = GpuKernel(cupy, CudaProgram(made.kernel))
+    bound: dict[int, Callable[..., bool]] = {}
+
+    def run(arrays: Sequence[Array], inputs: Sequence[Any]) -> bool:
+        shape = inputs[arguments.grad].shape
+        if any(array.shape != shape for array in arrays):
+            return False
+        size = arrays[0].size
+        update = bound.get(size)
+        if update is None:
+            if len(bound) >= _MOST_SHAPES:
+                bound.clear()
+            update = bound[size] = kernel.bind((size,))
+        others = map(cupy.ascontiguousarray, inputs[arguments.variables :])
+        return update(*arrays, *others, *[arrays[i] for i in made.changed])
+
+    return run

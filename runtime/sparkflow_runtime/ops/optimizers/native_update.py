@@ -1,0 +1,164 @@
+"""Updates of host variables by machine code: the kernels of `update_kernels`, ready to be called.
+
+What they do not take (gaps in memory, shapes that do not fit, indices out of bounds) they leave
+alone and answer False; the op then does it with numpy, or says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen import loops, native, sparse_rows_update, threads
+from sparkflow_runtime.codegen.sparse_rows_update import Rule
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ops.native import row_kernels
+from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.optimizers import update_kernels
+from sparkflow_runtime.ops.optimizers.update_kernels import UpdateKernel
+from sparkflow_runtime.ops.signature import Signature
+
+Run = Callable[[Sequence[Array], Sequence[Any]], bool]
+"""Takes the arrays of a variable and its slots, and all inputs of the op; True when it is done."""
+_MOST_SHAPES: Final = 16
+
+
+def bind(signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
+    """The kernel of a node.
+
+    Args:
+        signature: The op's, with references.
+        dtype: Of the variable.
+        attrs: The node's.
+
+    Returns:
+        It, to be called with the variables locked; None where there is none.
+    """
+    found = arguments(signature, dtype, attrs)
+    if found is None:
+        return None
+    return _Dense(found) if found.indices is None else _Rows(found)
+
+
+def arguments(signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> Arguments | None:
+    """What is known of a node that machine code can do; None where it cannot. See `bind`."""
+    if dtype not in update_kernels.DTYPES or not native.available():
+        return None
+    if update_kernels.rule(signature.op_type) is None:
+        return None
+    return Arguments(signature, dtype, attrs)
+
+
+class Arguments:
+    """Which input of an update is what.
+
+    Attributes:
+        variables: How many variables come first.
+        grad, indices: Places among the inputs; `indices` is None for dense updates.
+        scalars: Places of the scalars.
+        has_power: Whether one of them is the power of FTRL.
+    """
+
+    def __init__(self, signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> None:
+        names = [arg.name for arg in signature.inputs]
+        places = {name: i for i, name in enumerate(names)}
+        self.variables = sum(arg.is_ref for arg in signature.inputs)
+        self.indices = places.get("indices")
+        self.grad = places["delta"] if "delta" in places else places["grad"]
+        self.scalars = [
+            i for i in range(self.variables, len(names)) if i not in (self.grad, self.indices)
+        ]
+        self._power = places.get("lr_power")
+        self.has_power = self._power is not None
+        self._op_type = signature.op_type
+        self._args = tuple(
+            (name, arg.dtype or dtype, i not in self.scalars)
+            for i, (name, arg) in enumerate(zip(names, signature.inputs, strict=True))
+            if i != self.indices
+        )
+        self._flags = tuple((name, each) for name, each in attrs.items() if isinstance(each, bool))
+
+    def needs_root_only(self, inputs: Sequence[Any]) -> bool:
+        """Whether a power among the scalars is one for which there is a faster kernel."""
+        return self._power is not None and inputs[self._power] == update_kernels.ROOT_POWER
+
+    def kernel(self, is_root: bool) -> UpdateKernel:
+        """The kernel that does it."""
+        flags = (*self._flags, ("is_root", True)) if is_root else self._flags
+        return update_kernels.update_kernel(self._op_type, self._args, flags)
+
+    def rule(self, is_root: bool) -> Rule:
+        """The same as a rule for rows."""
+        made = self.kernel(is_root)
+        arrays = [f"table{i}" for i in range(self.variables)]
+        scalar = 0
+        for _, _, is_array in self._args[self.variables :]:
+            arrays.append("update" if is_array else f"scalar{scalar}")
+            scalar += not is_array
+        return sparse_rows_update.rule(made.kernel, arrays + [arrays[i] for i in made.changed])
+
+
+class _Dense:
+    """Dense updates, bound once per shape."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+        self._count, self._grad = arguments.variables, arguments.grad
+        self._has_power = arguments.has_power
+        self._bound: dict[Any, Callable[..., bool]] = {}
+
+    def __call__(self, arrays: Sequence[Array], inputs: Sequence[Any]) -> bool:
+        shape = inputs[self._grad].shape
+        for array in arrays:
+            if array.shape != shape:
+                return False
+        key: Any = shape
+        if self._has_power:
+            key = (shape, self._arguments.needs_root_only(inputs))
+        run = self._bound.get(key) or self._bind(key, arrays[0].size)
+        return run(arrays, inputs[self._count :])
+
+    def _bind(self, key: Any, size: int) -> Callable[..., bool]:
+        made = self._arguments.kernel(is_root=self._has_power and key[1])
+        kernel = loops.compile_kernel(made.kernel).bind((size,), threads.count())
+        count = self._count
+
+        def run_all(arrays: Sequence[Array], others: Sequence[Any]) -> bool:
+            return kernel(*arrays, *others, *arrays) or kernel(
+                *arrays, *map(np.ascontiguousarray, others), *arrays
+            )
+
+        def run_some(arrays: Sequence[Array], others: Sequence[Any]) -> bool:
+            outputs = [arrays[i] for i in made.changed]
+            return kernel(*arrays, *map(np.ascontiguousarray, others), *outputs)
+
+        if len(self._bound) >= _MOST_SHAPES:
+            self._bound.clear()
+        run = run_all if len(made.changed) == count else run_some
+        self._bound[key] = run
+        return run
+
+
+class _Rows:
+    """Updates of rows."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+        self._rules: dict[bool, Rule] = {}
+
+    def __call__(self, arrays: Sequence[Array], inputs: Sequence[Any]) -> bool:
+        arguments, shape = self._arguments, arrays[0].shape
+        assert arguments.indices is not None
+        grad, indices = inputs[arguments.grad], inputs[arguments.indices]
+        if not shape or indices.ndim != 1 or grad.shape != indices.shape + shape[1:]:
+            return False
+        if any(array.shape != shape for array in arrays):
+            return False
+        is_root = arguments.needs_root_only(inputs)
+        rule = self._rules.get(is_root)
+        if rule is None:
+            rule = self._rules[is_root] = arguments.rule(is_root)
+        scalars = [np.asarray(inputs[i]) for i in arguments.scalars]
+        return row_kernels.update(rule, arrays, indices, grad, scalars) is True

@@ -1,0 +1,253 @@
+"""Ops along one axis: cumulative sums and products, and the positions of extreme elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sparkflow_runtime.dtypes import (
+    COMPLEX,
+    FLOATING,
+    INDEX,
+    NUMERIC,
+    PLAIN,
+    DType,
+    int16,
+    int32,
+    int64,
+    uint16,
+)
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import bool_attr, type_attr
+from sparkflow_runtime.ops.static import bracketed, constant_scalar, scalar
+from sparkflow_runtime.ops.value import SCANNING
+from sparkflow_runtime.shapes import Shape
+
+
+def _checked_axis(op_type: str, axis: int, shape: Sequence[int | None]) -> int:
+    rank = len(shape)
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(
+            message=f"Dimension ({axis}) must be in the range [{-rank}, {rank}), where {rank} is "
+            f"the number of dimensions in the input of {op_type}"
+        )
+    return axis % rank
+
+
+def _scan_axis(axis: Array, rank: int) -> int:
+    if axis.ndim:
+        raise InvalidArgumentError(
+            message=f"ScanOp: axis must be a scalar, not {bracketed(axis.shape)}"
+        )
+    if not -rank <= int(axis) < rank:
+        raise InvalidArgumentError(
+            message=f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}"
+        )
+    return int(axis) % rank
+
+
+class _CumulativeOp(Op):
+    """Of the elements up to each one along an axis.
+
+    `exclusive` leaves the element itself out, `reverse` starts from the end.
+    """
+
+    inputs = "x: T, axis: Tidx"
+    outputs = "out: T"
+    attrs = {
+        "exclusive": bool_attr(False),
+        "reverse": bool_attr(False),
+        "T": type_attr(NUMERIC),
+        "Tidx": type_attr(INDEX, int32),
+    }
+    function: ClassVar[str]
+    identity: ClassVar[int]
+    value_rule = SCANNING
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The input's shape; an axis that does not exist is found when it runs."""
+        return [node.shapes[0]]
+
+    def compute(self, xp: Any, x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> Array:
+        """A new array of the input's shape and dtype."""
+        position = _scan_axis(axis, x.ndim)
+        x = xp.moveaxis(x, position, 0)
+        if reverse:
+            x = x[::-1]
+        result = getattr(xp, self.function)(x, axis=0, dtype=x.dtype)
+        if exclusive and len(result):
+            result = xp.concatenate([xp.full_like(result[:1], self.identity), result[:-1]])
+        return xp.moveaxis(result[::-1] if reverse else result, 0, position)
+
+
+@register
+class Cumsum(_CumulativeOp):
+    """The cumulative sum."""
+
+    function = "cumsum"
+    identity = 0
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """The cumulative sum of what arrives, from the other end."""
+        exclusive, reverse = op.attr("exclusive"), op.attr("reverse")
+        return g.Cumsum(dy, op.inputs[1], exclusive=exclusive, reverse=not reverse), None
+
+
+@register
+class Cumprod(_CumulativeOp):
+    """The cumulative product."""
+
+    function = "cumprod"
+    identity = 1
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """Sums of products that contain the element, over the element: 0 where that is 0."""
+        x, axis = op.inputs
+        exclusive, reverse = op.attr("exclusive"), op.attr("reverse")
+        products = g.Mul(conjugated(g, op.outputs[0]), dy)
+        sums = g.Cumsum(products, axis, exclusive=exclusive, reverse=not reverse)
+        return g.DivNoNan(sums, conjugated(g, x)), None
+
+
+@register
+class CumulativeLogsumexp(_CumulativeOp):
+    """The logarithm of the cumulative sum of exponentials; of nothing the least finite number."""
+
+    attrs = {**_CumulativeOp.attrs, "T": type_attr(FLOATING)}
+
+    def compute(self, xp: Any, x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> Array:
+        """A new array of the input's shape and dtype."""
+        position = _scan_axis(axis, x.ndim)
+        x = xp.moveaxis(x, position, 0)
+        if reverse:
+            x = x[::-1]
+        result = xp.empty_like(x)
+        running = xp.full_like(x[:1].sum(axis=0), np.finfo(x.dtype).min)
+        for index in range(len(x)):
+            if exclusive:
+                result[index] = running
+            running = xp.logaddexp(running, x[index])
+            if not exclusive:
+                result[index] = running
+        return xp.moveaxis(result[::-1] if reverse else result, 0, position)
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """The sum of what arrives weighted by exp(x - y), positive and negative parts apart."""
+        x, axis = op.inputs
+        exclusive, reverse = op.attr("exclusive"), op.attr("reverse")
+        least = g.const(dy.dtype.min, dy.dtype)
+
+        def part(chosen: Tensor, size: Tensor) -> Tensor:
+            safe = g.SelectV2(chosen, size, g.OnesLike(size))
+            log = g.SelectV2(chosen, g.Log(safe), least)
+            terms = g.Sub(log, op.outputs[0])
+            sums = g.CumulativeLogsumexp(terms, axis, exclusive=exclusive, reverse=not reverse)
+            return g.Exp(g.Add(sums, x))
+
+        zero = g.const(0, dy.dtype)
+        positive = part(g.Greater(dy, zero), dy)
+        return g.Sub(positive, part(g.Less(dy, zero), g.Neg(dy))), None
+
+
+_PART_BYTES = 1 << 16
+"""What is transposed at a time, so that it stays in a fast cache."""
+
+
+def _fill_positions(
+    function: Callable[..., Any], value: Array, axis: int, out: np.ndarray[Any, Any]
+) -> None:
+    """`argmax` or `argmin`, in parts where numpy would make a transposed copy of everything."""
+    if axis == value.ndim - 1 or value.nbytes <= _PART_BYTES or not value.flags.c_contiguous:
+        function(value, axis, out)
+        return
+    count, inner = value.shape[axis], prod(value.shape[axis + 1 :])
+    whole, found = value.reshape(-1, count, inner), out.reshape(-1, inner)
+    wide = max(1, _PART_BYTES // (count * value.itemsize))
+    if wide >= inner:
+        step = wide // inner
+        for first in range(0, len(whole), step):
+            function(whole[first : first + step], 1, found[first : first + step])
+        return
+    for matrix, positions in zip(whole, found, strict=True):
+        for first in range(0, inner, wide):
+            part = slice(first, first + wide)
+            function(matrix[:, part], 0, positions[part])
+
+
+class _ArgOp(Op):
+    """The position of an extreme element along one axis; of several the first."""
+
+    inputs = "input: T, dimension: Tidx"
+    outputs = "output: output_type"
+    attrs = {
+        "T": type_attr(PLAIN - COMPLEX),
+        "Tidx": type_attr(INDEX | {int16}, int32),
+        "output_type": type_attr(INDEX | {int16, uint16}, int64),
+    }
+    gradient = not_differentiable
+    function: ClassVar[str]
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shape less the dimension."""
+        axis, shape = constant_scalar(node, 1, "dimension"), node.shapes[0]
+        if shape is None:
+            return [None]
+        if axis is None:
+            return [(None,) * (len(shape) - 1)]
+        position = _checked_axis(self.op_type, axis, shape)
+        return [shape[:position] + shape[position + 1 :]]
+
+    def compute(self, xp: Any, value: Array, dimension: Array, *, output_type: DType) -> Array:
+        """Positions.
+
+        Raises:
+            InvalidArgumentError: The axis does not exist, or has no element.
+        """
+        position = self._axis(value, dimension)
+        if xp is np:
+            shape = value.shape[:position] + value.shape[position + 1 :]
+            result = np.empty(shape, np.intp)
+            _fill_positions(getattr(np, self.function), value, position, result)
+            return result.astype(output_type.numpy, copy=False)
+        return getattr(xp, self.function)(value, axis=position).astype(output_type.numpy)
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
+        """Of int64 only, as numpy makes positions."""
+        if node.attrs["output_type"].as_numpy_dtype is not np.int64:
+            return None
+        function = getattr(np, self.function)
+
+        def run(value: Array, dimension: Array, out: Array) -> None:
+            _fill_positions(function, value, self._axis(value, dimension), out)
+
+        return run
+
+    def _axis(self, value: Array, dimension: Array) -> int:
+        position = _checked_axis(self.op_type, scalar(dimension, "dimension"), value.shape)
+        if not value.shape[position]:
+            raise InvalidArgumentError(
+                message=f"Reduction axis {position} is empty in shape {bracketed(value.shape)}"
+            )
+        return position
+
+
+@register
+class ArgMax(_ArgOp):
+    """The position of the largest element."""
+
+    function = "argmax"
+
+
+@register
+class ArgMin(_ArgOp):
+    """The position of the smallest element."""
+
+    function = "argmin"

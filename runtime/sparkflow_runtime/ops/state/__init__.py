@@ -1,0 +1,1 @@
+"""Ops on what outlives a step: variables, queues, tables, accumulators."""

@@ -1,0 +1,319 @@
+"""Lookup tables as ops. The handle is, at run time, the `resources.lookup_table.LookupTable`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.files.system import open_file
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import (
+    bool_attr,
+    float_attr,
+    int_attr,
+    shape_attr,
+    string_attr,
+    type_attr,
+)
+from sparkflow_runtime.ops.strings.string_arrays import scalar_text, text_of
+from sparkflow_runtime.ops.strings.string_number import parse_number
+from sparkflow_runtime.resources.lookup_table import LookupTable, known_shape, require_types
+from sparkflow_runtime.shapes import Shape
+
+WHOLE_LINE, LINE_NUMBER = -2, -1
+"""What stands for a column in `InitializeTableFromTextFileV2`."""
+
+_NAMES = {
+    "container": string_attr(""),
+    "shared_name": string_attr(""),
+    "use_node_name_sharing": bool_attr(False),
+    "key_dtype": type_attr(),
+    "value_dtype": type_attr(),
+}
+
+
+class _TableOp(Op):
+    stateful = True
+    kernels: ClassVar = {"CPU": None}
+    gradient = not_differentiable
+
+
+class _MakesTable(_TableOp):
+    """A table: of the task where it has a shared_name, else of its node in its session."""
+
+    outputs = "table_handle: resource"
+    mutable: ClassVar[bool] = True
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """Finds or makes the table; the kernel returns it.
+
+        Raises:
+            InvalidArgumentError: A table of this name has other dtypes.
+        """
+        attrs = node.attrs
+        shared: str = attrs["shared_name"] or (node.name if attrs["use_node_name_sharing"] else "")
+        scope = context.resources if shared else context.session
+        name = shared or node.name
+        shape = known_shape(attrs.get("value_shape", ()))
+
+        def make() -> LookupTable:
+            return LookupTable(name, attrs["key_dtype"], attrs["value_dtype"], shape, self.mutable)
+
+        table = scope.get_or_create(attrs["container"], name, LookupTable, make)
+        require_types(table, attrs["key_dtype"], attrs["value_dtype"])
+        return lambda *_: table
+
+
+@register
+class HashTableV2(_MakesTable):
+    """A table that is filled once."""
+
+    attrs = _NAMES
+    mutable = False
+
+
+@register
+class MutableHashTableV2(_MakesTable):
+    """A table that may change, of scalars."""
+
+    attrs = _NAMES
+
+
+@register
+class MutableHashTableOfTensorsV2(_MakesTable):
+    """A table that may change, of tensors of one shape."""
+
+    attrs = {**_NAMES, "value_shape": shape_attr(())}
+
+
+@register
+class MutableDenseHashTableV2(_MakesTable):
+    """A table that may change; the keys that mark empty places have no meaning here."""
+
+    inputs = "empty_key: key_dtype, deleted_key: key_dtype"
+    attrs = {
+        **_NAMES,
+        "value_shape": shape_attr(()),
+        "initial_num_buckets": int_attr(131072),
+        "max_load_factor": float_attr(0.8),
+    }
+
+
+@register
+class LookupTableFindV2(_TableOp):
+    """The values of keys, a default where they are missing."""
+
+    inputs = "table_handle: resource, keys: Tin, default_value: Tout"
+    outputs = "values: Tout"
+    attrs = {"Tin": type_attr(), "Tout": type_attr()}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """The shape of the keys and that of a value, where the default tells it."""
+        return [shapes.concatenate(node.shapes[1], node.shapes[2])]
+
+    def compute(
+        self, xp: Any, table: LookupTable, keys: Array, default: Array, *, Tin: DType, Tout: DType
+    ) -> Array:
+        """Fails for a table of other dtypes, or one that was not filled."""
+        require_types(table, Tin, Tout)
+        return table.find(keys, default)
+
+
+class _Changes(_TableOp):
+    def infer(self, node: Inference) -> list[Shape]:
+        """No outputs."""
+        return []
+
+
+class _TakesRows(_Changes):
+    inputs = "table_handle: resource, keys: Tin, values: Tout"
+    attrs = {"Tin": type_attr(), "Tout": type_attr()}
+
+
+@register
+class LookupTableInsertV2(_TakesRows):
+    """Enters or replaces rows."""
+
+    def compute(
+        self, xp: Any, table: LookupTable, keys: Array, values: Array, *, Tin: DType, Tout: DType
+    ) -> None:
+        """Fails for a table that is filled once."""
+        require_types(table, Tin, Tout)
+        table.insert(keys, values)
+
+
+@register
+class LookupTableImportV2(_TakesRows):
+    """Replaces all rows."""
+
+    def compute(
+        self, xp: Any, table: LookupTable, keys: Array, values: Array, *, Tin: DType, Tout: DType
+    ) -> None:
+        """Fails for a table that is filled once."""
+        require_types(table, Tin, Tout)
+        table.replace(keys, values)
+
+
+@register
+class LookupTableRemoveV2(_Changes):
+    """Takes out rows."""
+
+    inputs = "table_handle: resource, keys: Tin"
+    attrs = {"Tin": type_attr()}
+
+    def compute(self, xp: Any, table: LookupTable, keys: Array, *, Tin: DType) -> None:
+        """Fails for a table that is filled once."""
+        require_types(table, Tin, None)
+        table.remove(keys)
+
+
+@register
+class LookupTableSizeV2(_TableOp):
+    """The number of rows."""
+
+    inputs = "table_handle: resource"
+    outputs = "size: int64"
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """A scalar."""
+        return [shapes.SCALAR]
+
+    def compute(self, xp: Any, table: LookupTable) -> Array:
+        """Fails for a table that was not filled."""
+        return np.int64(len(table))
+
+
+@register
+class LookupTableExportV2(_TableOp):
+    """All keys and values."""
+
+    inputs = "table_handle: resource"
+    outputs = "keys: Tkeys, values: Tvalues"
+    attrs = {"Tkeys": type_attr(), "Tvalues": type_attr()}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """An unknown number of rows."""
+        return [(None,), None]
+
+    def compute(self, xp: Any, table: LookupTable, *, Tkeys: DType, Tvalues: DType) -> Any:
+        """In the order in which they were entered."""
+        require_types(table, Tkeys, Tvalues)
+        return table.export()
+
+
+@register
+class InitializeTableV2(_Changes):
+    """Fills a table with keys and values."""
+
+    inputs = "table_handle: resource, keys: Tkey, values: Tval"
+    attrs = {"Tkey": type_attr(), "Tval": type_attr()}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """No outputs.
+
+        Raises:
+            InvalidArgumentError: Keys and values are no vectors of one length.
+        """
+        shapes.merge(node.with_rank(1, 1, "Shape"), node.with_rank(2, 1, "Shape"))
+        return []
+
+    def compute(
+        self, xp: Any, table: LookupTable, keys: Array, values: Array, *, Tkey: DType, Tval: DType
+    ) -> None:
+        """Fails where it was filled with something else."""
+        require_types(table, Tkey, Tval)
+        table.fill(keys, values)
+
+
+@register
+class InitializeTableFromTextFileV2(_Changes):
+    """Fills a table from the lines of a file: from a column, the whole line, or its number."""
+
+    inputs = "table_handle: resource, filename: string"
+    attrs = {
+        "key_index": int_attr(minimum=-2),
+        "value_index": int_attr(minimum=-2),
+        "vocab_size": int_attr(-1, minimum=-1),
+        "delimiter": string_attr("\t"),
+        "offset": int_attr(0),
+    }
+
+    def compute(
+        self,
+        xp: Any,
+        table: LookupTable,
+        filename: Array,
+        *,
+        key_index: int,
+        value_index: int,
+        vocab_size: int,
+        delimiter: str,
+        offset: int,
+    ) -> None:
+        """Fails for a file with too few lines or columns."""
+        path = scalar_text(filename, "filename")
+        keys, values = [], []
+        with open_file(path) as stream:
+            for number, line in enumerate(stream):
+                if number == vocab_size:
+                    break
+                text = line[:-1] if line.endswith(b"\n") else line
+                place = f"{text_of(path)}, line {number}"
+                parts = text.split(delimiter.encode())
+                keys.append(_cell(text, parts, number, key_index, table.key_dtype, place, 0))
+                values.append(
+                    _cell(text, parts, number, value_index, table.value_dtype, place, offset)
+                )
+        if vocab_size >= 0 and len(keys) < vocab_size:
+            raise InvalidArgumentError(
+                message=f"Invalid vocab_size in {text_of(path)}: expected {vocab_size} but got "
+                f"{len(keys)}"
+            )
+        table.fill(_column(keys, table.key_dtype), _column(values, table.value_dtype))
+
+
+def _cell(
+    line: bytes,
+    parts: list[bytes],
+    number: int,
+    index: int,
+    dtype: DType,
+    place: str,
+    offset: int,
+) -> Any:
+    if index == LINE_NUMBER:
+        return number + offset
+    if index == WHOLE_LINE:
+        text = line
+    elif index < len(parts):
+        text = parts[index]
+    else:
+        raise InvalidArgumentError(
+            message=f"Invalid number of columns in {place}: expected {index + 1} got {len(parts)}"
+        )
+    if dtype is dtypes.string:
+        return text
+    value = parse_number(text, dtype)
+    if value is None:
+        raise InvalidArgumentError(
+            message=f"Field {text_of(text)} in {place} is not a valid {dtype.name}."
+        )
+    return value
+
+
+def _column(values: list[Any], dtype: DType) -> Array:
+    column = np.empty(len(values), dtype.as_numpy_dtype)
+    for index, value in enumerate(values):
+        column[index] = value
+    return column

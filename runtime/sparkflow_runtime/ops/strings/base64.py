@@ -1,0 +1,71 @@
+"""Base 64 in the alphabet for URLs, and decompression."""
+
+from __future__ import annotations
+
+import binascii
+import io
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any
+
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.files.compression import expanding
+from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import bool_attr, string_attr
+from sparkflow_runtime.ops.strings.string_arrays import StringOp, mapped
+
+_WEB_SAFE = re.compile(rb"[A-Za-z0-9_-]*={0,2}")
+
+
+@register
+class EncodeBase64(StringOp):
+    """Bytes as letters, digits, `-` and `_`."""
+
+    inputs = "input: string"
+    outputs = "output: string"
+    attrs = {"pad": bool_attr(False)}
+
+    def compute(self, xp: Any, data: Array, *, pad: bool) -> Array:
+        """With `=` at the end if `pad`."""
+        return mapped(
+            lambda each: urlsafe_b64encode(each) if pad else urlsafe_b64encode(each).rstrip(b"="),
+            data,
+        )
+
+
+@register
+class DecodeBase64(StringOp):
+    """The bytes again; `=` at the end may be missing."""
+
+    inputs = "input: string"
+    outputs = "output: string"
+
+    def compute(self, xp: Any, data: Array) -> Array:
+        """Fails for other characters and impossible lengths."""
+        return mapped(_decoded, data)
+
+
+def _decoded(data: bytes) -> bytes:
+    if not _WEB_SAFE.fullmatch(data):
+        raise InvalidArgumentError(message="Invalid character found in base64.")
+    try:
+        plain = data.rstrip(b"=")
+        return urlsafe_b64decode(plain + b"=" * (-len(plain) % 4))
+    except binascii.Error as error:
+        raise InvalidArgumentError(
+            message="Base64 string length should not be 1 modulo 4."
+        ) from error
+
+
+@register
+class DecodeCompressed(StringOp):
+    """Expands strings compressed with gzip or zlib."""
+
+    inputs = "bytes: string"
+    outputs = "output: string"
+    attrs = {"compression_type": string_attr("")}
+
+    def compute(self, xp: Any, data: Array, *, compression_type: str) -> Array:
+        """Fails for damaged data and unknown compressions."""
+        return mapped(lambda each: expanding(io.BytesIO(each), compression_type).read(), data)

@@ -1,0 +1,177 @@
+"""Regular expressions, by RE2 as in TensorFlow: their time is linear in the length of the text.
+
+That matters on a server, where patterns come with graphs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import re2
+
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.once import latest
+from sparkflow_runtime.ops.op import Array, Inference
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import bool_attr, string_attr
+from sparkflow_runtime.ops.strings.string_arrays import StringOp, mapped, scalar_text, text_of
+from sparkflow_runtime.shapes import Shape
+
+_ESCAPE = re.compile(rb"\\(.|$)", re.DOTALL)
+
+
+@latest(256)
+def _compiled(pattern: bytes) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise InvalidArgumentError(
+            message=f"Invalid pattern: {text_of(pattern)}, error: {_text(error)}"
+        ) from error
+
+
+def _text(error: Exception) -> str:
+    detail = error.args[0] if error.args else ""
+    return text_of(detail) if isinstance(detail, bytes) else str(detail)
+
+
+def _pieces(rewrite: bytes, groups: int) -> list[bytes | int] | None:
+    """Texts and numbers of groups; None for a rewrite that RE2 leaves unused."""
+    pieces: list[bytes | int] = []
+    last = 0
+    for match in _ESCAPE.finditer(rewrite):
+        pieces.append(rewrite[last : match.start()])
+        last = match.end()
+        if match[1].isdigit():
+            if int(match[1]) > groups:
+                return None
+            pieces.append(int(match[1]))
+        elif match[1] == b"\\":
+            pieces.append(b"\\")
+        else:
+            return None
+    pieces.append(rewrite[last:])
+    return pieces
+
+
+def _replaced(pattern: Any, rewrite: bytes, data: bytes, everywhere: bool) -> bytes:
+    pieces = _pieces(rewrite, pattern.groups)
+    if pieces is None:
+        return data
+    out: list[bytes] = []
+    at, last_end = 0, -1
+    while at <= len(data):
+        match = pattern.search(data, at)
+        if match is None:
+            break
+        start, end = match.span()
+        out.append(data[at:start])
+        if start == end == last_end:  # no empty match right behind another one
+            out.append(data[start : start + 1])
+            at = start + 1
+            continue
+        out += [piece if isinstance(piece, bytes) else match[piece] or b"" for piece in pieces]
+        at = last_end = end
+        if not everywhere:
+            break
+    out.append(data[at:])
+    return b"".join(out)
+
+
+class _Replaces(StringOp):
+    outputs = "output: string"
+
+    def replace(self, text: Array, pattern: bytes, rewrite: bytes, everywhere: bool) -> Array:
+        """Every string with its matches replaced."""
+        found = _compiled(pattern)
+        return mapped(lambda data: _replaced(found, rewrite, data, everywhere), text)
+
+
+@register
+class RegexReplace(_Replaces):
+    r"""Replaces what matches; `\1` in the rewrite is the first group, `\0` all of the match."""
+
+    inputs = "input: string, pattern: string, rewrite: string"
+    attrs = {"replace_global": bool_attr(True)}
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """The input's shape.
+
+        Raises:
+            InvalidArgumentError: Pattern or rewrite is no scalar.
+        """
+        node.with_rank(1, 0, "Shape")
+        node.with_rank(2, 0, "Shape")
+        return [node.shapes[0]]
+
+    def compute(
+        self, xp: Any, text: Array, pattern: Array, rewrite: Array, *, replace_global: bool
+    ) -> Array:
+        """Fails for a pattern that is none."""
+        return self.replace(
+            text,
+            scalar_text(pattern, "Pattern"),
+            scalar_text(rewrite, "Rewrite"),
+            replace_global,
+        )
+
+
+@register
+class StaticRegexReplace(_Replaces):
+    """`RegexReplace` with a pattern that is part of the graph."""
+
+    inputs = "input: string"
+    attrs = {
+        "pattern": string_attr(),
+        "rewrite": string_attr(),
+        "replace_global": bool_attr(True),
+    }
+
+    def compute(
+        self, xp: Any, text: Array, *, pattern: str, rewrite: str, replace_global: bool
+    ) -> Array:
+        """Fails for a pattern that is none."""
+        return self.replace(text, pattern.encode(), rewrite.encode(), replace_global)
+
+
+def _matches(pattern: bytes, text: Array) -> Array:
+    found = _compiled(pattern)
+    return mapped(lambda data: found.fullmatch(data) is not None, text, np.bool_)
+
+
+@register
+class RegexFullMatch(StringOp):
+    """Whether all of each string matches."""
+
+    inputs = "input: string, pattern: string"
+    outputs = "output: bool"
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """The input's shape.
+
+        Raises:
+            InvalidArgumentError: The pattern is no scalar.
+        """
+        node.with_rank(1, 0, "Shape")
+        return [node.shapes[0]]
+
+    def compute(self, xp: Any, text: Array, pattern: Array) -> Array:
+        """Fails for a pattern that is none."""
+        return _matches(scalar_text(pattern, "Pattern"), text)
+
+
+@register
+class StaticRegexFullMatch(StringOp):
+    """`RegexFullMatch` with a pattern that is part of the graph."""
+
+    inputs = "input: string"
+    outputs = "output: bool"
+    attrs = {"pattern": string_attr()}
+
+    def compute(self, xp: Any, text: Array, *, pattern: str) -> Array:
+        """Fails for a pattern that is none."""
+        return _matches(pattern.encode(), text)

@@ -1,0 +1,106 @@
+"""The ops on lists that no front-end function uses, and what lists refuse.
+
+Front-end functions cover the others: EmptyTensorList, TensorListReserve, TensorListLength,
+TensorListSetItem, TensorListGetItem, TensorListStack, TensorListFromTensor, TensorListGather,
+TensorListScatterV2, TensorListScatterIntoExistingList, TensorListConcatV2, TensorListSplit and the
+gradients' own _TensorListUnset, _TensorListUnsetMany, _AddVariants and _UnsetLike; see
+tests/golden/differential/control_flow.json.
+"""
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.lists.tensor_list import TensorList
+
+ANY = np.int32(-1)
+
+
+def compute(op, *inputs, **attrs):
+    return registry.lookup(op).compute(np, *inputs, **attrs)
+
+
+def rows(*items):
+    return TensorList([None if i is None else np.float32(i) for i in items], np.float32)
+
+
+def test_push_and_pop_are_inverse():
+    empty = compute("EmptyTensorList", ANY, ANY, element_dtype=_float())
+    one = compute("TensorListPushBack", empty, np.float32([1, 2]))
+    assert not empty.items
+    rest, last = compute("TensorListPopBack", one, ANY)
+    assert rest.items == []
+    assert last.tolist() == [1, 2]
+    with pytest.raises(InvalidArgumentError, match="pop from an empty list"):
+        compute("TensorListPopBack", rest, ANY)
+
+
+def test_setting_leaves_the_old_list_alone():
+    old = rows([1], [2])
+    new = compute(
+        "TensorListSetItem",
+        old,
+        np.int32(0),
+        np.float32([9]),
+        resize_if_index_out_of_bounds=False,
+        _write_once=False,
+    )
+    assert old.items[0].tolist() == [1]
+    assert new.items[0].tolist() == [9]
+    assert new.items[1] is old.items[1]
+
+
+@pytest.mark.parametrize("place", [-1, 2])
+def test_an_index_outside_is_named(place):
+    with pytest.raises(InvalidArgumentError, match=f"index {place} "):
+        compute("TensorListGetItem", rows([1], [2]), np.int32(place), ANY)
+
+
+def test_what_was_never_set_is_zero_where_the_shape_is_known():
+    holes = rows(None, [1, 2])
+    assert compute("TensorListStack", holes, ANY).tolist() == [[0, 0], [1, 2]]
+    assert compute("TensorListGetItem", holes, np.int32(0), ANY).tolist() == [0, 0]
+    with pytest.raises(InvalidArgumentError, match="not fully defined"):
+        compute("TensorListStack", rows(None), ANY)
+
+
+def test_rows_of_different_shapes_cannot_be_stacked():
+    with pytest.raises(InvalidArgumentError, match=r"Index 0 has shape: \[1\] but index 1"):
+        compute("TensorListStack", rows([1], [1, 2]), ANY)
+
+
+def test_repeated_indices_add_up():
+    made = compute(
+        "TensorListScatterV2", np.float32([[1], [2]]), np.int32([1, 1]), ANY, np.int32(3)
+    )
+    assert [None if item is None else item.tolist() for item in made.items] == [None, [3], None]
+
+
+def test_sums_of_lists_leave_out_what_is_not_set():
+    add = registry.lookup("_AddVariants").bind(None, None)
+    total = add(rows([1], None, None), rows([2], [5], None))
+    assert [None if item is None else item.tolist() for item in total.items] == [[3], [5], None]
+    assert add({(0, "a"): 1.0}, {(0, "a"): 2.0, (1, "a"): 3.0}) == {(0, "a"): 3.0, (1, "a"): 3.0}
+
+
+def test_gradients_of_pushing_and_popping():
+    import sparkflow as tf
+
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        x, y = tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])
+        attrs = {"element_dtype": tf.float32}
+        handle = graph.apply("EmptyTensorList", ([2], -1), attrs)
+        for value in (x, y * x):
+            handle = graph.apply("TensorListPushBack", (handle, value), attrs)
+        rest, last = graph.apply("TensorListPopBack", (handle, [2]), attrs)
+        first = graph.apply("TensorListGetItem", (rest, 0, [2]), attrs)
+        total = tf.reduce_sum(first * first + last * 5.0)
+        found = session.run(tf.gradients(total, [x, y]))
+    assert [each.tolist() for each in found] == [[17.0, 24.0], [5.0, 10.0]]
+
+
+def _float():
+    from sparkflow_runtime.dtypes import float32
+
+    return float32

@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.optimizers import gpu_update
+from support import cuda_emulator, fake_cupy
+
+ATTRS = {"use_locking": False, "update_slots": True}
+
+
+def bound(cupy, name, dtype=dtypes.float32):
+    signature = registry.lookup(name).signature
+    return gpu_update.bind(cupy, signature, dtype, ATTRS)
+
+
+@pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="g++ is not installed")
+def test_an_update_is_one_launch_in_place(tmp_path):
+    cupy = fake_cupy.emulated(tmp_path)
+    update = bound(cupy, "ApplyAdagrad")
+    rng = np.random.default_rng(0)
+    given = [rng.random((3, 70)).astype(np.float32) + 1 for _ in range(3)]
+    variable, slot, gradient = map(cupy.asarray, given)
+    rate = cupy.asarray(np.float32(0.5))
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        assert update([variable, slot], [None, None, rate, gradient])
+        assert len(stream._queue) == 1
+        stream.synchronize()
+    expected = given[1] + given[2] ** 2
+    np.testing.assert_allclose(slot.memory, expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        variable.memory, given[0] - given[2] / np.sqrt(expected) * 0.5, rtol=1e-5
+    )
+    assert not update([variable, slot], [None, None, rate, gradient[:2]])
+
+
+@pytest.mark.parametrize("name", ["ApplyFtrl", "ScatterSub", "SparseApplyAdagrad"])
+def test_what_it_does_not_do(name):
+    assert bound(fake_cupy.FakeCupy(), name) is None
+
+
+def test_dtypes_it_does_not_do():
+    assert bound(fake_cupy.FakeCupy(), "ApplyGradientDescent", dtypes.float16) is None

@@ -1,0 +1,67 @@
+"""Weighted means against float64, by machine code and by numpy."""
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.ops.optimizers.weighted_mean import (
+    MOST_AT_ONCE,
+    weighted_mean,
+    weighted_means,
+)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(), (3,), (0, 4), (20, 30)])
+@pytest.mark.parametrize("count", [1, 2, 5, 2 * MOST_AT_ONCE + 1])
+def test_it_is_the_mean_over_all_rows(dtype, shape, count):
+    random = np.random.default_rng(count)
+    arrays = [random.standard_normal(shape).astype(dtype) for _ in range(count)]
+    weights = [float(w) for w in random.integers(1, 9, count)]
+    before = [array.copy() for array in arrays]
+    mean = weighted_mean(arrays, weights)
+    expected = np.average([a.astype(np.float64) for a in arrays], axis=0, weights=weights)
+    assert mean.dtype == dtype
+    assert mean.shape == shape
+    tolerance = {np.float16: 4e-3, np.float32: 1e-6, np.float64: 1e-14}[dtype]
+    np.testing.assert_allclose(mean, expected, rtol=tolerance, atol=tolerance)
+    for array, kept in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(array, kept)
+
+
+def test_gaps_in_memory_do_not_matter():
+    wide = np.arange(2 * 400, dtype=np.float32).reshape(400, 2)
+    mean = weighted_mean([wide[:, 0], wide[:, 1]], [1.0, 3.0])
+    np.testing.assert_allclose(mean, wide[:, 0] / 4 + wide[:, 1] * 3 / 4)
+
+
+def test_what_weighs_nothing_is_not_looked_at():
+    ones, broken = np.ones(300, np.float32), np.full(300, np.nan, np.float32)
+    np.testing.assert_array_equal(weighted_mean([broken, ones], [0.0, 2.0]), ones)
+    np.testing.assert_array_equal(weighted_mean([broken, broken], [0.0, 0.0]), np.zeros(300))
+
+
+def test_the_mean_of_one_is_it_bit_for_bit_in_an_array_of_its_own():
+    values = np.random.default_rng(1).standard_normal(1000).astype(np.float32)
+    mean = weighted_mean([values], [7.0])
+    np.testing.assert_array_equal(mean, values)
+    assert not np.shares_memory(mean, values)
+
+
+def test_many_arrays_have_the_same_means_as_each_alone():
+    random = np.random.default_rng(2)
+    shapes = [(3,), (), (200, 100), (0, 2), (20, 30)]
+    kinds = [np.float32, np.float64, np.float32, np.float32, np.float64]
+    contributions = [
+        tuple(
+            np.asarray(random.standard_normal(shape)).astype(kind)
+            for shape, kind in zip(shapes, kinds, strict=True)
+        )
+        for _ in range(3)
+    ]
+    weights = [2.0, 0.0, 5.0]
+    means = weighted_means(contributions, weights)
+    for mean, arrays in zip(means, zip(*contributions, strict=True), strict=True):
+        expected = weighted_mean(arrays, weights)
+        assert (mean.shape, mean.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(mean, expected, rtol=3e-7, atol=1e-7)
+    assert weighted_means([(), ()], [1.0, 1.0]) == []
