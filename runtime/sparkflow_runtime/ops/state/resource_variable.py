@@ -13,11 +13,14 @@ import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.indexing import scatter_nd  # noqa: F401 - its ops are looked up below
 from sparkflow_runtime.ops.indexing.gather import gather_into
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
-from sparkflow_runtime.ops.optimizers import (
+from sparkflow_runtime.ops.optimizers import (  # all updates get a form for handles below
     apply_gradient,
+    apply_proximal,  # noqa: F401
+    apply_sign,  # noqa: F401
 )
 from sparkflow_runtime.ops.registry import all_ops, lookup, register
 from sparkflow_runtime.ops.signature import (
@@ -28,7 +31,11 @@ from sparkflow_runtime.ops.signature import (
     string_attr,
     type_attr,
 )
-from sparkflow_runtime.ops.state import strided_assign, variable_ops
+from sparkflow_runtime.ops.state import (
+    scatter,  # noqa: F401 - its ops are looked up below
+    strided_assign,
+    variable_ops,
+)
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.shapes import Shape
 
