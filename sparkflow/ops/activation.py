@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkflow.graph.dimension import Dimension
+from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops import arrays, elementwise, reduction
 from sparkflow.ops.axis_order import exchanged_with_last
-from sparkflow.ops.dispatch import or_ragged
 from sparkflow.ops.random import random_uniform
 from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import as_dtype, float32, int32

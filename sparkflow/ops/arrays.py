@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.operators import Held, Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.dispatch import or_ragged
 from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import as_dtype, int32
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.arrays import size
 from sparkflow.ops.constants import ones_like
 from sparkflow.ops.control import identity
-from sparkflow.ops.dispatch import or_ragged
 from sparkflow.ops.elementwise import cast, maximum, minimum, rsqrt, sqrt
 from sparkflow.ops.reduction import reduce_sum
 

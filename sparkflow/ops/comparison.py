@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.scopes import apply_op, graph_of, operand
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.dispatch import or_ragged
 
 
 def equal(x: Any, y: Any, name: str | None = None) -> Tensor:

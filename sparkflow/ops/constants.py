@@ -9,6 +9,7 @@ import numpy as np
 from sparkflow.graph import constants as values
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import constant as constant_node
+from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.scopes import (
     apply_op,
     convert_to_tensor,
@@ -18,7 +19,6 @@ from sparkflow.graph.scopes import (
 )
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape, to_shape
-from sparkflow.ops.dispatch import or_ragged
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int32, string
 

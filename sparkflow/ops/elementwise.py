@@ -6,12 +6,11 @@ number in the second is read.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from sparkflow.graph.dispatch import of_stored_values, or_ragged
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operators import Symbolic, true_divide
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
@@ -19,7 +18,6 @@ from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops.complex import complex_abs
-from sparkflow.ops.dispatch import or_ragged
 from sparkflow_runtime.dtypes import (
     DType,
     as_dtype,
@@ -32,20 +30,6 @@ from sparkflow_runtime.dtypes import (
     int64,
     string,
 )
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def _of_stored_values(function: Function) -> Function:
-    """Makes a function that keeps 0 take SparseTensors too: it gets their values."""
-
-    @functools.wraps(function)
-    def wrapper(x: Any, name: str | None = None) -> Any:
-        if isinstance(x, SparseTensor):
-            return SparseTensor(x.indices, function(x.values, name), x.dense_shape)
-        return function(x, name)
-
-    return wrapper  # type: ignore[return-value]  # the same signature
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -119,28 +103,28 @@ def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
     return result
 
 
-@_of_stored_values
+@of_stored_values
 def negative(x: Any, name: str | None = None) -> Tensor:
     """-x, elementwise."""
     result: Tensor = apply_op("Neg", x, name=name)
     return result
 
 
-@_of_stored_values
+@of_stored_values
 def sign(x: Any, name: str | None = None) -> Tensor:
     """-1, 0 or 1 by the sign of each element."""
     result: Tensor = apply_op("Sign", x, name=name)
     return result
 
 
-@_of_stored_values
+@of_stored_values
 def square(x: Any, name: str | None = None) -> Tensor:
     """x², elementwise."""
     result: Tensor = apply_op("Square", x, name=name)
     return result
 
 
-@_of_stored_values
+@of_stored_values
 def sqrt(x: Any, name: str | None = None) -> Tensor:
     """The square root of each element."""
     result: Tensor = apply_op("Sqrt", x, name=name)
@@ -249,7 +233,7 @@ def cosh(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
-@_of_stored_values
+@of_stored_values
 def tanh(x: Any, name: str | None = None) -> Tensor:
     """The hyperbolic tangent of each element."""
     result: Tensor = apply_op("Tanh", x, name=name)
@@ -262,7 +246,7 @@ def sigmoid(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
-@_of_stored_values
+@of_stored_values
 def erf(x: Any, name: str | None = None) -> Tensor:
     """The Gauss error function of each element."""
     result: Tensor = apply_op("Erf", x, name=name)
@@ -305,7 +289,7 @@ def is_finite(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
-@_of_stored_values
+@of_stored_values
 def abs(x: Any, name: str | None = None) -> Tensor:
     """The absolute value of each element; of complex numbers a real number."""
     tensor, node = operand(x, "x", name or "Abs")
@@ -315,7 +299,7 @@ def abs(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
-@_of_stored_values
+@of_stored_values
 def round(x: Any, name: str | None = None) -> Tensor:
     """The nearest integer, halves to even, elementwise; integers stay as they are."""
     tensor = convert_to_tensor(x, name="x")

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from sparkflow.embedding.variable import EmbeddingVariable
+from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants, elementwise, reduction
 from sparkflow.ops.clip import clip_by_norm
 from sparkflow.ops.control import identity
-from sparkflow.ops.dispatch import or_ragged
 from sparkflow.variables.partitioned import PartitionedVariable
 from sparkflow_runtime.dtypes import int32
 

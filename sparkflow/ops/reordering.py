@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape, to_shape
 from sparkflow.ops import arrays, reduction
-from sparkflow.ops.dispatch import or_ragged
 from sparkflow.ops.elementwise import cast, maximum
 from sparkflow.ops.spelling import either
 from sparkflow_runtime import shapes

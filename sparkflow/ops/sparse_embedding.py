@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.scopes import apply_op, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, comparison, constants, elementwise, reduction, segment
-from sparkflow.ops.dispatch import or_ragged
 from sparkflow.ops.embedding import embedding_lookup
 from sparkflow.ops.sparse_layout import sparse_fill_empty_rows, sparse_reshape, sparse_retain
 from sparkflow.variables.partitioned import PartitionedVariable

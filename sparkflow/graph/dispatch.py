@@ -1,4 +1,4 @@
-"""Functions that take ragged tensors too, by another function of the same name."""
+"""Functions that take sparse and ragged tensors too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sparkflow.graph.composite import Composite
+from sparkflow.graph.sparse_tensor import SparseTensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -35,3 +36,15 @@ def or_ragged(module: str, name: str | None = None) -> Callable[[Function], Func
         return called  # type: ignore[return-value]  # the same signature
 
     return decorated
+
+
+def of_stored_values(function: Function) -> Function:
+    """Decorates a function that keeps 0: of a SparseTensor it gets the values."""
+
+    @functools.wraps(function)
+    def wrapper(x: Any, name: str | None = None) -> Any:
+        if isinstance(x, SparseTensor):
+            return SparseTensor(x.indices, function(x.values, name), x.dense_shape)
+        return function(x, name)
+
+    return wrapper  # type: ignore[return-value]  # the same signature
