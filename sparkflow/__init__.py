@@ -1,30 +1,30 @@
 """TensorFlow 1's programming model: `import sparkflow as tf`.
 
-Build a graph with the functions here, run it with a `Session`. Everything is re-exported by name;
-the code is in the modules. What there is stands in `__init__.pyi`, for people, type checkers and
-the loader alike: modules are imported when a name of theirs is first used, so that a process that
-only serves a part of this starts quickly. Training from a Spark DataFrame is in `sparkflow.spark`.
-`__version__` is that of the TensorFlow whose interface this is, see `sparkflow.version`.
+Build a graph with the functions here, run it with a `Session`. What there is stands in
+`__init__.pyi`, for people and type checkers; `sparkflow._api` says where it comes from. Modules are
+imported when a name of theirs is first used, so that a process that only serves a part of this
+starts quickly. Training from a Spark DataFrame is in `sparkflow.spark`. `__version__` is that of
+the TensorFlow whose interface this is, see `sparkflow.version`.
 """
 
 import functools
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
-import lazy_loader
-
+from sparkflow._api.loading import face, missing
+from sparkflow._generated.names import HOMES, MODULES
 from sparkflow.version import VERSION
 
 __version__ = VERSION
 
-_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__path__.append(f"{__path__[0]}/_generated/tf")  # `import sparkflow.math` finds it there
+
+_load, __dir__, __all__ = face(__name__, HOMES, MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        _refuse(__name__, __all__, name)
     found = _load(name)
-    for each in __all__:  # this one, and those that have come with it
+    for each in MODULES.split():  # this one, and those that have come with it
         module = globals().get(each)
         if isinstance(module, ModuleType) and "__getattr__" not in vars(module):
             known = vars(module).get("__all__") or [
@@ -34,9 +34,5 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def _refuse(module: str, known: Any, name: str) -> NoReturn:
-    if name.startswith("__"):  # a protocol of Python asks, nobody misspelt anything
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    from sparkflow.unknown_names import describe
-
-    raise AttributeError(describe(module, name, known))
+def _refuse(module: str, known: Any, name: str) -> Any:
+    raise AttributeError(missing(module, name, known))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.gradient_registry import gradient_of
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.indexed_slices import IndexedSlices
@@ -22,6 +23,7 @@ from sparkflow_runtime.dtypes import int64, resource, variant
 Gradient = Tensor | IndexedSlices
 
 
+@export("UnconnectedGradients")
 class UnconnectedGradients(Enum):
     """What a gradient is where there is no path."""
 
@@ -29,6 +31,7 @@ class UnconnectedGradients(Enum):
     ZERO = "zero"
 
 
+@export("gradients")
 def gradients(
     ys: Any,
     xs: Any,

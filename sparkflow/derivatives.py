@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sparkflow._api import export
 from sparkflow.backward import gradients
 from sparkflow.graph.scopes import convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants
 
 
+@export("AggregationMethod")
 class AggregationMethod:
     """How gradients that reach a tensor over several paths are added. All give the same sum.
 
@@ -22,6 +24,7 @@ class AggregationMethod:
     EXPERIMENTAL_ACCUMULATE_N: Final = 2
 
 
+@export("hessians")
 def hessians(
     ys: Any,
     xs: Any,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
+from sparkflow._api import export
 from sparkflow.graph.graph import OVERRIDE_ATTR
 from sparkflow.graph.operation import Operation
 from sparkflow_runtime.ops import registry
@@ -65,6 +66,7 @@ def _named(name: str) -> BuildGradient:
     return found
 
 
+@export("RegisterGradient")
 class RegisterGradient:
     """A decorator that makes a function the gradient of an op type, or of a name for overriding.
 
@@ -106,6 +108,7 @@ def _zeros(tensor: Any) -> Any:
     return zeros_like(tensor) if base.is_floating or base.is_complex else None
 
 
+@export("NoGradient", "NotDifferentiable", "no_gradient")
 def not_differentiable(op_type: str) -> None:
     """Says that no gradient flows through ops of this type.
 

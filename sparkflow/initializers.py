@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants, random
@@ -50,6 +51,7 @@ class Initializer:
         raise NotImplementedError(type(self).__name__)
 
 
+@export("zeros_initializer")
 class Zeros(Initializer):
     """Zeros."""
 
@@ -57,6 +59,7 @@ class Zeros(Initializer):
         return constants.zeros(shape, dtype)
 
 
+@export("ones_initializer")
 class Ones(Initializer):
     """Ones."""
 
@@ -64,6 +67,7 @@ class Ones(Initializer):
         return constants.ones(shape, dtype)
 
 
+@export("constant_initializer")
 class Constant(Initializer):
     """The same constant everywhere, or the elements of a list or array.
 
@@ -84,6 +88,7 @@ class Constant(Initializer):
         return constants.constant(self.value, dtype, shape=shape, verify_shape=self._verify_shape)
 
 
+@export("random_uniform_initializer")
 class RandomUniform(Initializer):
     """Numbers from [minval, maxval), all equally likely."""
 
@@ -103,6 +108,7 @@ class RandomUniform(Initializer):
         return random.random_uniform(shape, self.minval, self.maxval, dtype, seed=self.seed)
 
 
+@export("random_normal_initializer")
 class RandomNormal(Initializer):
     """Numbers from a normal distribution."""
 
@@ -122,6 +128,7 @@ class RandomNormal(Initializer):
         return random.random_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
 
 
+@export("truncated_normal_initializer")
 class TruncatedNormal(RandomNormal):
     """Numbers from a normal distribution, none over two deviations from the mean."""
 
@@ -129,6 +136,7 @@ class TruncatedNormal(RandomNormal):
         return random.truncated_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
 
 
+@export("variance_scaling_initializer")
 class VarianceScaling(Initializer):
     """Random numbers whose variance is `scale` divided by the number of inputs or outputs.
 
@@ -194,6 +202,7 @@ def _fans(shape: Sequence[int]) -> tuple[float, float]:
     return float(shape[-2] * field_size), float(shape[-1] * field_size)
 
 
+@export("glorot_uniform_initializer")
 class GlorotUniform(VarianceScaling):
     """Glorot and Bengio 2010: uniform in ±√(6 / (inputs + outputs))."""
 
@@ -205,6 +214,7 @@ class GlorotUniform(VarianceScaling):
         return {"seed": self.seed, "dtype": self.dtype.name}
 
 
+@export("glorot_normal_initializer")
 class GlorotNormal(VarianceScaling):
     """Glorot and Bengio 2010: truncated normal of variance 2 / (inputs + outputs)."""
 
@@ -236,6 +246,7 @@ def lecun_uniform(seed: int | None = None) -> VarianceScaling:
     return VarianceScaling(1.0, "fan_in", "uniform", seed)
 
 
+@export("uniform_unit_scaling_initializer")
 class UniformUnitScaling(Initializer):
     """Uniform numbers that keep the size of what passes a linear layer (Sussillo and Abbott 2014).
 
@@ -259,6 +270,7 @@ class UniformUnitScaling(Initializer):
         return random.random_uniform(shape, -limit, limit, kind, seed=self.seed)
 
 
+@export("orthogonal_initializer")
 class Orthogonal(Initializer):
     """A random matrix with orthonormal rows or columns (Saxe et al. 2014).
 

@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow_runtime.once import once
 
 DEBUG = _logging.DEBUG
@@ -25,6 +26,7 @@ _lock = threading.Lock()
 _counts: Counter[Any] = Counter()
 
 
+@export("get_logger")
 @once
 def get_logger() -> _logging.Logger:
     """The logger everything here goes to."""

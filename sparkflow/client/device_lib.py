@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 
 
+@export("python.client.device_lib.list_local_devices")
 def list_local_devices(session_config: ConfigProto | None = None) -> list[DeviceAttributes]:
     """The devices a session in this process may use, the CPU first.
 

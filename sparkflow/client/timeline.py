@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sparkflow._api import export
 from sparkflow.client.chrome_trace import ChromeTrace
 from sparkflow_runtime.protos.step_stats_pb2 import NodeExecStats, StepStats
 
 _LABEL = re.compile(r"(?P<name>.*?) = (?P<op>[^()]*)\((?P<inputs>.*)\)", re.DOTALL)
 
 
+@export("python.client.timeline.AllocationMaximum")
 class AllocationMaximum(NamedTuple):
     """The most memory that one allocator gave out at a time.
 
@@ -26,6 +28,7 @@ class AllocationMaximum(NamedTuple):
     tensors: set[str]
 
 
+@export("python.client.timeline.StepStatsAnalysis")
 class StepStatsAnalysis(NamedTuple):
     """What `Timeline.analyze_step_stats` gives.
 
@@ -58,6 +61,7 @@ class _Run:
         return self.start + self.stats.all_end_rel_micros
 
 
+@export("python.client.timeline.Timeline")
 class Timeline:
     """Draws recorded steps.
 

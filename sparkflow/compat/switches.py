@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkflow._api import export
 from sparkflow.variables.resource_switch import (
     disable_resource_variables as disable_resource_variables,
     enable_resource_variables as enable_resource_variables,
@@ -24,11 +25,13 @@ class _Chosen:
 _chosen = _Chosen()
 
 
+@export("disable_v2_behavior")
 def disable_v2_behavior() -> None:
     """Changes nothing: this is TensorFlow 1's behaviour."""
     disable_resource_variables()
 
 
+@export("enable_v2_behavior")
 def enable_v2_behavior() -> None:
     """Not possible here; `tf.enable_eager_execution` turns on the part that there is.
 
@@ -40,6 +43,7 @@ def enable_v2_behavior() -> None:
     )
 
 
+@export("enable_v2_tensorshape")
 def enable_v2_tensorshape() -> None:
     """Not possible here.
 
@@ -52,14 +56,17 @@ def enable_v2_tensorshape() -> None:
     )
 
 
+@export("disable_v2_tensorshape")
 def disable_v2_tensorshape() -> None:
     """Changes nothing: sizes of shapes are `Dimension`s, as in TensorFlow 1."""
 
 
+@export("disable_tensor_equality")
 def disable_tensor_equality() -> None:
     """Changes nothing: `==` compares tensors by identity, as in TensorFlow 1."""
 
 
+@export("enable_tensor_equality")
 def enable_tensor_equality() -> None:
     """Not possible here.
 
@@ -71,16 +78,19 @@ def enable_tensor_equality() -> None:
     )
 
 
+@export("enable_control_flow_v2")
 def enable_control_flow_v2() -> None:
     """Makes `control_flow_v2_enabled` true; conditions and loops are functional in any case."""
     _chosen.control_flow_v2 = True
 
 
+@export("disable_control_flow_v2")
 def disable_control_flow_v2() -> None:
     """Makes `control_flow_v2_enabled` false; conditions and loops are functional in any case."""
     _chosen.control_flow_v2 = False
 
 
+@export("control_flow_v2_enabled")
 def control_flow_v2_enabled() -> bool:
     """Whether the program has not turned it off."""
     return _chosen.control_flow_v2

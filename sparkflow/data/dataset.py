@@ -18,7 +18,7 @@ from sparkflow.data.options import Options
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.random import get_seed
+from sparkflow.ops.random import op_seeds
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import int64
 
@@ -510,9 +510,9 @@ def known_batch(size: Tensor, drop: Tensor) -> int | None:
 def seeds(seed: Any) -> tuple[Tensor, Tensor]:
     """The two seeds of a dataset, from the seed it is given and that of the graph."""
     if isinstance(seed, Tensor):
-        first = get_seed(None)[0]
+        first = op_seeds(None)[0]
         return convert_to_tensor(first, int64, "seed"), convert_to_tensor(seed, int64, "seed2")
-    first, second = get_seed(None if seed is None else int(seed))
+    first, second = op_seeds(None if seed is None else int(seed))
     return convert_to_tensor(first, int64, "seed"), convert_to_tensor(second, int64, "seed2")
 
 

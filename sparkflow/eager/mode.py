@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.eager.context import EagerGraph
 from sparkflow.graph.graph import default_graphs
 
 
+@export("executing_eagerly")
 def executing_eagerly() -> bool:
     """Whether functions compute at once here; False inside `with graph.as_default()`."""
     graph = default_graphs.top() or default_graphs.fallback
     return graph is not None and graph.is_eager
 
 
+@export("executing_eagerly_outside_functions")
 def executing_eagerly_outside_functions() -> bool:
     """Whether functions compute at once where no function is being built around this."""
     return executing_eagerly() or (
@@ -23,6 +26,7 @@ def executing_eagerly_outside_functions() -> bool:
     )
 
 
+@export("enable_eager_execution")
 def enable_eager_execution(
     config: Any = None, device_policy: Any = None, execution_mode: Any = None
 ) -> None:
@@ -44,6 +48,7 @@ def enable_eager_execution(
     default_graphs.fallback = EagerGraph()
 
 
+@export("disable_eager_execution")
 def disable_eager_execution() -> None:
     """Goes back to building graphs."""
     default_graphs.fallback = None

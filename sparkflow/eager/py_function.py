@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.eager.context import EagerGraph
 from sparkflow.eager.mode import executing_eagerly
 from sparkflow.eager.tape import GradientTape
@@ -23,6 +24,7 @@ def _eager_graph() -> EagerGraph:
     return EagerGraph()
 
 
+@export("py_function")
 def py_function(
     func: Callable[..., Any] | None = None,
     inp: Any = None,
@@ -127,6 +129,7 @@ def _backward(
         ]
 
 
+@export("function")
 def function(
     func: Callable[..., Any] | None = None, input_signature: Any = None, **kwargs: Any
 ) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import tree
 
+from sparkflow._api import export
 from sparkflow.backward import UnconnectedGradients, backward
 from sparkflow.eager.context import EagerGraph
 from sparkflow.graph.operation import Operation
@@ -30,6 +31,7 @@ class _Recorded:
         return self._operations
 
 
+@export("GradientTape")
 class GradientTape:
     """Records what runs, to differentiate it.
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from sparkflow._api import export
+
 _EVICTS_BY: Final = ("frequency", "age")
 
 
+@export("CounterFilter")
 @dataclass(frozen=True, slots=True)
 class CounterFilter:
     """Ids get a row, and are trained, once they were looked up so often.
@@ -28,6 +31,7 @@ class CounterFilter:
             raise ValueError(f"filter_freq must be at least 1, got {self.filter_freq}")
 
 
+@export("GlobalStepEvict")
 @dataclass(frozen=True, slots=True)
 class GlobalStepEvict:
     """Ids lose their row when they were not looked up for so long.
@@ -46,6 +50,7 @@ class GlobalStepEvict:
             raise ValueError(f"steps_to_live must be at least 1, got {self.steps_to_live}")
 
 
+@export("L2WeightEvict")
 @dataclass(frozen=True, slots=True)
 class L2WeightEvict:
     """Ids lose their row when `EmbeddingVariable.evict` finds its euclidean norm too small.
@@ -66,6 +71,7 @@ class L2WeightEvict:
             )
 
 
+@export("EmbeddingVariableOption")
 @dataclass(frozen=True, slots=True)
 class EmbeddingVariableOption:
     """How the rows of an embedding variable come and go.

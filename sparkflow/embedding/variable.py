@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.embedding.options import (
     EmbeddingVariableOption,
     GlobalStepEvict,
@@ -41,6 +42,7 @@ _MANY_ROWS: Final = 1 << 40
 _MOST_HASHES: Final = (1 << 63) - 1
 
 
+@export("EmbeddingVariable")
 class EmbeddingVariable:
     """Rows of numbers by id, made when an id is first looked up. See `get_embedding_variable`.
 
@@ -204,6 +206,7 @@ class EmbeddingVariable:
         return total
 
 
+@export("get_embedding_variable")
 def get_embedding_variable(
     name: str,
     embedding_dim: int,

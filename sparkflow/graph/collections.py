@@ -6,7 +6,10 @@ import re
 from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
+from sparkflow._api import export
 
+
+@export("GraphKeys")
 class GraphKeys:
     """Names of the standard collections."""
 

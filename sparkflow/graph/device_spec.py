@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
+
 _PARTS = ("job", "replica", "task", "device_type", "device_index")
 
 
+@export("DeviceSpec")
 class DeviceSpec:
     """A device's name, of which any part may be missing.
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 
+
+@export("Dimension")
 class Dimension:
     """A size: an integer >= 0, or None when unknown. Arithmetic with an unknown size is unknown.
 
@@ -140,11 +143,13 @@ def _size(value: Any) -> int | None:
     return size
 
 
+@export("dimension_at_index")
 def dimension_at_index(shape: Any, index: int) -> Dimension:
     """A dimension of a `TensorShape`; an unknown one where the rank is unknown."""
     return Dimension(None) if shape.ndims is None else shape.dims[index]
 
 
+@export("dimension_value")
 def dimension_value(dimension: Any) -> int | None:
     """The plain size of a `Dimension`, an integer or None."""
     return _size(dimension)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph import default_stack
 from sparkflow.graph.apply import apply
 from sparkflow.graph.attributes import completed_attrs
@@ -61,6 +62,7 @@ default_graphs = _DefaultGraphs("graph")
 """The default graphs of this thread; `sparkflow.graph.scopes` has the functions."""
 
 
+@export("Graph")
 class Graph(GraphInterface):
     """A dataflow graph under construction. Not safe to change from several threads at once.
 

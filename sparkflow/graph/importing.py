@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkflow import version
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
@@ -25,6 +26,7 @@ _MERGES = ("Merge", "RefMerge")
 _NEXT_ITERATIONS = ("NextIteration", "RefNextIteration")
 
 
+@export("import_graph_def")
 def import_graph_def(
     graph_def: graph_pb2.GraphDef,
     input_map: Mapping[str, Any] | None = None,

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value_as_shape
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
@@ -15,6 +16,7 @@ from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow_runtime.dtypes import DType
 
 
+@export("IndexedSlices")
 class IndexedSlices(Symbolic):
     """Rows `values[i]` that belong at `indices[i]` of the first dimension; repeated rows add up.
 
@@ -90,6 +92,7 @@ class IndexedSlices(Symbolic):
         return f"IndexedSlices(indices={self.indices}, values={self.values}{shape})"
 
 
+@export("IndexedSlicesValue")
 class IndexedSlicesValue(NamedTuple):
     """What fetching `IndexedSlices` gives."""
 

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkflow._api import export
 from sparkflow.graph import op_defs
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.tensor import Tensor
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sparkflow.graph.graph import Graph
 
 
+@export("Operation")
 class Operation:
     """One node: an op type, its inputs, its attributes. Made by `Graph.add_node` only.
 

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.conversion import convert, first_symbolic
 from sparkflow.graph.default_stack import sessions
@@ -16,6 +17,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import DType, as_dtype
 
 
+@export("get_default_graph")
 def get_default_graph() -> Graph:
     """The innermost graph made default in this thread; one made on first use when there is none."""
     graph = default_graphs.top() or default_graphs.fallback
@@ -26,6 +28,7 @@ def get_default_graph() -> Graph:
     return default_graphs.implicit
 
 
+@export("reset_default_graph")
 def reset_default_graph() -> None:
     """Forgets the default graph of this thread; the next use makes a new one.
 
@@ -40,6 +43,7 @@ def reset_default_graph() -> None:
     default_graphs.implicit = None
 
 
+@export("get_default_session")
 def get_default_session() -> Any:
     """The innermost session made default in this thread, None when there is none."""
     return sessions.top()
@@ -84,6 +88,7 @@ def apply_op(op_type: str, *values: Any, name: str | None = None, **attrs: Any) 
     return graph_of(values).apply(op_type, values, attrs, name)
 
 
+@export("convert_to_tensor")
 def convert_to_tensor(
     value: Any,
     dtype: Any = None,
@@ -135,6 +140,7 @@ def _dtype(value: Any) -> DType | None:
     return None if value is None else as_dtype(value).base
 
 
+@export("name_scope")
 @contextmanager
 def name_scope(
     name: str | None, default_name: str | None = None, values: Sequence[Any] | None = None
@@ -159,6 +165,7 @@ def name_scope(
         yield scope
 
 
+@export("device")
 def device(device_name_or_function: Any) -> AbstractContextManager[None]:
     """Pins the nodes made inside.
 
@@ -173,6 +180,7 @@ def device(device_name_or_function: Any) -> AbstractContextManager[None]:
     return get_default_graph().device(device_name_or_function)
 
 
+@export("control_dependencies")
 def control_dependencies(control_inputs: Sequence[Any] | None) -> AbstractContextManager[None]:
     """Makes the nodes created inside wait for `control_inputs`.
 
@@ -182,36 +190,43 @@ def control_dependencies(control_inputs: Sequence[Any] | None) -> AbstractContex
     return get_default_graph().control_dependencies(control_inputs)
 
 
+@export("colocate_with")
 def colocate_with(op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
     """Puts the nodes made inside on the device of `op`; device scopes further out do not apply."""
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
+@export("container")
 def container(container_name: str) -> AbstractContextManager[str]:
     """Keeps variables and queues made inside in the resource container of that name."""
     return get_default_graph().container(container_name)
 
 
+@export("init_scope")
 def init_scope() -> AbstractContextManager[None]:
     """Suspends control dependencies inside, for what must run before everything else."""
     return get_default_graph().init_scope()
 
 
+@export("add_to_collection")
 def add_to_collection(name: Hashable, value: Any) -> None:
     """Appends `value` to a collection of the default graph."""
     get_default_graph().add_to_collection(name, value)
 
 
+@export("add_to_collections")
 def add_to_collections(names: Any, value: Any) -> None:
     """Appends `value` to collections of the default graph."""
     get_default_graph().add_to_collections(names, value)
 
 
+@export("get_collection")
 def get_collection(key: Hashable, scope: str | None = None) -> list[Any]:
     """A copy of a collection of the default graph, see `Graph.get_collection`."""
     return get_default_graph().get_collection(key, scope)
 
 
+@export("get_collection_ref")
 def get_collection_ref(key: Hashable) -> list[Any]:
     """A collection of the default graph itself."""
     return get_default_graph().get_collection_ref(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value_as_shape
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
@@ -16,6 +17,7 @@ from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow_runtime.dtypes import DType, int64
 
 
+@export("SparseTensorValue")
 class SparseTensorValue(NamedTuple):
     """A sparse tensor as arrays: what is fed for a `SparseTensor`, and what fetching one gives.
 
@@ -30,6 +32,7 @@ class SparseTensorValue(NamedTuple):
     dense_shape: Any
 
 
+@export("SparseTensor", "sparse.SparseTensor")
 class SparseTensor(Symbolic):
     """The elements `values[i]` at the coordinates `indices[i]` of a tensor of zeros.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from sparkflow._api import export
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.operators import Operators
 from sparkflow.graph.tensor_shape import TensorShape, to_shape
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sparkflow.graph.operation import Operation
 
 
+@export("Tensor")
 class Tensor(Operators):
     """One output of an operation. Holds no value: `Session.run` computes it.
 

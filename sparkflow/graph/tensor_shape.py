@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.dimension import Dimension, dimension_value
 from sparkflow_runtime import shapes
 from sparkflow_runtime.protos import tensor_shape_pb2
 from sparkflow_runtime.shapes import Shape
 
 
+@export("TensorShape")
 class TensorShape:
     """A possibly partial shape: `TensorShape([None, 3])`; of unknown rank: `TensorShape(None)`.
 

@@ -1,5 +1,6 @@
 """`tf.io`: files, TFRecords and messages, in graphs and outside of them."""
 
+from sparkflow._generated.ops.files import matching_files, read_file, write_file
 from sparkflow.absent import answers
 from sparkflow.io import gfile
 from sparkflow.io.tfrecord import (
@@ -8,7 +9,6 @@ from sparkflow.io.tfrecord import (
     TFRecordWriter,
     tf_record_iterator,
 )
-from sparkflow.ops.files import matching_files, read_file, write_file
 from sparkflow.ops.image.codec import (
     decode_and_crop_jpeg,
     decode_bmp,

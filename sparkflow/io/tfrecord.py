@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, ClassVar
 
+from sparkflow._api import export
 from sparkflow_runtime.events.records import frame_record, read_records
 from sparkflow_runtime.files.compression import check_kind, compressing, expanding
 from sparkflow_runtime.files.errors import translated
 from sparkflow_runtime.files.system import as_text, open_file
 
 
+@export("python_io.TFRecordCompressionType")
 class TFRecordCompressionType:
     """How a TFRecord file is compressed."""
 
@@ -20,6 +22,7 @@ class TFRecordCompressionType:
     GZIP = 2
 
 
+@export("python_io.TFRecordOptions")
 class TFRecordOptions:
     """How TFRecord files are written and read.
 
@@ -85,6 +88,7 @@ class TFRecordOptions:
         raise ValueError(f'Not a valid compression_type: "{options}"')
 
 
+@export("python_io.TFRecordWriter")
 class TFRecordWriter:
     """Writes records to a TFRecord file.
 
@@ -139,6 +143,7 @@ class TFRecordWriter:
             stream.close()
 
 
+@export("python_io.tf_record_iterator")
 def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """The records of a TFRecord file, one after the other.
 

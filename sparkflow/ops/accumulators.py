@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
@@ -13,6 +14,7 @@ from sparkflow.ops import elementwise
 from sparkflow_runtime.dtypes import DType, as_dtype, int32, int64
 
 
+@export("ConditionalAccumulatorBase")
 class ConditionalAccumulatorBase:
     """What both accumulators share.
 
@@ -66,6 +68,7 @@ class ConditionalAccumulatorBase:
         return operation
 
 
+@export("ConditionalAccumulator")
 class ConditionalAccumulator(ConditionalAccumulatorBase):
     """Gradients that are added up until enough are in.
 
@@ -123,6 +126,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         return taken
 
 
+@export("SparseConditionalAccumulator", "sparse.SparseConditionalAccumulator")
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     """Rows that are added up until enough gradients are in.
 

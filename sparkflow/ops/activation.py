@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.activation import *  # noqa: F403
+from sparkflow._generated.ops.activation import relu
 from sparkflow.graph.dimension import Dimension
 from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
@@ -19,48 +22,7 @@ from sparkflow_runtime.dtypes import as_dtype, float32, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 
 
-def relu(features: Any, name: str | None = None) -> Tensor:
-    """max(x, 0), elementwise."""
-    result: Tensor = apply_op("Relu", features, name=name)
-    return result
-
-
-def relu6(features: Any, name: str | None = None) -> Tensor:
-    """min(max(x, 0), 6), elementwise."""
-    result: Tensor = apply_op("Relu6", features, name=name)
-    return result
-
-
-def elu(features: Any, name: str | None = None) -> Tensor:
-    """X for x > 0, exp(x) - 1 otherwise, elementwise."""
-    result: Tensor = apply_op("Elu", features, name=name)
-    return result
-
-
-def selu(features: Any, name: str | None = None) -> Tensor:
-    """The scaled exponential linear unit (Klambauer et al. 2017), elementwise."""
-    result: Tensor = apply_op("Selu", features, name=name)
-    return result
-
-
-def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
-    """X for x > 0, `alpha` x otherwise, elementwise."""
-    result: Tensor = apply_op("LeakyRelu", features, alpha=alpha, name=name or "LeakyRelu")
-    return result
-
-
-def softplus(features: Any, name: str | None = None) -> Tensor:
-    """log(1 + exp(x)), elementwise."""
-    result: Tensor = apply_op("Softplus", features, name=name)
-    return result
-
-
-def softsign(features: Any, name: str | None = None) -> Tensor:
-    """X / (1 + |x|), elementwise."""
-    result: Tensor = apply_op("Softsign", features, name=name)
-    return result
-
-
+@export("math.softmax", "nn.softmax")
 def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """exp(x) divided by its sum along `axis` (None: the last).
 
@@ -79,6 +41,7 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = N
     return _along_last("Softmax", logits, either("axis", axis, "dim", dim), name)
 
 
+@export("math.log_softmax", "nn.log_softmax")
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """X minus the logarithm of the sum of exp(x) along `axis` (None: the last).
 
@@ -104,6 +67,7 @@ def _along_last(op_type: str, logits: Any, axis: Any, name: str | None) -> Tenso
         return arrays.transpose(moved, order, name=scope)
 
 
+@export("nn.bias_add")
 def bias_add(
     value: Any, bias: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
@@ -120,6 +84,7 @@ def bias_add(
     return result
 
 
+@export("nn.dropout")
 @or_ragged("flat")
 def dropout(
     x: Any,
@@ -206,12 +171,6 @@ def noise_sizes(tensor: Tensor, noise_shape: Any) -> Any:
     return [sizes[axis] if size is None else size for axis, size in enumerate(known)]
 
 
-def l2_loss(t: Any, name: str | None = None) -> Tensor:
-    """Half the sum of squares: a scalar."""
-    result: Tensor = apply_op("L2Loss", t, name=name)
-    return result
-
-
 class TopKV2(NamedTuple):
     """What `top_k` gives."""
 
@@ -219,6 +178,7 @@ class TopKV2(NamedTuple):
     indices: Tensor
 
 
+@export("math.top_k", "nn.top_k")
 def top_k(
     input: Any,
     k: Any = 1,
@@ -243,6 +203,7 @@ def top_k(
     )
 
 
+@export("math.in_top_k", "nn.in_top_k")
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
     """Whether the target class of each row is among its `k` largest predictions: [batch] bool."""
     with graph_of((predictions, targets)).name_scope(name or "in_top_k"):
@@ -250,6 +211,7 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
         return result
 
 
+@export("nn.xw_plus_b")
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
     """matmul(x, weights) + biases."""
     graph = graph_of((x, weights, biases))
@@ -258,6 +220,7 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Ten
         return bias_add(product, biases, name=scope)
 
 
+@export("math.zero_fraction", "nn.zero_fraction")
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     """The share of zeros in `value`: a float32 scalar."""
     graph = graph_of((value,))
@@ -267,6 +230,7 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
         return reduction.reduce_mean(elementwise.cast(apply_op("Equal", tensor, zero), float32))
 
 
+@export("nn.relu_layer")
 def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
     """relu(matmul(x, weights) + biases)."""
     graph = graph_of((x, weights, biases))
@@ -274,6 +238,7 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Te
         return relu(bias_add(apply_op("MatMul", x, weights), biases), name=scope)
 
 
+@export("nn.crelu")
 def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
     """relu(x) beside relu(-x) along `axis` (Shang et al. 2016)."""
     graph = graph_of((features,))
@@ -283,6 +248,7 @@ def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
         return relu(both)
 
 
+@export("nn.swish", "nn.silu")
 def swish(features: Any, beta: Any = 1.0) -> Tensor:
     """X · sigmoid(beta · x) (Ramachandran et al. 2017)."""
     graph = graph_of((features, beta))

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.arrays import *  # noqa: F403
+from sparkflow._generated.ops.arrays import broadcast_to, reshape
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.operators import Held, Symbolic
@@ -18,6 +21,7 @@ from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import as_dtype, int32
 
 
+@export("shape")
 def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The shape of `input` (also a sparse tensor) when it runs: [rank] integers."""
     if isinstance(input, SparseTensor):
@@ -33,6 +37,7 @@ def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     return result
 
 
+@export("size")
 @or_ragged("taking")
 def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The number of elements when it runs: a scalar integer."""
@@ -49,6 +54,7 @@ def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     return result
 
 
+@export("rank")
 @or_ragged("flat")
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of dimensions when it runs: a scalar int32."""
@@ -62,12 +68,7 @@ def rank(input: Any, name: str | None = None) -> Tensor:
     return result
 
 
-def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
-    """The same elements in another shape; one size may be -1, which means what is left."""
-    result: Tensor = apply_op("Reshape", tensor, shape, name=name)
-    return result
-
-
+@export("transpose")
 def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool = False) -> Tensor:
     """Dimension i of the result is dimension `perm[i]` of `a`; None reverses them."""
     graph = graph_of((a, perm))
@@ -84,6 +85,7 @@ def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool
         return result
 
 
+@export("expand_dims")
 @or_ragged("taking")
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """Inserts a dimension of size 1 at `axis`.
@@ -98,6 +100,7 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
     return result
 
 
+@export("squeeze")
 def squeeze(
     input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
 ) -> Tensor:
@@ -112,6 +115,7 @@ def squeeze(
     return result
 
 
+@export("concat")
 @or_ragged("taking")
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     """Joins tensors along an existing dimension.
@@ -132,6 +136,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     return result
 
 
+@export("stack", "pack")
 @or_ragged("taking")
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     """Joins tensors of one shape along a new dimension."""
@@ -142,6 +147,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     return result
 
 
+@export("unstack", "unpack")
 def unstack(
     value: Any, num: int | None = None, axis: int = 0, name: str = "unstack"
 ) -> list[Tensor]:
@@ -163,6 +169,7 @@ def unstack(
     return result
 
 
+@export("split")
 def split(
     value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split"
 ) -> list[Tensor]:
@@ -196,19 +203,7 @@ def _has_dimensions(value: Any) -> bool:
     return np.ndim(value) > 0
 
 
-@or_ragged("taking")
-def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
-    """Repeats the whole `multiples[i]` times along dimension i."""
-    result: Tensor = apply_op("Tile", input, multiples, name=name)
-    return result
-
-
-def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
-    """Repeats dimensions of size 1 until the shape is `shape`."""
-    result: Tensor = apply_op("BroadcastTo", input, shape, name=name)
-    return result
-
-
+@export("pad")
 def pad(
     tensor: Any,
     paddings: Any,
@@ -241,18 +236,7 @@ def pad(
     return mirrored
 
 
-def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
-    """The elements along `axis` (a list of axes) in reverse order."""
-    result: Tensor = apply_op("ReverseV2", tensor, axis, name=name)
-    return result
-
-
-def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """The block of `size` that starts at `begin`; a size of -1 means all that is left."""
-    result: Tensor = apply_op("Slice", input_, begin, size, name=name)
-    return result
-
-
+@export("strided_slice")
 def strided_slice(
     input_: Any,
     begin: Any,
@@ -290,6 +274,7 @@ def strided_slice(
     return result
 
 
+@export("gather")
 @or_ragged("taking")
 def gather(
     params: Any,
@@ -324,13 +309,7 @@ def gather(
     return result
 
 
-@or_ragged("taking")
-def gather_nd(params: Any, indices: Any, name: str | None = None) -> Tensor:
-    """The elements or slices of `params` at the coordinates in the last dimension of `indices`."""
-    result: Tensor = apply_op("GatherNd", params, indices, name=name)
-    return result
-
-
+@export("one_hot")
 @or_ragged("flat")
 def one_hot(
     indices: Any,
@@ -373,11 +352,13 @@ class Unique(NamedTuple):
     idx: Tensor
 
 
+@export("unique")
 def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
     """The different elements of a vector in order of appearance, and each element's position."""
     return Unique(*apply_op("Unique", x, out_idx=as_dtype(out_idx), name=name))
 
 
+@export("boolean_mask")
 @or_ragged("taking")
 def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None) -> Tensor:
     """The slices along `axis` where the vector `mask` is true; or elements, for a mask of rank > 1.
@@ -409,6 +390,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
         return gather(values, positions, axis=axis)
 
 
+@export("meshgrid")
 def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> Sequence[Tensor]:
     """Coordinate grids of vectors, as numpy.meshgrid gives them.
 

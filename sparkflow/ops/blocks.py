@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.blocks import *  # noqa: F403
+from sparkflow._generated.ops.blocks import batch_to_space_nd, space_to_batch_nd
 from sparkflow.graph.constant_value import constant_value
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays
 from sparkflow.ops.elementwise import floormod
@@ -15,47 +18,7 @@ from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import int32
 
 
-def space_to_depth(
-    input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC"
-) -> Tensor:
-    """Blocks of height and width become channels: [n, h, w, c] to [n, h/b, w/b, c * b * b]."""
-    result: Tensor = apply_op(
-        "SpaceToDepth", input, block_size=block_size, data_format=data_format, name=name
-    )
-    return result
-
-
-def depth_to_space(
-    input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC"
-) -> Tensor:
-    """Channels become blocks of height and width: [n, h, w, c] to [n, h * b, w * b, c / b / b]."""
-    result: Tensor = apply_op(
-        "DepthToSpace", input, block_size=block_size, data_format=data_format, name=name
-    )
-    return result
-
-
-def space_to_batch_nd(
-    input: Any, block_shape: Any, paddings: Any, name: str | None = None
-) -> Tensor:
-    """Pads the dimensions after the first, and moves blocks of them into the batch.
-
-    Args:
-        input: [batch, space..., rest...].
-        block_shape: [m] integers, one for each dimension of space.
-        paddings: [m, 2] integers, (before, after).
-        name: Name of the node.
-    """
-    result: Tensor = apply_op("SpaceToBatchND", input, block_shape, paddings, name=name)
-    return result
-
-
-def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
-    """The inverse of `space_to_batch_nd`; `crops` [m, 2] is what to cut off."""
-    result: Tensor = apply_op("BatchToSpaceND", input, block_shape, crops, name=name)
-    return result
-
-
+@export("space_to_batch", "nn.space_to_batch")
 def space_to_batch(
     input: Any,
     paddings: Any,
@@ -71,6 +34,7 @@ def space_to_batch(
     return result
 
 
+@export("batch_to_space")
 def batch_to_space(
     input: Any,
     crops: Any,
@@ -86,6 +50,7 @@ def batch_to_space(
     return result
 
 
+@export("required_space_to_batch_paddings")
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:

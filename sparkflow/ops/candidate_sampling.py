@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants, elementwise, linalg, reduction
@@ -13,7 +14,7 @@ from sparkflow.ops.cross_entropy import (
     softmax_cross_entropy_with_logits_v2,
 )
 from sparkflow.ops.embedding import embedding_lookup
-from sparkflow.ops.random import get_seed
+from sparkflow.ops.random import op_seeds
 from sparkflow.variables.partitioned import PartitionedVariable
 from sparkflow_runtime.dtypes import int32, int64
 
@@ -24,13 +25,14 @@ Samples = tuple[Tensor, Tensor, Tensor]
 def _sampled(
     op_type: str, true_classes: Any, seed: int | None, name: str | None, **attrs: Any
 ) -> Samples:
-    first, second = get_seed(seed)
+    first, second = op_seeds(seed)
     drawn, true, sampled = apply_op(
         op_type, true_classes, seed=first, seed2=second, name=name, **attrs
     )
     return drawn, true, sampled
 
 
+@export("nn.uniform_candidate_sampler", "random.uniform_candidate_sampler")
 def uniform_candidate_sampler(
     true_classes: Any,
     num_true: int,
@@ -57,6 +59,7 @@ def uniform_candidate_sampler(
     )  # fmt: skip
 
 
+@export("nn.log_uniform_candidate_sampler", "random.log_uniform_candidate_sampler")
 def log_uniform_candidate_sampler(
     true_classes: Any,
     num_true: int,
@@ -73,6 +76,7 @@ def log_uniform_candidate_sampler(
     )  # fmt: skip
 
 
+@export("nn.learned_unigram_candidate_sampler", "random.learned_unigram_candidate_sampler")
 def learned_unigram_candidate_sampler(
     true_classes: Any,
     num_true: int,
@@ -89,6 +93,7 @@ def learned_unigram_candidate_sampler(
     )  # fmt: skip
 
 
+@export("nn.fixed_unigram_candidate_sampler", "random.fixed_unigram_candidate_sampler")
 def fixed_unigram_candidate_sampler(
     true_classes: Any,
     num_true: int,
@@ -129,6 +134,7 @@ def fixed_unigram_candidate_sampler(
     )  # fmt: skip
 
 
+@export("nn.all_candidate_sampler", "random.all_candidate_sampler")
 def all_candidate_sampler(
     true_classes: Any,
     num_true: int,
@@ -144,6 +150,7 @@ def all_candidate_sampler(
     )  # fmt: skip
 
 
+@export("nn.compute_accidental_hits")
 def compute_accidental_hits(
     true_classes: Any,
     sampled_candidates: Any,
@@ -152,7 +159,7 @@ def compute_accidental_hits(
     name: str | None = None,
 ) -> Samples:
     """Where samples happen to be true classes: rows, positions, very negative weights."""
-    first, second = get_seed(seed)
+    first, second = op_seeds(seed)
     rows, places, weights = apply_op(
         "ComputeAccidentalHits",
         true_classes,
@@ -239,6 +246,7 @@ def _sampled_logits(
     return logits, targets
 
 
+@export("nn.nce_loss")
 def nce_loss(
     weights: Any,
     biases: Any,
@@ -282,6 +290,7 @@ def nce_loss(
         return reduction.reduce_sum(losses, 1)
 
 
+@export("nn.sampled_softmax_loss")
 def sampled_softmax_loss(
     weights: Any,
     biases: Any,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value, stated_value
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
@@ -72,6 +73,7 @@ def _check_now(condition: Any, data: Sequence[Any]) -> None:
     raise InvalidArgumentError(message="\n".join(shown))
 
 
+@export("assert_equal", "debugging.assert_equal")
 def assert_equal(
     x: Any,
     y: Any,
@@ -98,6 +100,7 @@ def assert_equal(
     )
 
 
+@export("assert_none_equal", "debugging.assert_none_equal")
 def assert_none_equal(
     x: Any,
     y: Any,
@@ -133,6 +136,7 @@ def assert_none_equal(
     )
 
 
+@export("assert_less", "debugging.assert_less")
 def assert_less(
     x: Any,
     y: Any,
@@ -159,6 +163,7 @@ def assert_less(
     )
 
 
+@export("assert_less_equal", "debugging.assert_less_equal")
 def assert_less_equal(
     x: Any,
     y: Any,
@@ -194,6 +199,7 @@ def assert_less_equal(
     )
 
 
+@export("assert_greater", "debugging.assert_greater")
 def assert_greater(
     x: Any,
     y: Any,
@@ -220,6 +226,7 @@ def assert_greater(
     )
 
 
+@export("assert_greater_equal", "debugging.assert_greater_equal")
 def assert_greater_equal(
     x: Any,
     y: Any,
@@ -282,6 +289,7 @@ def _against_zero(
         return check(low, high, data=data, summarize=summarize)
 
 
+@export("assert_negative", "debugging.assert_negative")
 def assert_negative(
     x: Any,
     data: Any = None,
@@ -293,6 +301,7 @@ def assert_negative(
     return _against_zero("assert_negative", "<", x, data, summarize, message, name)
 
 
+@export("assert_positive", "debugging.assert_positive")
 def assert_positive(
     x: Any,
     data: Any = None,
@@ -304,6 +313,7 @@ def assert_positive(
     return _against_zero("assert_positive", ">", x, data, summarize, message, name)
 
 
+@export("assert_non_negative", "debugging.assert_non_negative")
 def assert_non_negative(
     x: Any,
     data: Any = None,
@@ -315,6 +325,7 @@ def assert_non_negative(
     return _against_zero("assert_non_negative", ">=", x, data, summarize, message, name)
 
 
+@export("assert_non_positive", "debugging.assert_non_positive")
 def assert_non_positive(
     x: Any,
     data: Any = None,
@@ -326,6 +337,7 @@ def assert_non_positive(
     return _against_zero("assert_non_positive", "<=", x, data, summarize, message, name)
 
 
+@export("assert_near", "debugging.assert_near")
 def assert_near(
     x: Any,
     y: Any,
@@ -383,11 +395,13 @@ def _steps(x: Any, name: str, compare: Callable[[Any, Any], Tensor]) -> Tensor:
         return reduce_all(compare(flat[1:] - flat[:-1], zero))
 
 
+@export("is_non_decreasing", "debugging.is_non_decreasing", "math.is_non_decreasing")
 def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
     """Whether no element is less than the one before, in row-major order."""
     return _steps(x, name or "is_non_decreasing", comparison.greater_equal)
 
 
+@export("is_strictly_increasing", "debugging.is_strictly_increasing", "math.is_strictly_increasing")
 def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
     """Whether every element is greater than the one before, in row-major order."""
     return _steps(x, name or "is_strictly_increasing", comparison.greater)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
@@ -16,6 +17,7 @@ from sparkflow.ops.elementwise import cast, maximum, minimum, rsqrt, sqrt
 from sparkflow.ops.reduction import reduce_sum
 
 
+@export("clip_by_value")
 @or_ragged("flat")
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """Elements below the minimum become the minimum, above the maximum the maximum.
@@ -36,6 +38,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
         return clipped
 
 
+@export("clip_by_norm")
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
     """`t` scaled down so that its euclidean norm over `axes` is at most `clip_norm`.
 
@@ -60,6 +63,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         return identity(values * clip_norm / maximum(length, clip_norm), scope)
 
 
+@export("clip_by_average_norm")
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Tensor:
     """`t` scaled down so that its euclidean norm per element is at most `clip_norm`."""
     graph = graph_of((t, clip_norm))
@@ -72,6 +76,7 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Ten
         return clipped
 
 
+@export("global_norm", "linalg.global_norm")
 def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None:
     """The euclidean norm of all tensors together; None stands for no gradient.
 
@@ -91,6 +96,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None
         return sqrt(total * 2.0, name="global_norm")
 
 
+@export("clip_by_global_norm")
 def clip_by_global_norm(
     t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> tuple[list[Any], Tensor | None]:

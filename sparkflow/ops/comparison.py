@@ -4,70 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.comparison import *  # noqa: F403
+from sparkflow._generated.ops.comparison import logical_and, logical_not, logical_or
 from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.scopes import apply_op, graph_of, operand
 from sparkflow.graph.tensor import Tensor
 
 
-def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether x == y, elementwise."""
-    result: Tensor = apply_op("Equal", x, y, name=name)
-    return result
-
-
-def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether x != y, elementwise."""
-    result: Tensor = apply_op("NotEqual", x, y, name=name)
-    return result
-
-
-def less(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether x < y, elementwise."""
-    result: Tensor = apply_op("Less", x, y, name=name)
-    return result
-
-
-def less_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether x <= y, elementwise."""
-    result: Tensor = apply_op("LessEqual", x, y, name=name)
-    return result
-
-
-def greater(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether x > y, elementwise."""
-    result: Tensor = apply_op("Greater", x, y, name=name)
-    return result
-
-
-def greater_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether x >= y, elementwise."""
-    result: Tensor = apply_op("GreaterEqual", x, y, name=name)
-    return result
-
-
-def logical_and(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether both are true, elementwise."""
-    result: Tensor = apply_op("LogicalAnd", x, y, name=name)
-    return result
-
-
-def logical_or(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether one is true at least, elementwise."""
-    result: Tensor = apply_op("LogicalOr", x, y, name=name)
-    return result
-
-
-def logical_not(x: Any, name: str | None = None) -> Tensor:
-    """Whether the element is false."""
-    result: Tensor = apply_op("LogicalNot", x, name=name)
-    return result
-
-
+@export("logical_xor", "math.logical_xor")
 def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
     """Whether exactly one is true, elementwise."""
     return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=name)
 
 
+@export("where")
 @or_ragged("taking")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Elements of `x` where `condition` holds, of `y` elsewhere; without both, the true positions.
@@ -94,6 +45,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     return result
 
 
+@export("where_v2")
 def where_v2(condition: Any, x: Any, y: Any, name: str | None = None) -> Tensor:
     """Elements of `x` where `condition` holds, of `y` elsewhere; all three broadcast."""
     graph = graph_of((condition, x, y))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import NUMERIC, complex64, complex128, float32, float64, variant
 
 
+@export("complex", "dtypes.complex")
 def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     """Complex numbers of real and imaginary parts.
 
@@ -33,12 +35,14 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
         return result
 
 
+@export("real", "math.real")
 def real(input: Any, name: str | None = None) -> Tensor:
     """The real part; a real tensor as it is."""
     tensor = convert_to_tensor(input, name="input")
     return _part("Real", tensor, name or "Real") if tensor.dtype.is_complex else tensor
 
 
+@export("imag", "math.imag")
 def imag(input: Any, name: str | None = None) -> Tensor:
     """The imaginary part; zeros of a real tensor."""
     tensor = convert_to_tensor(input, name="input")
@@ -48,6 +52,7 @@ def imag(input: Any, name: str | None = None) -> Tensor:
     return zeros
 
 
+@export("angle", "math.angle")
 def angle(input: Any, name: str | None = None) -> Tensor:
     """The angle in (-π, π]; of a real tensor 0 or π."""
     tensor = convert_to_tensor(input, name="input")
@@ -66,6 +71,7 @@ def complex_abs(tensor: Tensor, name: str | None = None) -> Tensor:
     return _part("ComplexAbs", tensor, name)
 
 
+@export("conj", "math.conj")
 def conj(x: Any, name: str | None = None) -> Tensor:
     """The complex conjugate; a real tensor as it is.
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.constants import *  # noqa: F403
+from sparkflow._generated.ops.constants import lin_space
 from sparkflow.graph import constants as values
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import constant as constant_node
@@ -26,6 +29,7 @@ _LARGEST_CONSTANT = 1000
 """Bigger tensors of one value are made by Fill when the graph runs, not stored in the graph."""
 
 
+@export("constant")
 def constant(
     value: Any,
     dtype: Any = None,
@@ -57,6 +61,7 @@ def constant(
     return constant_node(get_default_graph(), array, name)
 
 
+@export("placeholder")
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
     """A tensor that must be fed when the graph runs.
 
@@ -67,18 +72,6 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     """
     attrs = {"dtype": as_dtype(dtype), "shape": to_shape(shape)}
     result: Tensor = apply_op("Placeholder", name=name, **attrs)
-    return result
-
-
-def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
-    """A tensor that may be fed, and is `input` otherwise."""
-    result: Tensor = apply_op("PlaceholderWithDefault", input, shape=to_shape(shape), name=name)
-    return result
-
-
-def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
-    """A tensor of shape `dims` with `value` everywhere."""
-    result: Tensor = apply_op("Fill", dims, value, name=name)
     return result
 
 
@@ -115,16 +108,19 @@ def _number(value: Any, dtype: DType) -> Any:
     return np.asarray(value, dtype.as_numpy_dtype)
 
 
+@export("zeros")
 def zeros(shape: Any, dtype: Any = float32, name: str = "zeros") -> Tensor:
     """A tensor of zeros (False, empty texts)."""
     return of_one_value(shape, 0, as_dtype(dtype).base, name)
 
 
+@export("ones")
 def ones(shape: Any, dtype: Any = float32, name: str = "ones") -> Tensor:
     """A tensor of ones (True)."""
     return of_one_value(shape, 1, as_dtype(dtype).base, name)
 
 
+@export("zeros_like")
 @or_ragged("flat")
 def zeros_like(
     tensor: Any, dtype: Any = None, name: str = "zeros_like", optimize: bool = True
@@ -141,6 +137,7 @@ def zeros_like(
     return result
 
 
+@export("ones_like")
 @or_ragged("flat")
 def ones_like(
     tensor: Any, dtype: Any = None, name: str = "ones_like", optimize: bool = True
@@ -157,6 +154,7 @@ def ones_like(
         return result
 
 
+@export("range")
 def range(
     start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range"
 ) -> Tensor:
@@ -182,15 +180,10 @@ def range(
 _WIDTH = [as_dtype(each) for each in ("int32", "int64", "float16", "float32", "float64")]
 
 
-def lin_space(start: Any, stop: Any, num: Any, name: str = "linspace") -> Tensor:
-    """`num` evenly spaced numbers from `start` to `stop`, both included."""
-    result: Tensor = apply_op("LinSpace", start, stop, num, name=name)
-    return result
-
-
 linspace = lin_space
 
 
+@export("get_static_value")
 def get_static_value(tensor: Any) -> Any:
     """The value of `tensor` where the graph alone tells it, else None."""
     return constant_value(tensor) if isinstance(tensor, Tensor) else None

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.control import *  # noqa: F403
+from sparkflow._generated.ops.control import no_op
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, control_dependencies, device as on_device, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor
-from sparkflow.graph.tensor import Tensor
 
 
+@export("identity")
 def identity(input: Any, name: str | None = None) -> Any:
     """The same value as a node of its own; `IndexedSlices` stay sparse."""
     if isinstance(input, SparseTensor):
@@ -25,18 +28,7 @@ def identity(input: Any, name: str | None = None) -> Any:
     return apply_op("Identity", input, name=name)
 
 
-def stop_gradient(input: Any, name: str | None = None) -> Tensor:
-    """The same value, through which no gradient flows."""
-    result: Tensor = apply_op("StopGradient", input, name=name)
-    return result
-
-
-def no_op(name: str | None = None) -> Operation:
-    """A node that does nothing."""
-    result: Operation = apply_op("NoOp", name=name)
-    return result
-
-
+@export("group")
 def group(*inputs: Any, name: str | None = None) -> Operation:
     """A node that has run when all `inputs` have.
 
@@ -87,6 +79,7 @@ def _operations(items: Sequence[Any]) -> list[Operation]:
     return found
 
 
+@export("tuple")
 def tuple_of(
     tensors: Sequence[Any], name: str | None = None, control_inputs: Sequence[Any] | None = None
 ) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph import constants, conversion
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operators import Symbolic
@@ -18,6 +19,7 @@ from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.protos import tensor_pb2
 
 
+@export("register_tensor_conversion_function")
 def register_tensor_conversion_function(
     base_type: Any, conversion_func: Callable[..., Any], priority: int = 100
 ) -> None:
@@ -40,11 +42,13 @@ def register_tensor_conversion_function(
     conversion.register(kinds, conversion_func, priority)
 
 
+@export("is_tensor")
 def is_tensor(x: Any) -> bool:
     """Whether `x` is a tensor, sparse tensor, `IndexedSlices` or variable."""
     return isinstance(x, Symbolic)
 
 
+@export("convert_to_tensor_or_indexed_slices")
 def convert_to_tensor_or_indexed_slices(
     value: Any, dtype: Any = None, name: str | None = None
 ) -> Tensor | IndexedSlices:
@@ -63,6 +67,7 @@ def convert_to_tensor_or_indexed_slices(
     return value
 
 
+@export("convert_to_tensor_or_sparse_tensor")
 def convert_to_tensor_or_sparse_tensor(
     value: Any, dtype: Any = None, name: str | None = None
 ) -> Tensor | SparseTensor:
@@ -83,6 +88,7 @@ def convert_to_tensor_or_sparse_tensor(
     return value
 
 
+@export("make_tensor_proto")
 def make_tensor_proto(
     values: Any,
     dtype: Any = None,
@@ -114,6 +120,7 @@ def make_tensor_proto(
     return tensor_proto.export_constant(array)
 
 
+@export("make_ndarray")
 def make_ndarray(tensor: tensor_pb2.TensorProto) -> np.ndarray[Any, Any]:
     """The array that a message holds, a copy of its own.
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.convolution import *  # noqa: F403
+from sparkflow._generated.ops.convolution import conv3d_backprop_filter
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays
@@ -20,6 +23,7 @@ from sparkflow.ops.window_arguments import (
 )
 
 
+@export("nn.conv1d")
 def conv1d(
     value: Any = None,
     filters: Any = None,
@@ -64,6 +68,7 @@ def conv1d(
         return arrays.squeeze(result, [axis])
 
 
+@export("nn.conv2d")
 def conv2d(
     input: Any,
     filter: Any = None,
@@ -110,6 +115,7 @@ def conv2d(
     return result
 
 
+@export("nn.conv2d_backprop_input")
 def conv2d_backprop_input(
     input_sizes: Any,
     filter: Any = None,
@@ -138,6 +144,7 @@ def conv2d_backprop_input(
     return result
 
 
+@export("nn.conv2d_backprop_filter")
 def conv2d_backprop_filter(
     input: Any,
     filter_sizes: Any,
@@ -165,6 +172,7 @@ def conv2d_backprop_filter(
     return result
 
 
+@export("nn.conv3d")
 def conv3d(
     input: Any,
     filter: Any = None,
@@ -192,34 +200,10 @@ def conv3d(
     return result
 
 
-def conv3d_backprop_filter(
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str = "NDHWC",
-    dilations: Sequence[int] = (1, 1, 1, 1, 1),
-    name: str | None = None,
-) -> Tensor:
-    """The gradient of `conv3d` with respect to its filter, of the shape `filter_sizes`."""
-    result: Tensor = apply_op(
-        "Conv3DBackpropFilterV2",
-        input,
-        filter_sizes,
-        out_backprop,
-        strides=list(strides),
-        padding=padding,
-        data_format=data_format,
-        dilations=list(dilations),
-        name=name,
-    )
-    return result
-
-
 conv3d_backprop_filter_v2 = conv3d_backprop_filter
 
 
+@export("nn.convolution")
 def convolution(
     input: Any,
     filter: Any = None,
@@ -275,6 +259,7 @@ def convolution(
         return result
 
 
+@export("nn.atrous_conv2d")
 def atrous_conv2d(
     value: Any, filters: Any, rate: int, padding: str, name: str | None = None
 ) -> Tensor:
@@ -288,6 +273,7 @@ def atrous_conv2d(
     return convolution(value, filters, padding, dilation_rate=[rate, rate], name=name)
 
 
+@export("nn.depthwise_conv2d_native")
 def depthwise_conv2d_native(
     input: Any,
     filter: Any,
@@ -311,6 +297,7 @@ def depthwise_conv2d_native(
     return result
 
 
+@export("nn.depthwise_conv2d_native_backprop_input", "nn.depthwise_conv2d_backprop_input")
 def depthwise_conv2d_native_backprop_input(
     input_sizes: Any,
     filter: Any,
@@ -336,6 +323,7 @@ def depthwise_conv2d_native_backprop_input(
     return result
 
 
+@export("nn.depthwise_conv2d_native_backprop_filter", "nn.depthwise_conv2d_backprop_filter")
 def depthwise_conv2d_native_backprop_filter(
     input: Any,
     filter_sizes: Any,
@@ -365,6 +353,7 @@ depthwise_conv2d_backprop_input = depthwise_conv2d_native_backprop_input
 depthwise_conv2d_backprop_filter = depthwise_conv2d_native_backprop_filter
 
 
+@export("nn.depthwise_conv2d")
 def depthwise_conv2d(
     input: Any,
     filter: Any,
@@ -400,6 +389,7 @@ def depthwise_conv2d(
         return depthwise_conv2d_native(images, kernel, strides, padding, layout, spread, name=scope)
 
 
+@export("nn.separable_conv2d")
 def separable_conv2d(
     input: Any,
     depthwise_filter: Any,

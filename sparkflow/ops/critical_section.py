@@ -7,11 +7,13 @@ from typing import Any
 
 import tree
 
+from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.ops.control import identity
 
 
+@export("CriticalSection")
 class CriticalSection:
     """Runs functions one after another, in the order in which `execute` was called.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NoReturn
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise
@@ -14,6 +15,7 @@ from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import float16, float32
 
 
+@export("nn.softmax_cross_entropy_with_logits_v2")
 def softmax_cross_entropy_with_logits_v2(
     labels: Any,
     logits: Any,
@@ -37,6 +39,7 @@ def softmax_cross_entropy_with_logits_v2(
     return _softmax(labels, logits, axis, name or "softmax_cross_entropy_with_logits")
 
 
+@export("nn.softmax_cross_entropy_with_logits")
 def softmax_cross_entropy_with_logits(
     _sentinel: Any = None,
     labels: Any = None,
@@ -96,6 +99,7 @@ def _flattened(features: Tensor, targets: Tensor, scope: str) -> Tensor:
     return result
 
 
+@export("nn.sparse_softmax_cross_entropy_with_logits")
 def sparse_softmax_cross_entropy_with_logits(
     _sentinel: Any = None,
     labels: Any = None,
@@ -157,6 +161,7 @@ def _fitting(classes: Tensor, features: Tensor) -> None:
         )
 
 
+@export("nn.sigmoid_cross_entropy_with_logits")
 def sigmoid_cross_entropy_with_logits(
     _sentinel: Any = None,
     labels: Any = None,
@@ -188,6 +193,7 @@ def sigmoid_cross_entropy_with_logits(
         return elementwise.add(relu - x * z, rest, name=scope)
 
 
+@export("nn.weighted_cross_entropy_with_logits")
 def weighted_cross_entropy_with_logits(
     labels: Any = None,
     logits: Any = None,
@@ -206,6 +212,7 @@ def weighted_cross_entropy_with_logits(
         return elementwise.add((1 - z) * x, weight * log_term, name=scope)
 
 
+@export("nn.log_poisson_loss")
 def log_poisson_loss(
     targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None
 ) -> Tensor:

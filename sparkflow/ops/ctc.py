@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
@@ -14,6 +15,7 @@ from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import int32, int64
 
 
+@export("nn.ctc_loss")
 def ctc_loss(
     labels: Any,
     inputs: Any = None,
@@ -62,6 +64,7 @@ def ctc_loss(
     return loss
 
 
+@export("nn.ctc_loss_v2")
 def ctc_loss_v2(
     labels: Any,
     logits: Any,
@@ -122,6 +125,7 @@ def ctc_loss_v2(
         )
 
 
+@export("nn.ctc_greedy_decoder")
 def ctc_greedy_decoder(
     inputs: Any,
     sequence_length: Any,
@@ -150,6 +154,7 @@ def ctc_greedy_decoder(
     return [SparseTensor(indices, values, shape)], scores
 
 
+@export("nn.ctc_beam_search_decoder")
 def ctc_beam_search_decoder(
     inputs: Any,
     sequence_length: Any,
@@ -181,6 +186,7 @@ def ctc_beam_search_decoder(
     return [SparseTensor(*each) for each in zip(*parts, strict=True)], found[-1]
 
 
+@export("nn.ctc_beam_search_decoder_v2")
 def ctc_beam_search_decoder_v2(
     inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1
 ) -> tuple[list[SparseTensor], Tensor]:
@@ -188,6 +194,7 @@ def ctc_beam_search_decoder_v2(
     return ctc_beam_search_decoder(inputs, sequence_length, beam_width, top_paths, False)
 
 
+@export("nn.collapse_repeated")
 def collapse_repeated(
     labels: Any, seq_length: Any, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -221,6 +228,7 @@ def collapse_repeated(
         return dense, elementwise.cast(new_lengths, lengths.dtype.base)
 
 
+@export("nn.ctc_unique_labels")
 def ctc_unique_labels(labels: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Per row its different labels in order, padded with 0, and where each label is among them.
 

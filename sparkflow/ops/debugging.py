@@ -7,6 +7,9 @@ import pprint
 import sys
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.debugging import *  # noqa: F403
+from sparkflow._generated.ops.debugging import check_numerics
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor
@@ -16,6 +19,7 @@ from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import float16, float32, float64, string
 
 
+@export("Assert", "debugging.Assert")
 def Assert(  # TensorFlow's name
     condition: Any, data: Any, summarize: int | None = None, name: str | None = None
 ) -> Operation:
@@ -36,6 +40,7 @@ def Assert(  # TensorFlow's name
         return result
 
 
+@export("Print")
 def Print(  # TensorFlow's name
     input_: Any,
     data: Any,
@@ -72,6 +77,7 @@ def Print(  # TensorFlow's name
 _STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
 
 
+@export("print")
 def print(*inputs: Any, **kwargs: Any) -> Operation:
     """An operation that writes texts and tensors, anywhere in nested lists and dictionaries.
 
@@ -170,12 +176,7 @@ def _text(inputs: Any, separator: str, summarize: int) -> Tensor:
     return result
 
 
-def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
-    """`tensor`, an error that begins with `message` where it is infinite or not a number."""
-    result: Tensor = apply_op("CheckNumerics", tensor, message=message, name=name)
-    return result
-
-
+@export("verify_tensor_all_finite", "debugging.assert_all_finite")
 def verify_tensor_all_finite(
     t: Any = None,
     msg: str | None = None,
@@ -200,6 +201,7 @@ def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
                 return result
 
 
+@export("add_check_numerics_ops")
 def add_check_numerics_ops() -> Operation:
     """An operation that checks every floating-point tensor of the default graph so far."""
     graph = get_default_graph()

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.decompositions import *  # noqa: F403
+from sparkflow._generated.ops.decompositions import matrix_square_root
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, diagonals, linear_systems, reduction
@@ -15,12 +18,6 @@ from sparkflow.ops.linalg import matmul
 from sparkflow_runtime.dtypes import as_dtype, int32
 
 
-def cholesky(input: Any, name: str | None = None) -> Tensor:
-    """The lower triangular L with L L' = input, for positive definite [..., n, n] matrices."""
-    result: Tensor = apply_op("Cholesky", input, name=name)
-    return result
-
-
 class Qr(NamedTuple):
     """Orthogonal q and upper triangular r."""
 
@@ -28,11 +25,13 @@ class Qr(NamedTuple):
     r: Tensor
 
 
+@export("qr", "linalg.qr")
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     """Orthogonal q and upper triangular r with q r = input."""
     return Qr(*apply_op("Qr", input, full_matrices=full_matrices, name=name))
 
 
+@export("svd", "linalg.svd")
 def svd(
     tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None
 ) -> Any:
@@ -62,12 +61,14 @@ def _real(values: Tensor) -> Tensor:
     return result
 
 
+@export("self_adjoint_eig", "linalg.eigh")
 def self_adjoint_eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues in ascending order and eigenvectors as columns, of self-adjoint matrices."""
     values, vectors = apply_op("SelfAdjointEigV2", tensor, compute_v=True, name=name)
     return values, vectors
 
 
+@export("self_adjoint_eigvals", "linalg.eigvalsh")
 def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues in ascending order of self-adjoint matrices."""
     values: Tensor = apply_op("SelfAdjointEigV2", tensor, compute_v=False, name=name)[0]
@@ -81,6 +82,7 @@ class Lu(NamedTuple):
     p: Tensor
 
 
+@export("linalg.lu")
 def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> Lu:
     """The factors L (with ones on the diagonal) and U, and p, with L U = input[p]."""
     return Lu(*apply_op("Lu", input, output_idx_type=as_dtype(output_idx_type), name=name))
@@ -111,6 +113,7 @@ def _inverted(order: Tensor) -> Tensor:
     return result
 
 
+@export("linalg.lu_reconstruct")
 def lu_reconstruct(
     lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
@@ -123,6 +126,7 @@ def lu_reconstruct(
         return _rows(matmul(lower, upper), _inverted(order))
 
 
+@export("linalg.lu_solve")
 def lu_solve(
     lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
@@ -137,6 +141,7 @@ def lu_solve(
         return linear_systems.matrix_triangular_solve(upper, inner, lower=False)
 
 
+@export("linalg.lu_matrix_inverse")
 def lu_matrix_inverse(
     lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
@@ -151,27 +156,10 @@ def lu_matrix_inverse(
         return lu_solve(factors, perm, identity)
 
 
-def expm(input: Any, name: str | None = None) -> Tensor:
-    """The exponentials of matrices: I + A + A²/2! + A³/3! + ..."""
-    result: Tensor = apply_op("MatrixExponential", input, name=name)
-    return result
-
-
-def logm(input: Any, name: str | None = None) -> Tensor:
-    """The principal logarithms of complex matrices."""
-    result: Tensor = apply_op("MatrixLogarithm", input, name=name)
-    return result
-
-
-def matrix_square_root(input: Any, name: str | None = None) -> Tensor:
-    """The principal square roots of matrices."""
-    result: Tensor = apply_op("MatrixSquareRoot", input, name=name)
-    return result
-
-
 sqrtm = matrix_square_root
 
 
+@export("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """The Moore-Penrose pseudo-inverses of matrices.
 
@@ -213,6 +201,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
         return result
 
 
+@export("linalg.matrix_rank")
 def matrix_rank(
     a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None
 ) -> Tensor:

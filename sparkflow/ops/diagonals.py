@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.diagonals import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, reduction
 
 
-def diag(diagonal: Any, name: str | None = None) -> Tensor:
-    """A tensor of twice the rank with `diagonal` on its diagonal and 0 elsewhere."""
-    result: Tensor = apply_op("Diag", diagonal, name=name)
-    return result
-
-
-def diag_part(input: Any, name: str | None = None) -> Tensor:
-    """The diagonal of a tensor whose shape is some shape twice."""
-    result: Tensor = apply_op("DiagPart", input, name=name)
-    return result
-
-
+@export("matrix_diag", "linalg.diag")
 def matrix_diag(
     diagonal: Any,
     name: str = "diag",
@@ -50,6 +41,7 @@ def matrix_diag(
         return result
 
 
+@export("matrix_diag_part", "linalg.diag_part")
 def matrix_diag_part(
     input: Any,
     name: str = "diag_part",
@@ -71,20 +63,7 @@ def _padding(value: Any, given: Any, like: Tensor) -> Any:
     return bool(value) if hasattr(given, "dtype") and like.dtype.is_bool else value
 
 
-def matrix_set_diag(
-    input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT"
-) -> Tensor:
-    """The matrices `input` with other diagonals, arguments as for `matrix_diag`."""
-    result: Tensor = apply_op("MatrixSetDiagV3", input, diagonal, k, align=align, name=name)
-    return result
-
-
-def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
-    """The matrices with zeros outside a band of `num_lower` and `num_upper` diagonals (-1: all)."""
-    result: Tensor = apply_op("MatrixBandPart", input, num_lower, num_upper, name=name)
-    return result
-
-
+@export("matrix_transpose", "linalg.matrix_transpose", "linalg.transpose")
 def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
     """The last two dimensions exchanged.
 
@@ -108,6 +87,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
         return arrays.transpose(tensor, order, conjugate=conjugate)
 
 
+@export("linalg.adjoint")
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     """The transposed and conjugated matrices."""
     graph = graph_of((matrix,))
@@ -115,6 +95,7 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
         return matrix_transpose(convert_to_tensor(matrix, name="matrix"), conjugate=True)
 
 
+@export("trace", "linalg.trace")
 def trace(x: Any, name: str | None = None) -> Tensor:
     """The sums along the main diagonals of matrices."""
     graph = graph_of((x,))

@@ -6,12 +6,14 @@ import re
 from collections import Counter
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 
 _SIDE = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 
 
+@export("einsum", "linalg.einsum")
 def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
     """The sum of products of tensors whose dimensions are named by letters.
 

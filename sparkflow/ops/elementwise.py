@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.elementwise import *  # noqa: F403
+from sparkflow._generated.ops.elementwise import floormod, maximum, minimum
 from sparkflow.graph.dispatch import of_stored_values, or_ragged
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operators import Symbolic, true_divide
@@ -32,6 +35,7 @@ from sparkflow_runtime.dtypes import (
 )
 
 
+@export("add", "math.add")
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """X + y, elementwise; texts are joined."""
     graph = graph_of((x, y))
@@ -49,246 +53,7 @@ def _dtype_of(value: Any, other: Any) -> Any:
     return other._to_tensor().dtype.base
 
 
-def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X - y, elementwise."""
-    result: Tensor = apply_op("Sub", x, y, name=name or "Sub")
-    return result
-
-
-def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X * y, elementwise."""
-    result: Tensor = apply_op("Mul", x, y, name=name or "Mul")
-    return result
-
-
-def floormod(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """The remainder with the sign of y."""
-    result: Tensor = apply_op("FloorMod", x, y, name=name or "FloorMod")
-    return result
-
-
-def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X to the power of y, elementwise."""
-    result: Tensor = apply_op("Pow", x, y, name=name or "Pow")
-    return result
-
-
-def maximum(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """The larger of the two."""
-    result: Tensor = apply_op("Maximum", x, y, name=name or "Maximum")
-    return result
-
-
-def minimum(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """The smaller of the two."""
-    result: Tensor = apply_op("Minimum", x, y, name=name or "Minimum")
-    return result
-
-
-def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """(x - y)², elementwise."""
-    result: Tensor = apply_op("SquaredDifference", x, y, name=name or "SquaredDifference")
-    return result
-
-
-def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X / y, and 0 where y is 0, elementwise."""
-    result: Tensor = apply_op("DivNoNan", x, y, name=name or "div_no_nan")
-    return result
-
-
-def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
-    """The angle of the point (x, y)."""
-    result: Tensor = apply_op("Atan2", y, x, name=name or "Atan2")
-    return result
-
-
-@of_stored_values
-def negative(x: Any, name: str | None = None) -> Tensor:
-    """-x, elementwise."""
-    result: Tensor = apply_op("Neg", x, name=name)
-    return result
-
-
-@of_stored_values
-def sign(x: Any, name: str | None = None) -> Tensor:
-    """-1, 0 or 1 by the sign of each element."""
-    result: Tensor = apply_op("Sign", x, name=name)
-    return result
-
-
-@of_stored_values
-def square(x: Any, name: str | None = None) -> Tensor:
-    """x², elementwise."""
-    result: Tensor = apply_op("Square", x, name=name)
-    return result
-
-
-@of_stored_values
-def sqrt(x: Any, name: str | None = None) -> Tensor:
-    """The square root of each element."""
-    result: Tensor = apply_op("Sqrt", x, name=name)
-    return result
-
-
-def rsqrt(x: Any, name: str | None = None) -> Tensor:
-    """1 / √x, elementwise."""
-    result: Tensor = apply_op("Rsqrt", x, name=name)
-    return result
-
-
-def reciprocal(x: Any, name: str | None = None) -> Tensor:
-    """1 / x, elementwise."""
-    result: Tensor = apply_op("Reciprocal", x, name=name)
-    return result
-
-
-def exp(x: Any, name: str | None = None) -> Tensor:
-    """E to the power of each element."""
-    result: Tensor = apply_op("Exp", x, name=name)
-    return result
-
-
-def expm1(x: Any, name: str | None = None) -> Tensor:
-    """exp(x) - 1, exact near 0."""
-    result: Tensor = apply_op("Expm1", x, name=name)
-    return result
-
-
-def log(x: Any, name: str | None = None) -> Tensor:
-    """The natural logarithm of each element."""
-    result: Tensor = apply_op("Log", x, name=name)
-    return result
-
-
-def log1p(x: Any, name: str | None = None) -> Tensor:
-    """log(1 + x), exact near 0."""
-    result: Tensor = apply_op("Log1p", x, name=name)
-    return result
-
-
-def sin(x: Any, name: str | None = None) -> Tensor:
-    """The sine of each element (radians)."""
-    result: Tensor = apply_op("Sin", x, name=name)
-    return result
-
-
-def cos(x: Any, name: str | None = None) -> Tensor:
-    """The cosine of each element (radians)."""
-    result: Tensor = apply_op("Cos", x, name=name)
-    return result
-
-
-def tan(x: Any, name: str | None = None) -> Tensor:
-    """The tangent of each element (radians)."""
-    result: Tensor = apply_op("Tan", x, name=name)
-    return result
-
-
-def asin(x: Any, name: str | None = None) -> Tensor:
-    """The inverse sine of each element."""
-    result: Tensor = apply_op("Asin", x, name=name)
-    return result
-
-
-def acos(x: Any, name: str | None = None) -> Tensor:
-    """The inverse cosine of each element."""
-    result: Tensor = apply_op("Acos", x, name=name)
-    return result
-
-
-def atan(x: Any, name: str | None = None) -> Tensor:
-    """The inverse tangent of each element."""
-    result: Tensor = apply_op("Atan", x, name=name)
-    return result
-
-
-def asinh(x: Any, name: str | None = None) -> Tensor:
-    """The inverse hyperbolic sine of each element."""
-    result: Tensor = apply_op("Asinh", x, name=name)
-    return result
-
-
-def acosh(x: Any, name: str | None = None) -> Tensor:
-    """The inverse hyperbolic cosine of each element."""
-    result: Tensor = apply_op("Acosh", x, name=name)
-    return result
-
-
-def atanh(x: Any, name: str | None = None) -> Tensor:
-    """The inverse hyperbolic tangent of each element."""
-    result: Tensor = apply_op("Atanh", x, name=name)
-    return result
-
-
-def sinh(x: Any, name: str | None = None) -> Tensor:
-    """The hyperbolic sine of each element."""
-    result: Tensor = apply_op("Sinh", x, name=name)
-    return result
-
-
-def cosh(x: Any, name: str | None = None) -> Tensor:
-    """The hyperbolic cosine of each element."""
-    result: Tensor = apply_op("Cosh", x, name=name)
-    return result
-
-
-@of_stored_values
-def tanh(x: Any, name: str | None = None) -> Tensor:
-    """The hyperbolic tangent of each element."""
-    result: Tensor = apply_op("Tanh", x, name=name)
-    return result
-
-
-def sigmoid(x: Any, name: str | None = None) -> Tensor:
-    """1 / (1 + exp(-x)), elementwise."""
-    result: Tensor = apply_op("Sigmoid", x, name=name)
-    return result
-
-
-@of_stored_values
-def erf(x: Any, name: str | None = None) -> Tensor:
-    """The Gauss error function of each element."""
-    result: Tensor = apply_op("Erf", x, name=name)
-    return result
-
-
-def floor(x: Any, name: str | None = None) -> Tensor:
-    """The largest integer that is not greater, elementwise."""
-    result: Tensor = apply_op("Floor", x, name=name)
-    return result
-
-
-def ceil(x: Any, name: str | None = None) -> Tensor:
-    """The smallest integer that is not less, elementwise."""
-    result: Tensor = apply_op("Ceil", x, name=name)
-    return result
-
-
-def rint(x: Any, name: str | None = None) -> Tensor:
-    """The nearest integer, halves to even, elementwise."""
-    result: Tensor = apply_op("Rint", x, name=name)
-    return result
-
-
-def is_nan(x: Any, name: str | None = None) -> Tensor:
-    """Whether each element is NaN."""
-    result: Tensor = apply_op("IsNan", x, name=name)
-    return result
-
-
-def is_inf(x: Any, name: str | None = None) -> Tensor:
-    """Whether each element is infinite."""
-    result: Tensor = apply_op("IsInf", x, name=name)
-    return result
-
-
-def is_finite(x: Any, name: str | None = None) -> Tensor:
-    """Whether each element is finite."""
-    result: Tensor = apply_op("IsFinite", x, name=name)
-    return result
-
-
+@export("abs", "math.abs")
 @of_stored_values
 def abs(x: Any, name: str | None = None) -> Tensor:
     """The absolute value of each element; of complex numbers a real number."""
@@ -299,6 +64,7 @@ def abs(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
+@export("round", "math.round")
 @of_stored_values
 def round(x: Any, name: str | None = None) -> Tensor:
     """The nearest integer, halves to even, elementwise; integers stay as they are."""
@@ -307,6 +73,7 @@ def round(x: Any, name: str | None = None) -> Tensor:
     return result
 
 
+@export("truediv", "math.truediv")
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """X / y as Python 3 divides: integers become floating point first."""
     with graph_of((x, y)).as_default():
@@ -318,6 +85,7 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
         return result
 
 
+@export("divide", "math.divide")
 def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     """X / y as Python 3 divides."""
     if name is None and not isinstance(x, Symbolic):  # as TensorFlow: an operator's constant
@@ -325,6 +93,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     return truediv(x, y, name)
 
 
+@export("div")
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """X / y as Python 2 divides: integers give their floored quotient."""
     with graph_of((x, y)).as_default():
@@ -334,17 +103,13 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
         return result
 
 
-def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X // y, rounded towards minus infinity."""
-    result: Tensor = apply_op("FloorDiv", x, y, name=name or "floordiv")
-    return result
-
-
+@export("mod", "math.mod")
 def mod(x: Any, y: Any, name: str | None = None) -> Tensor:
     """The remainder with the sign of y."""
     return floormod(x, y, name or "FloorMod")
 
 
+@export("cast", "dtypes.cast")
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     """`x` with another element type; the same tensor where it has it already."""
     wanted = as_dtype(dtype).base
@@ -361,6 +126,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     return result
 
 
+@export("saturate_cast", "dtypes.saturate_cast")
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     """`value` with another element type; what does not fit becomes its nearest value."""
     wanted = as_dtype(dtype).base
@@ -381,41 +147,49 @@ def _bound(limit: Any, kind: DType, wanted: DType) -> Any:
     return number
 
 
+@export("to_float")
 def to_float(x: Any, name: str = "ToFloat") -> Tensor:
     """`x` as float32."""
     return cast(x, float32, name)
 
 
+@export("to_double")
 def to_double(x: Any, name: str = "ToDouble") -> Tensor:
     """`x` as float64."""
     return cast(x, float64, name)
 
 
+@export("to_int32")
 def to_int32(x: Any, name: str = "ToInt32") -> Tensor:
     """`x` as int32."""
     return cast(x, int32, name)
 
 
+@export("to_int64")
 def to_int64(x: Any, name: str = "ToInt64") -> Tensor:
     """`x` as int64."""
     return cast(x, int64, name)
 
 
+@export("to_bfloat16")
 def to_bfloat16(x: Any, name: str = "ToBFloat16") -> Tensor:
     """`x` as bfloat16."""
     return cast(x, bfloat16, name)
 
 
+@export("to_complex64")
 def to_complex64(x: Any, name: str = "ToComplex64") -> Tensor:
     """`x` as complex64."""
     return cast(x, complex64, name)
 
 
+@export("to_complex128")
 def to_complex128(x: Any, name: str = "ToComplex128") -> Tensor:
     """`x` as complex128."""
     return cast(x, complex128, name)
 
 
+@export("add_n", "math.add_n")
 @or_ragged("flat")
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The elementwise sum of a list of tensors of one shape.
@@ -436,6 +210,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     return result
 
 
+@export("scalar_mul", "math.scalar_mul")
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
     """`x` times one number."""
     if isinstance(x, IndexedSlices):
@@ -447,60 +222,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
     return result
 
 
-def xlogy(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X log(y), and 0 where x is 0."""
-    result: Tensor = apply_op("Xlogy", x, y, name=name)
-    return result
-
-
-def xlog1py(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X log(1 + y), and 0 where x is 0."""
-    result: Tensor = apply_op("Xlog1py", x, y, name=name)
-    return result
-
-
-def xdivy(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X / y, and 0 where x is 0."""
-    result: Tensor = apply_op("Xdivy", x, y, name=name)
-    return result
-
-
-def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X * y, and 0 where y is 0, whatever x is."""
-    result: Tensor = apply_op("MulNoNan", x, y, name=name)
-    return result
-
-
-def truncatediv(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X / y rounded towards 0."""
-    result: Tensor = apply_op("TruncateDiv", x, y, name=name)
-    return result
-
-
-def truncatemod(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """The remainder with the sign of x."""
-    result: Tensor = apply_op("TruncateMod", x, y, name=name)
-    return result
-
-
-def realdiv(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X / y of floating-point or complex numbers."""
-    result: Tensor = apply_op("RealDiv", x, y, name=name)
-    return result
-
-
-def floor_div(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X / y rounded down."""
-    result: Tensor = apply_op("FloorDiv", x, y, name=name)
-    return result
-
-
-def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
-    """The number next to x1 in the direction of x2."""
-    result: Tensor = apply_op("NextAfter", x1, x2, name=name)
-    return result
-
-
+@export("math.reciprocal_no_nan")
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
     """1 / x, and 0 where x is 0."""
     graph = graph_of((x,))
@@ -511,6 +233,7 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
         return result
 
 
+@export("math.polyval")
 def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     """The polynomial with these coefficients, the highest power's first, at `x`.
 
@@ -532,6 +255,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
         return total
 
 
+@export("accumulate_n", "math.accumulate_n")
 def accumulate_n(
     inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None
 ) -> Tensor:
@@ -567,6 +291,7 @@ def accumulate_n(
         return result
 
 
+@export("log_sigmoid", "math.log_sigmoid")
 def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
     """log(sigmoid(x)), exact for large -x."""
     graph = graph_of((x,))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.embedding.variable import EmbeddingVariable
 from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.operators import Symbolic
@@ -18,6 +19,7 @@ from sparkflow.variables.partitioned import PartitionedVariable
 from sparkflow_runtime.dtypes import int32
 
 
+@export("nn.embedding_lookup")
 @or_ragged("embedding")
 def embedding_lookup(
     params: Any,

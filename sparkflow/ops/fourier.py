@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
@@ -88,11 +89,13 @@ rfft, rfft2d, rfft3d = (_real_transform(rank) for rank in (1, 2, 3))
 irfft, irfft2d, irfft3d = (_inverse_transform(rank) for rank in (1, 2, 3))
 
 
+@export("signal.fftshift")
 def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
     """The element of frequency 0 moved to the middle of the axes (all when None)."""
     return _shifted(x, axes, name or "fftshift", lambda size: size // 2)
 
 
+@export("signal.ifftshift")
 def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
     """What undoes `fftshift`."""
     return _shifted(x, axes, name or "ifftshift", lambda size: -(size // 2))
@@ -114,6 +117,7 @@ def _shifted(x: Any, axes: Any, name: str, shift: Callable[[Any], Any]) -> Tenso
         return result
 
 
+@export("signal.dct", "spectral.dct")
 def dct(
     input: Any,
     type: int = 2,
@@ -149,6 +153,7 @@ def dct(
         return _DCT[type](tensor, size, norm)
 
 
+@export("signal.idct", "spectral.idct")
 def idct(
     input: Any,
     type: int = 2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op
 from sparkflow.graph.tensor import Tensor
 
@@ -22,6 +23,7 @@ def _pool(op_type: str, value: Any, ratio: Sequence[float], **attrs: Any) -> Fra
     return FractionalPool(*apply_op(op_type, value, pooling_ratio=ratios, **attrs))
 
 
+@export("nn.fractional_max_pool")
 def fractional_max_pool(
     value: Any,
     pooling_ratio: Sequence[float],
@@ -57,6 +59,7 @@ def fractional_max_pool(
     )
 
 
+@export("nn.fractional_avg_pool")
 def fractional_avg_pool(
     value: Any,
     pooling_ratio: Sequence[float],

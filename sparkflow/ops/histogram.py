@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.checks import assert_less, assert_non_negative
@@ -16,6 +17,7 @@ from sparkflow.ops.segment import unsorted_segment_sum
 from sparkflow_runtime.dtypes import as_dtype, int32, int64
 
 
+@export("bincount", "math.bincount")
 def bincount(
     arr: Any,
     weights: Any = None,
@@ -52,6 +54,7 @@ def bincount(
         return result
 
 
+@export("histogram_fixed_width")
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
 ) -> Tensor:
@@ -65,6 +68,7 @@ def histogram_fixed_width(
         return result
 
 
+@export("histogram_fixed_width_bins")
 def histogram_fixed_width_bins(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
 ) -> Tensor:
@@ -80,6 +84,7 @@ def histogram_fixed_width_bins(
         return cast(maximum(minimum(bins, last), apply_op("ZerosLike", last)), dtype)
 
 
+@export("confusion_matrix", "math.confusion_matrix")
 def confusion_matrix(
     labels: Any,
     predictions: Any,

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import tree
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import convert_to_tensor, name_scope
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control_flow.higher_order import map_fn
@@ -18,6 +19,7 @@ from sparkflow_runtime.dtypes import float64
 from sparkflow_runtime.errors import UnimplementedError
 
 
+@export("op_scope")
 @contextmanager
 def op_scope(
     values: Sequence[Any], name: str | None, default_name: str | None = None
@@ -27,6 +29,7 @@ def op_scope(
         yield scope
 
 
+@export("timestamp")
 def timestamp(name: str | None = None) -> Tensor:
     """The seconds since 1970 at which the node runs, a float64 scalar.
 
@@ -37,6 +40,7 @@ def timestamp(name: str | None = None) -> Tensor:
     return now
 
 
+@export("vectorized_map")
 def vectorized_map(
     fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True
 ) -> Any:
@@ -59,6 +63,7 @@ def _refuse(function: str, path: Any) -> NoReturn:
     )
 
 
+@export("load_op_library")
 def load_op_library(library_filename: Any) -> NoReturn:
     """Not available: `tf.register_op` registers ops of your own.
 
@@ -68,6 +73,7 @@ def load_op_library(library_filename: Any) -> NoReturn:
     _refuse("load_op_library", library_filename)
 
 
+@export("load_library")
 def load_library(library_location: Any) -> NoReturn:
     """Not available, see `load_op_library`.
 
@@ -77,6 +83,7 @@ def load_library(library_location: Any) -> NoReturn:
     _refuse("load_library", library_location)
 
 
+@export("load_file_system_library")
 def load_file_system_library(library_filename: Any) -> NoReturn:
     """Not available: files are those of this machine.
 
@@ -86,6 +93,7 @@ def load_file_system_library(library_filename: Any) -> NoReturn:
     _refuse("load_file_system_library", library_filename)
 
 
+@export("is_symbolic_tensor")
 def is_symbolic_tensor(tensor: Any) -> bool:
     """Whether it is a tensor of a graph, without a value of its own."""
     return isinstance(tensor, Tensor) and not tensor.graph.is_eager

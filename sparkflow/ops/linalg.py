@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import first_symbolic
 from sparkflow.graph.operators import Symbolic
@@ -17,6 +18,7 @@ from sparkflow.ops import arrays, elementwise, reduction
 from sparkflow_runtime.dtypes import as_dtype, bfloat16, float32, int32
 
 
+@export("matmul", "linalg.matmul")
 def matmul(
     a: Any,
     b: Any,
@@ -86,6 +88,7 @@ def _conjugated(tensor: Tensor, wanted: bool) -> Tensor:
     )
 
 
+@export("tensordot", "linalg.tensordot")
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """The sum of products over some axes of two tensors.
 
@@ -199,6 +202,7 @@ def _as_matrix(tensor: Tensor, axes: Sequence[int], last: bool) -> tuple[Tensor,
     return arrays.reshape(tensor, shape), convert_to_tensor(sizes)
 
 
+@export("eye", "linalg.eye")
 def eye(
     num_rows: Any,
     num_columns: Any = None,
@@ -238,6 +242,7 @@ def eye(
         return result
 
 
+@export("linalg.matvec")
 def matvec(
     a: Any,
     b: Any,

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.linear_systems import *  # noqa: F403
+from sparkflow._generated.ops.linear_systems import matrix_triangular_solve
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, diagonals, reduction
@@ -14,23 +17,7 @@ from sparkflow.ops.elementwise import log
 from sparkflow_runtime.dtypes import as_dtype, float64
 
 
-def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """The inverses of matrices, or of their adjoints."""
-    result: Tensor = apply_op("MatrixInverse", input, adjoint=adjoint, name=name)
-    return result
-
-
-def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
-    """The determinants of matrices."""
-    result: Tensor = apply_op("MatrixDeterminant", input, name=name)
-    return result
-
-
-def slogdet(input: Any, name: str | None = None) -> Any:
-    """(sign, log_abs_determinant) of matrices."""
-    return apply_op("LogMatrixDeterminant", input, name=name)
-
-
+@export("linalg.logdet")
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
     """The logarithm of the determinants of positive definite matrices."""
     graph = graph_of((matrix,))
@@ -44,29 +31,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
         return result
 
 
-def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """X with `matrix x = rhs`, or with the adjoint of the matrix.
-
-    Args:
-        matrix: [..., n, n].
-        rhs: [..., n, k].
-        adjoint: Solve with the adjoint.
-        name: Name of the node.
-    """
-    result: Tensor = apply_op("MatrixSolve", matrix, rhs, adjoint=adjoint, name=name)
-    return result
-
-
-def matrix_triangular_solve(
-    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
-) -> Tensor:
-    """X with `matrix x = rhs`, reading only the lower (or upper) triangle of the matrix."""
-    result: Tensor = apply_op(
-        "MatrixTriangularSolve", matrix, rhs, lower=lower, adjoint=adjoint, name=name
-    )
-    return result
-
-
+@export("cholesky_solve", "linalg.cholesky_solve")
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     """X with `A x = rhs`, given the factor `cholesky(A)`."""
     graph = graph_of((chol, rhs))
@@ -75,6 +40,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
         return matrix_triangular_solve(chol, inner, adjoint=True, lower=True)
 
 
+@export("matrix_solve_ls", "linalg.lstsq")
 def matrix_solve_ls(
     matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None
 ) -> Tensor:
@@ -134,6 +100,7 @@ def _compact(diagonals_: Any, form: str) -> Tensor:
     raise ValueError(f"Unrecognized diagonals_format: {form}")
 
 
+@export("linalg.tridiagonal_solve")
 def tridiagonal_solve(
     diagonals: Any,
     rhs: Any,
@@ -199,6 +166,7 @@ def _transposed(matrix: Tensor) -> Tensor:
     return arrays.transpose(matrix, [*order, len(matrix.shape) - 2])
 
 
+@export("linalg.tridiagonal_matmul")
 def tridiagonal_matmul(
     diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None
 ) -> Tensor:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise import cast
 from sparkflow.ops.reduction import reduce_sum
 
 
+@export("nn.compute_average_loss")
 def compute_average_loss(
     per_example_loss: Any,
     sample_weight: Any = None,
@@ -33,6 +35,7 @@ def compute_average_loss(
     return result
 
 
+@export("nn.scale_regularization_loss")
 def scale_regularization_loss(regularization_loss: Any) -> Tensor:
     """The sum of a regularization loss: there is one replica of a graph."""
     return reduce_sum(regularization_loss)

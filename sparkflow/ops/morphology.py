@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.morphology import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise
 from sparkflow.ops.spelling import either
 
 
+@export("nn.dilation2d")
 def dilation2d(
     input: Any,
     filter: Any = None,
@@ -44,6 +47,7 @@ def dilation2d(
     return result
 
 
+@export("nn.erosion2d")
 def erosion2d(
     value: Any, kernel: Any, strides: Any, rates: Any, padding: str, name: str | None = None
 ) -> Tensor:
@@ -55,6 +59,7 @@ def erosion2d(
         return elementwise.negative(dilated, name=scope)
 
 
+@export("extract_image_patches", "image.extract_image_patches")
 def extract_image_patches(
     images: Any,
     ksizes: Any = None,
@@ -90,6 +95,7 @@ def extract_image_patches(
     return result
 
 
+@export("image.extract_patches")
 def extract_patches(
     images: Any,
     sizes: Any,
@@ -100,18 +106,3 @@ def extract_patches(
 ) -> Tensor:
     """The newer name of `extract_image_patches`."""
     return extract_image_patches(images, sizes, strides, rates, padding, name)
-
-
-def extract_volume_patches(
-    input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None
-) -> Tensor:
-    """As `extract_image_patches` for volumes [batch, depth, height, width, channels]."""
-    result: Tensor = apply_op(
-        "ExtractVolumePatches",
-        input,
-        ksizes=list(ksizes),
-        strides=list(strides),
-        padding=padding,
-        name=name,
-    )
-    return result

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.normalization import *  # noqa: F403
+from sparkflow._generated.ops.normalization import local_response_normalization
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants, elementwise, reduction
@@ -15,6 +18,7 @@ _LEAST_EPSILON = 1.001e-5
 """What the libraries behind TensorFlow's GPU kernels ask for; used on every device."""
 
 
+@export("linalg.l2_normalize", "math.l2_normalize", "nn.l2_normalize")
 def l2_normalize(
     x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None
 ) -> Tensor:
@@ -36,6 +40,7 @@ def l2_normalize(
         return elementwise.multiply(tensor, inverse, name=scope)
 
 
+@export("nn.moments")
 def moments(
     x: Any,
     axes: Sequence[int],
@@ -82,6 +87,7 @@ def _without(tensor: Tensor, axes: Any) -> Tensor:
     return arrays.squeeze(tensor, [axes] if isinstance(axes, int) else list(axes))
 
 
+@export("nn.sufficient_statistics")
 def sufficient_statistics(
     x: Any,
     axes: Any,
@@ -130,6 +136,7 @@ def sufficient_statistics(
         return counts, mean_ss, variance_ss, moved
 
 
+@export("nn.normalize_moments")
 def normalize_moments(
     counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -148,6 +155,7 @@ def normalize_moments(
         return mean, variance
 
 
+@export("nn.weighted_moments")
 def weighted_moments(
     x: Any,
     axes: Any,
@@ -198,6 +206,7 @@ def weighted_moments(
         return results[0], results[1]
 
 
+@export("nn.batch_normalization")
 def batch_normalization(
     x: Any,
     mean: Any,
@@ -234,6 +243,7 @@ def _as(tensor: Tensor, dtype: Any) -> Tensor:
     return tensor if tensor.dtype.base is dtype else elementwise.cast(tensor, dtype)
 
 
+@export("nn.fused_batch_norm")
 def fused_batch_norm(
     x: Any,
     scale: Any,
@@ -298,6 +308,7 @@ def fused_batch_norm(
         return y, mean_out, variance_out
 
 
+@export("nn.batch_norm_with_global_normalization")
 def batch_norm_with_global_normalization(
     t: Any = None,
     m: Any = None,
@@ -317,27 +328,6 @@ def batch_norm_with_global_normalization(
     spread = either("variance", variance, "v", v)
     scale = gamma if scale_after_normalization else None
     return batch_normalization(values, center, spread, beta, scale, variance_epsilon, name)
-
-
-def local_response_normalization(
-    input: Any,
-    depth_radius: int = 5,
-    bias: float = 1,
-    alpha: float = 1,
-    beta: float = 0.5,
-    name: str | None = None,
-) -> Tensor:
-    """Images divided by (bias + alpha · Σ of the squares of the channels around)^beta."""
-    result: Tensor = apply_op(
-        "LRN",
-        input,
-        depth_radius=depth_radius,
-        bias=bias,
-        alpha=alpha,
-        beta=beta,
-        name=name,
-    )
-    return result
 
 
 lrn = local_response_normalization

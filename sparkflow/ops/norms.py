@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, reduction
@@ -16,6 +17,7 @@ _MATRIX = ("fro", "euclidean", 1, 2, np.inf)
 _VECTOR = ("euclidean", 1, 2, np.inf)
 
 
+@export("norm", "linalg.norm")
 def norm(
     tensor: Any,
     ord: Any = "euclidean",
@@ -72,6 +74,7 @@ def norm(
         return largest if keep else arrays.squeeze(largest, list(axis))
 
 
+@export("linalg.normalize")
 def normalize(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:

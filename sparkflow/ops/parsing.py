@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.parsing import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
@@ -163,6 +165,7 @@ def _by_key(raw: _Raw, groups: Sequence[Sequence[Tensor]]) -> dict[str, Any]:
     return dict(zip([*raw.sparse_keys, *raw.dense_keys], [*sparse, *dense], strict=True))
 
 
+@export("parse_example")
 def parse_example(
     serialized: Any,
     features: Mapping[str, Any],
@@ -208,6 +211,7 @@ def parse_example(
         return _with_sparse_features(features, parsed, batch=True)
 
 
+@export("parse_single_example")
 def parse_single_example(
     serialized: Any,
     features: Mapping[str, Any],
@@ -281,6 +285,7 @@ def _merged(
     return SparseTensor(ordered, moved, sizes)
 
 
+@export("parse_single_sequence_example")
 def parse_single_sequence_example(
     serialized: Any,
     context_features: Mapping[str, Any] | None = None,
@@ -339,24 +344,14 @@ def parse_single_sequence_example(
         return _by_key(context, groups[:4]), _by_key(lists, groups[4:])
 
 
-def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
-    """The tensor in a serialized TensorProto, of dtype `out_type`."""
-    tensor: Tensor = apply_op("ParseTensor", serialized, out_type=out_type, name=name)
-    return tensor
-
-
+@export("serialize_tensor")
 def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
     """A tensor as a serialized TensorProto."""
     serialized: Tensor = apply_op("SerializeTensor", convert_to_tensor(tensor), name=name)
     return serialized
 
 
-def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
-    """Serialized `tf.train.Example` messages from their JSON form."""
-    binary: Tensor = apply_op("DecodeJSONExample", json_examples, name=name)
-    return binary
-
-
+@export("decode_csv")
 def decode_csv(
     records: Any,
     record_defaults: Sequence[Any],

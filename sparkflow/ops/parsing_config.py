@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from sparkflow._api import export
 
+
+@export("FixedLenFeature")
 class FixedLenFeature(NamedTuple):
     """A feature with a fixed number of values, parsed into a dense tensor.
 
@@ -19,6 +22,7 @@ class FixedLenFeature(NamedTuple):
     default_value: Any = None
 
 
+@export("VarLenFeature")
 class VarLenFeature(NamedTuple):
     """A feature with any number of values, parsed into a SparseTensor.
 
@@ -29,6 +33,7 @@ class VarLenFeature(NamedTuple):
     dtype: Any
 
 
+@export("FixedLenSequenceFeature")
 class FixedLenSequenceFeature(NamedTuple):
     """A feature with any number of rows of a fixed shape, padded to the longest in the batch.
 
@@ -45,6 +50,7 @@ class FixedLenSequenceFeature(NamedTuple):
     default_value: Any = None
 
 
+@export("SparseFeature")
 class SparseFeature(NamedTuple):
     """Two features, of indices and of values, parsed into one SparseTensor.
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
@@ -21,6 +22,7 @@ from sparkflow.ops.window_arguments import (
 from sparkflow_runtime.dtypes import as_dtype, int64
 
 
+@export("nn.max_pool")
 def max_pool(
     value: Any = None,
     ksize: Any = None,
@@ -35,6 +37,7 @@ def max_pool(
     return _pool2d("MaxPool", given, ksize, strides, padding, data_format, name or "MaxPool")
 
 
+@export("nn.max_pool2d")
 def max_pool2d(
     input: Any,
     ksize: Any,
@@ -47,6 +50,7 @@ def max_pool2d(
     return _pool2d("MaxPool", input, ksize, strides, padding, data_format, name or "max_pool2d")
 
 
+@export("nn.avg_pool", "nn.avg_pool2d")
 def avg_pool(
     value: Any = None,
     ksize: Any = None,
@@ -85,6 +89,7 @@ def _pool2d(
     return result
 
 
+@export("nn.max_pool1d")
 def max_pool1d(
     input: Any,
     ksize: Any,
@@ -97,6 +102,7 @@ def max_pool1d(
     return _pool1d("MaxPool", input, ksize, strides, padding, data_format, name or "MaxPool1d")
 
 
+@export("nn.avg_pool1d")
 def avg_pool1d(
     input: Any,
     ksize: Any,
@@ -131,6 +137,7 @@ def _pool1d(
         return arrays.squeeze(pooled, [axis], name=scope)
 
 
+@export("nn.max_pool3d")
 def max_pool3d(
     input: Any,
     ksize: Any,
@@ -143,6 +150,7 @@ def max_pool3d(
     return _pool3d("MaxPool3D", input, ksize, strides, padding, data_format, name or "MaxPool3D")
 
 
+@export("nn.avg_pool3d")
 def avg_pool3d(
     input: Any,
     ksize: Any,
@@ -177,6 +185,7 @@ def _pool3d(
     return result
 
 
+@export("nn.max_pool_v2")
 def max_pool_v2(
     input: Any,
     ksize: Any,
@@ -189,6 +198,7 @@ def max_pool_v2(
     return _pool_of_rank("max", input, ksize, strides, padding, data_format, name)
 
 
+@export("nn.avg_pool_v2")
 def avg_pool_v2(
     input: Any,
     ksize: Any,
@@ -230,6 +240,7 @@ class MaxPoolWithArgmax(NamedTuple):
     argmax: Tensor
 
 
+@export("nn.max_pool_with_argmax")
 def max_pool_with_argmax(
     input: Any,
     ksize: Any,
@@ -265,6 +276,7 @@ def max_pool_with_argmax(
     return MaxPoolWithArgmax(values, places)
 
 
+@export("nn.pool")
 def pool(
     input: Any,
     window_shape: Any,
@@ -345,6 +357,7 @@ def pool(
         )
 
 
+@export("nn.with_space_to_batch")
 def with_space_to_batch(
     input: Any,
     dilation_rate: Any,

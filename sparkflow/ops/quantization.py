@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime.dtypes import as_dtype, float32
+from sparkflow_runtime.dtypes import QUANTIZED, as_dtype, float32
+
+QUANTIZED_DTYPES = QUANTIZED | {dtype.ref for dtype in QUANTIZED}
+"""The dtypes of quantised numbers, references to variables among them."""
 
 
 class QuantizeV2(NamedTuple):
@@ -17,6 +21,7 @@ class QuantizeV2(NamedTuple):
     output_max: Tensor
 
 
+@export("quantize_v2")
 def quantize_v2(
     input: Any,
     min_range: Any,
@@ -62,6 +67,7 @@ def quantize_v2(
     return QuantizeV2(*found)
 
 
+@export("quantize", "quantization.quantize")
 def quantize(
     input: Any,
     min_range: Any,
@@ -81,6 +87,7 @@ def quantize(
     )  # fmt: skip
 
 
+@export("dequantize", "quantization.dequantize")
 def dequantize(
     input: Any,
     min_range: Any,
@@ -106,6 +113,7 @@ def dequantize(
     return result
 
 
+@export("quantization.quantize_and_dequantize")
 def quantize_and_dequantize(
     input: Any,
     input_min: Any,
@@ -151,6 +159,7 @@ def quantize_and_dequantize(
         return result
 
 
+@export("quantization.quantize_and_dequantize_v2")
 def quantize_and_dequantize_v2(
     input: Any,
     input_min: Any,
@@ -170,6 +179,7 @@ def quantize_and_dequantize_v2(
     )  # fmt: skip
 
 
+@export("fake_quant_with_min_max_args", "quantization.fake_quant_with_min_max_args")
 def fake_quant_with_min_max_args(
     inputs: Any,
     min: float = -6,
@@ -186,6 +196,9 @@ def fake_quant_with_min_max_args(
     return result
 
 
+@export(
+    "fake_quant_with_min_max_args_gradient", "quantization.fake_quant_with_min_max_args_gradient"
+)
 def fake_quant_with_min_max_args_gradient(
     gradients: Any,
     inputs: Any,
@@ -203,6 +216,7 @@ def fake_quant_with_min_max_args_gradient(
     return result
 
 
+@export("fake_quant_with_min_max_vars", "quantization.fake_quant_with_min_max_vars")
 def fake_quant_with_min_max_vars(
     inputs: Any,
     min: Any,
@@ -217,6 +231,9 @@ def fake_quant_with_min_max_vars(
     return result
 
 
+@export(
+    "fake_quant_with_min_max_vars_gradient", "quantization.fake_quant_with_min_max_vars_gradient"
+)
 def fake_quant_with_min_max_vars_gradient(
     gradients: Any,
     inputs: Any,
@@ -233,6 +250,10 @@ def fake_quant_with_min_max_vars_gradient(
     )
 
 
+@export(
+    "fake_quant_with_min_max_vars_per_channel",
+    "quantization.fake_quant_with_min_max_vars_per_channel",
+)
 def fake_quant_with_min_max_vars_per_channel(
     inputs: Any,
     min: Any,
@@ -249,6 +270,10 @@ def fake_quant_with_min_max_vars_per_channel(
     return result
 
 
+@export(
+    "fake_quant_with_min_max_vars_per_channel_gradient",
+    "quantization.fake_quant_with_min_max_vars_per_channel_gradient",
+)
 def fake_quant_with_min_max_vars_per_channel_gradient(
     gradients: Any,
     inputs: Any,

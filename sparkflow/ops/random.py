@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.debugging import Assert
@@ -19,12 +20,13 @@ DEFAULT_GRAPH_SEED = 87654321
 LARGEST_SEED = 2**31 - 1
 
 
+@export("set_random_seed", "random.set_random_seed")
 def set_random_seed(seed: int | None) -> None:
     """Sets the seed of the default graph: every random op made from now on is reproducible."""
     get_default_graph().seed = seed
 
 
-def get_seed(op_seed: int | None) -> tuple[int, int]:
+def op_seeds(op_seed: int | None) -> tuple[int, int]:
     """The two seeds of a random op; (0, 0) asks for a seed from the system.
 
     With a graph seed only, each op's own seed is its number in the graph.
@@ -39,10 +41,20 @@ def get_seed(op_seed: int | None) -> tuple[int, int]:
     return seeds[0] % LARGEST_SEED, seeds[1] % LARGEST_SEED
 
 
+@export("get_seed", "random.get_seed")
+def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+    """The two seeds that a random op made now with `seed=op_seed` has.
+
+    Both None where neither the graph nor the op has a seed: the numbers differ every time.
+    """
+    seeds = op_seeds(op_seed)
+    return (None, None) if seeds == (0, 0) else seeds
+
+
 def _draw(
     op_type: str, *inputs: Any, seed: int | None, name: str | None = None, **attrs: Any
 ) -> Tensor:
-    first, second = get_seed(seed)
+    first, second = op_seeds(seed)
     result: Tensor = apply_op(op_type, *inputs, seed=first, seed2=second, name=name, **attrs)
     return result
 
@@ -62,6 +74,7 @@ def _scaled(
         return result
 
 
+@export("random_normal", "random.random_normal", "random.normal")
 def random_normal(
     shape: Any,
     mean: Any = 0.0,
@@ -74,6 +87,7 @@ def random_normal(
     return _scaled("RandomStandardNormal", shape, mean, stddev, dtype, seed, name)
 
 
+@export("truncated_normal", "random.truncated_normal")
 def truncated_normal(
     shape: Any,
     mean: Any = 0.0,
@@ -86,6 +100,7 @@ def truncated_normal(
     return _scaled("TruncatedNormal", shape, mean, stddev, dtype, seed, name)
 
 
+@export("random_uniform", "random.random_uniform", "random.uniform")
 def random_uniform(
     shape: Any,
     minval: Any = 0,
@@ -133,11 +148,13 @@ def _between(
     return result
 
 
+@export("random_shuffle", "random.random_shuffle", "random.shuffle")
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """The rows of `value` in random order."""
     return _draw("RandomShuffle", value, seed=seed, name=name)
 
 
+@export("multinomial", "random.multinomial")
 def multinomial(
     logits: Any,
     num_samples: Any,
@@ -152,6 +169,7 @@ def multinomial(
     )
 
 
+@export("random_gamma", "random.random_gamma", "random.gamma")
 def random_gamma(
     shape: Any,
     alpha: Any,
@@ -185,6 +203,7 @@ def random_gamma(
         return result
 
 
+@export("random_poisson", "random.random_poisson", "random.poisson")
 def random_poisson(
     lam: Any,
     shape: Any,
@@ -211,6 +230,7 @@ def random_poisson_v2(
         return _draw("RandomPoissonV2", sizes, rate, seed=seed, dtype=as_dtype(dtype))
 
 
+@export("random_crop", "image.random_crop", "random.random_crop")
 def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """A part of `value` of this size, at a random place.
 
@@ -235,6 +255,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
         return result
 
 
+@export("random.categorical")
 def categorical(
     logits: Any,
     num_samples: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.tensor import Tensor
@@ -11,6 +12,7 @@ from sparkflow.io.tfrecord import TFRecordOptions
 from sparkflow_runtime.dtypes import int64, string
 
 
+@export("ReaderBase")
 class ReaderBase:
     """What readers share.
 
@@ -97,6 +99,7 @@ def _handle(queue: Any) -> Tensor:
     return handle
 
 
+@export("WholeFileReader")
 class WholeFileReader(ReaderBase):
     """Gives each file as one record; the key is its name."""
 
@@ -104,6 +107,7 @@ class WholeFileReader(ReaderBase):
         super().__init__(apply_op("WholeFileReaderV2", name=name), supports_serialize=True)
 
 
+@export("IdentityReader")
 class IdentityReader(ReaderBase):
     """Gives the names themselves, as keys and as values."""
 
@@ -111,6 +115,7 @@ class IdentityReader(ReaderBase):
         super().__init__(apply_op("IdentityReaderV2", name=name), supports_serialize=True)
 
 
+@export("TextLineReader")
 class TextLineReader(ReaderBase):
     """Gives the lines of files without their ends; keys are `name:line`.
 
@@ -125,6 +130,7 @@ class TextLineReader(ReaderBase):
         )
 
 
+@export("FixedLengthRecordReader")
 class FixedLengthRecordReader(ReaderBase):
     """Gives pieces of files; keys are `name:number`.
 
@@ -159,6 +165,7 @@ class FixedLengthRecordReader(ReaderBase):
         )
 
 
+@export("TFRecordReader")
 class TFRecordReader(ReaderBase):
     """Gives the records of TFRecord files; keys are `name:offset`.
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.reduction import *  # noqa: F403
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
@@ -59,6 +61,7 @@ def _all_axes(tensor: Tensor) -> Tensor:
     return found
 
 
+@export("reduce_sum", "math.reduce_sum")
 def reduce_sum(
     input_tensor: Any,
     axis: Any = None,
@@ -86,6 +89,7 @@ def reduce_sum(
     return _reduce("Sum", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
 
 
+@export("reduce_mean", "math.reduce_mean")
 def reduce_mean(
     input_tensor: Any,
     axis: Any = None,
@@ -101,6 +105,7 @@ def reduce_mean(
     return _reduce("Mean", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
 
 
+@export("reduce_prod", "math.reduce_prod")
 def reduce_prod(
     input_tensor: Any,
     axis: Any = None,
@@ -113,6 +118,7 @@ def reduce_prod(
     return _reduce("Prod", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
 
 
+@export("reduce_max", "math.reduce_max")
 def reduce_max(
     input_tensor: Any,
     axis: Any = None,
@@ -125,6 +131,7 @@ def reduce_max(
     return _reduce("Max", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
 
 
+@export("reduce_min", "math.reduce_min")
 def reduce_min(
     input_tensor: Any,
     axis: Any = None,
@@ -137,6 +144,7 @@ def reduce_min(
     return _reduce("Min", input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
 
 
+@export("reduce_all", "math.reduce_all")
 def reduce_all(
     input_tensor: Any,
     axis: Any = None,
@@ -149,6 +157,7 @@ def reduce_all(
     return _reduce("All", input_tensor, axis, keepdims, name, reduction_indices, keep_dims, bool_)
 
 
+@export("reduce_any", "math.reduce_any")
 def reduce_any(
     input_tensor: Any,
     axis: Any = None,
@@ -161,6 +170,7 @@ def reduce_any(
     return _reduce("Any", input_tensor, axis, keepdims, name, reduction_indices, keep_dims, bool_)
 
 
+@export("reduce_logsumexp", "math.reduce_logsumexp")
 def reduce_logsumexp(
     input_tensor: Any,
     axis: Any = None,
@@ -186,6 +196,7 @@ def reduce_logsumexp(
         return total
 
 
+@export("count_nonzero", "math.count_nonzero")
 def count_nonzero(
     input_tensor: Any = None,
     axis: Any = None,
@@ -209,6 +220,7 @@ def count_nonzero(
         return reduce_sum(nonzero, axis, keepdims)
 
 
+@export("math.reduce_euclidean_norm")
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
@@ -216,6 +228,7 @@ def reduce_euclidean_norm(
     return _reduce("EuclideanNorm", input_tensor, axis, keepdims, name, None, None)
 
 
+@export("math.reduce_variance")
 def reduce_variance(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
@@ -238,6 +251,7 @@ def reduce_variance(
         return reduce_mean(squares, axis, keepdims=keepdims)
 
 
+@export("math.reduce_std")
 def reduce_std(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
@@ -253,6 +267,7 @@ def reduce_std(
         return result
 
 
+@export("argmax", "math.argmax")
 def argmax(
     input: Any,
     axis: Any = None,
@@ -277,6 +292,7 @@ def argmax(
     )
 
 
+@export("argmin", "math.argmin")
 def argmin(
     input: Any,
     axis: Any = None,
@@ -297,32 +313,7 @@ def _position(op_type: str, value: Any, axis: Any, name: str | None, output_type
     return result
 
 
-def cumsum(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
-) -> Tensor:
-    """Running sums along `axis`; `exclusive` starts at 0, `reverse` runs from the end."""
-    result: Tensor = apply_op("Cumsum", x, axis, exclusive=exclusive, reverse=reverse, name=name)
-    return result
-
-
-def cumprod(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
-) -> Tensor:
-    """Running products along `axis`; `exclusive` starts at 1, `reverse` runs from the end."""
-    result: Tensor = apply_op("Cumprod", x, axis, exclusive=exclusive, reverse=reverse, name=name)
-    return result
-
-
-def cumulative_logsumexp(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
-) -> Tensor:
-    """Running log(sum(exp(x))) along `axis`; `exclusive` starts at the least finite number."""
-    result: Tensor = apply_op(
-        "CumulativeLogsumexp", x, axis, exclusive=exclusive, reverse=reverse, name=name
-    )
-    return result
-
-
+@export("arg_max")
 def arg_max(
     input: Any, dimension: Any, output_type: Any = int64, name: str | None = None
 ) -> Tensor:
@@ -330,6 +321,7 @@ def arg_max(
     return _position("ArgMax", input, dimension, name, output_type)
 
 
+@export("arg_min")
 def arg_min(
     input: Any, dimension: Any, output_type: Any = int64, name: str | None = None
 ) -> Tensor:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.reordering import *  # noqa: F403
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
@@ -15,10 +17,11 @@ from sparkflow.ops import arrays, reduction
 from sparkflow.ops.elementwise import cast, maximum
 from sparkflow.ops.spelling import either
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import as_dtype, bool_, int32, int64
+from sparkflow_runtime.dtypes import as_dtype, bool_, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 
 
+@export("reverse_sequence")
 def reverse_sequence(
     input: Any,
     seq_lengths: Any,
@@ -47,24 +50,7 @@ def reverse_sequence(
     return result
 
 
-def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
-    """Moves elements by `shift` along `axis` (numbers, or lists of them), around the end."""
-    result: Tensor = apply_op("Roll", input, shift, axis, name=name)
-    return result
-
-
-def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
-    """The cross products of vectors of length 3 in the last dimension."""
-    result: Tensor = apply_op("Cross", a, b, name=name)
-    return result
-
-
-def invert_permutation(x: Any, name: str | None = None) -> Tensor:
-    """The permutation y with y[x[i]] = i."""
-    result: Tensor = apply_op("InvertPermutation", x, name=name)
-    return result
-
-
+@export("sequence_mask")
 def sequence_mask(
     lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: str | None = None
 ) -> Tensor:
@@ -98,6 +84,7 @@ def sequence_mask(
         return masked
 
 
+@export("repeat")
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
     """Each element along `axis` `repeats` times in a row.
 
@@ -135,22 +122,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
         return result
 
 
-def dynamic_partition(
-    data: Any, partitions: Any, num_partitions: int, name: str | None = None
-) -> list[Tensor]:
-    """`num_partitions` tensors, each with the slices of `data` that `partitions` sends there."""
-    result: list[Tensor] = apply_op(
-        "DynamicPartition", data, partitions, num_partitions=num_partitions, name=name
-    )
-    return result
-
-
-def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
-    """One tensor whose row `indices[m][i, ...]` is `data[m][i, ...]`; the last one wins."""
-    result: Tensor = apply_op("DynamicStitch", list(indices), list(data), name=name)
-    return result
-
-
+@export("parallel_stack")
 def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
     """Tensors of one known shape joined along a new first dimension."""
     graph = graph_of((values,))
@@ -162,34 +134,7 @@ def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
         return result
 
 
-def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
-    """The same tensors as outputs of one node."""
-    result: list[Tensor] = apply_op("IdentityN", [*input], name=name)
-    return result
-
-
-def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
-    """The tensor, with a static shape that is checked when it runs.
-
-    Raises:
-        ValueError: Its static shape contradicts `shape`.
-    """
-    result: Tensor = apply_op("EnsureShape", x, shape=to_shape(shape), name=name)
-    return result
-
-
-def guarantee_const(input: Any, name: str | None = None) -> Tensor:
-    """The tensor, promised to be the same in every run."""
-    result: Tensor = apply_op("GuaranteeConst", input, name=name)
-    return result
-
-
-def shape_n(input: Any, out_type: Any = int32, name: str | None = None) -> list[Tensor]:
-    """The shapes of several tensors of one dtype."""
-    result: list[Tensor] = apply_op("ShapeN", list(input), out_type=as_dtype(out_type), name=name)
-    return result
-
-
+@export("broadcast_static_shape")
 def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> TensorShape:
     """The static shape of two tensors broadcast against each other.
 
@@ -204,12 +149,14 @@ def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> Tensor
         ) from error
 
 
+@export("broadcast_dynamic_shape")
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """The shape, as a tensor, of two tensors of these shapes broadcast against each other."""
     result: Tensor = apply_op("BroadcastArgs", shape_x, shape_y)
     return result
 
 
+@export("batch_gather")
 @or_ragged("taking")
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
     """The slices along the last dimension of `indices`; the dimensions before are shared."""

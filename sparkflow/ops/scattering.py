@@ -2,56 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sparkflow.graph.scopes import apply_op
-from sparkflow.graph.tensor import Tensor
-
-
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
-    """Zeros of shape `shape` with the updates added where the vectors in `indices` point.
-
-    Args:
-        indices: [..., depth] integers.
-        updates: indices.shape[:-1] + shape[depth:].
-        shape: A vector of the type of `indices`.
-        name: Name of the node.
-    """
-    result: Tensor = apply_op("ScatterNd", indices, updates, shape, name=name)
-    return result
-
-
-def tensor_scatter_update(
-    tensor: Any, indices: Any, updates: Any, name: str | None = None
-) -> Tensor:
-    """A copy of `tensor` with slices replaced, arguments as for `scatter_nd`."""
-    result: Tensor = apply_op("TensorScatterUpdate", tensor, indices, updates, name=name)
-    return result
-
-
-def tensor_scatter_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
-    """A copy of `tensor` with the updates added, arguments as for `scatter_nd`."""
-    result: Tensor = apply_op("TensorScatterAdd", tensor, indices, updates, name=name)
-    return result
-
-
-def tensor_scatter_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
-    """A copy of `tensor` with the updates subtracted, arguments as for `scatter_nd`."""
-    result: Tensor = apply_op("TensorScatterSub", tensor, indices, updates, name=name)
-    return result
-
-
-def tensor_scatter_min(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
-    """A copy of `tensor` lowered to the updates, arguments as for `scatter_nd`."""
-    result: Tensor = apply_op("TensorScatterMin", tensor, indices, updates, name=name)
-    return result
-
-
-def tensor_scatter_max(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
-    """A copy of `tensor` raised to the updates, arguments as for `scatter_nd`."""
-    result: Tensor = apply_op("TensorScatterMax", tensor, indices, updates, name=name)
-    return result
-
+from sparkflow._generated.ops.scattering import *  # noqa: F403
+from sparkflow._generated.ops.scattering import (
+    tensor_scatter_add,
+    tensor_scatter_max,
+    tensor_scatter_min,
+    tensor_scatter_sub,
+    tensor_scatter_update,
+)
 
 tensor_scatter_nd_update = tensor_scatter_update
 tensor_scatter_nd_add = tensor_scatter_add

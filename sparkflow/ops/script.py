@@ -9,6 +9,7 @@ from typing import Any
 
 import tree
 
+from sparkflow._api import export
 from sparkflow.gradient_registry import RegisterGradient
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
@@ -23,6 +24,7 @@ _FUNCTIONS = ("sparkflow", "python functions")
 _gradient_numbers = itertools.count()
 
 
+@export("py_func")
 def py_func(
     func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None
 ) -> Any:
@@ -56,6 +58,7 @@ def py_func(
     return outputs if several else outputs[0]
 
 
+@export("numpy_function")
 def numpy_function(
     func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None
 ) -> Any:
@@ -63,6 +66,7 @@ def numpy_function(
     return py_func(func, inp, Tout, stateful, name)
 
 
+@export("custom_gradient")
 def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function with a gradient of its own.
 
@@ -128,6 +132,7 @@ def _handles_behind(results: Sequence[Tensor], inside: Sequence[Tensor]) -> set[
     return {op for op in seen if op.type == "VarHandleOp"}
 
 
+@export("grad_pass_through")
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f`, through which gradients flow as if it were the identity."""
 
@@ -142,6 +147,7 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     return passing
 
 
+@export("recompute_grad")
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f` as it is: what its gradient needs is kept, not computed again."""
 

@@ -6,70 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.segment import *  # noqa: F403
+from sparkflow._generated.ops.segment import unsorted_segment_sum
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-
-
-def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Sums of the rows with the same id; the ids are sorted."""
-    result: Tensor = apply_op("SegmentSum", data, segment_ids, name=name)
-    return result
-
-
-def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Means of the rows with the same id; the ids are sorted."""
-    result: Tensor = apply_op("SegmentMean", data, segment_ids, name=name)
-    return result
-
-
-def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Products of the rows with the same id; the ids are sorted."""
-    result: Tensor = apply_op("SegmentProd", data, segment_ids, name=name)
-    return result
-
-
-def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Largest elements of the rows with the same id; the ids are sorted."""
-    result: Tensor = apply_op("SegmentMax", data, segment_ids, name=name)
-    return result
-
-
-def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Smallest elements of the rows with the same id; the ids are sorted."""
-    result: Tensor = apply_op("SegmentMin", data, segment_ids, name=name)
-    return result
-
-
-def unsorted_segment_sum(
-    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
-) -> Tensor:
-    """Sums of the slices of one id: [num_segments, ...]; negative ids are left out."""
-    result: Tensor = apply_op("UnsortedSegmentSum", data, segment_ids, num_segments, name=name)
-    return result
-
-
-def unsorted_segment_prod(
-    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
-) -> Tensor:
-    """Products of the slices of one id: [num_segments, ...]; negative ids are left out."""
-    result: Tensor = apply_op("UnsortedSegmentProd", data, segment_ids, num_segments, name=name)
-    return result
-
-
-def unsorted_segment_max(
-    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
-) -> Tensor:
-    """Largest elements of the slices of one id: [num_segments, ...]; negative ids are left out."""
-    result: Tensor = apply_op("UnsortedSegmentMax", data, segment_ids, num_segments, name=name)
-    return result
-
-
-def unsorted_segment_min(
-    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
-) -> Tensor:
-    """Smallest elements of the slices of one id: [num_segments, ...]; negative ids are left out."""
-    result: Tensor = apply_op("UnsortedSegmentMin", data, segment_ids, num_segments, name=name)
-    return result
 
 
 def _counts(data: Tensor, segment_ids: Tensor, num_segments: Tensor) -> Tensor:
@@ -102,6 +43,7 @@ def _divided(data: Any, segment_ids: Any, num_segments: Any, name: str, root: bo
         return result
 
 
+@export("unsorted_segment_mean", "math.unsorted_segment_mean")
 def unsorted_segment_mean(
     data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
 ) -> Tensor:
@@ -109,6 +51,7 @@ def unsorted_segment_mean(
     return _divided(data, segment_ids, num_segments, name or "UnsortedSegmentMean", False)
 
 
+@export("unsorted_segment_sqrt_n", "math.unsorted_segment_sqrt_n")
 def unsorted_segment_sqrt_n(
     data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
 ) -> Tensor:
@@ -116,6 +59,7 @@ def unsorted_segment_sqrt_n(
     return _divided(data, segment_ids, num_segments, name or "UnsortedSegmentSqrtN", True)
 
 
+@export("sparse_segment_sum", "sparse.segment_sum")
 def sparse_segment_sum(
     data: Any,
     indices: Any,
@@ -130,6 +74,7 @@ def sparse_segment_sum(
     )
 
 
+@export("sparse_segment_mean", "sparse.segment_mean")
 def sparse_segment_mean(
     data: Any,
     indices: Any,
@@ -144,6 +89,7 @@ def sparse_segment_mean(
     )
 
 
+@export("sparse_segment_sqrt_n", "sparse.segment_sqrt_n")
 def sparse_segment_sqrt_n(
     data: Any,
     indices: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
 from sparkflow.graph.tensor import Tensor
@@ -11,6 +12,7 @@ from sparkflow.graph.tensor import Tensor
 _SPARSE = (SparseTensor, SparseTensorValue)
 
 
+@export("sets.set_size", "sets.size")
 def set_size(a: Any, validate_indices: bool = True) -> Tensor:
     """How many different elements each row (along the last dimension) of a sparse tensor has.
 
@@ -24,11 +26,13 @@ def set_size(a: Any, validate_indices: bool = True) -> Tensor:
     return result
 
 
+@export("sets.set_intersection", "sets.intersection")
 def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
     """The elements that are in both rows, sparse and in order."""
     return _combined(a, b, "intersection", validate_indices)
 
 
+@export("sets.set_difference", "sets.difference")
 def set_difference(
     a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True
 ) -> SparseTensor:
@@ -36,6 +40,7 @@ def set_difference(
     return _combined(a, b, "a-b" if aminusb else "b-a", validate_indices)
 
 
+@export("sets.set_union", "sets.union")
 def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
     """The elements that are in either row."""
     return _combined(a, b, "union", validate_indices)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
@@ -74,6 +75,7 @@ def _some_equal(rank: Tensor, numbers: Sequence[Tensor]) -> Tensor:
     return found
 
 
+@export("assert_rank", "debugging.assert_rank")
 def assert_rank(
     x: Any,
     rank: Any,
@@ -93,6 +95,7 @@ def assert_rank(
     )  # fmt: skip
 
 
+@export("assert_rank_at_least", "debugging.assert_rank_at_least")
 def assert_rank_at_least(
     x: Any,
     rank: Any,
@@ -113,6 +116,7 @@ def assert_rank_at_least(
     )  # fmt: skip
 
 
+@export("assert_rank_in", "debugging.assert_rank_in")
 def assert_rank_in(
     x: Any,
     ranks: Any,
@@ -132,6 +136,7 @@ def assert_rank_in(
     )  # fmt: skip
 
 
+@export("assert_integer", "debugging.assert_integer")
 def assert_integer(x: Any, message: str | None = None, name: str | None = None) -> Operation:
     """An operation that does nothing, when `x` is of an integer type.
 
@@ -147,6 +152,7 @@ def assert_integer(x: Any, message: str | None = None, name: str | None = None) 
         return no_op(name="statically_determined_was_integer")
 
 
+@export("assert_type", "debugging.assert_type")
 def assert_type(
     tensor: Any, tf_type: Any, message: str | None = None, name: str | None = None
 ) -> Operation:
@@ -163,6 +169,7 @@ def assert_type(
         return no_op(name="statically_determined_correct_type")
 
 
+@export("assert_scalar", "debugging.assert_scalar")
 def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Tensor:
     """The tensor, when its static rank is 0.
 
@@ -177,6 +184,7 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
     return given
 
 
+@export("debugging.assert_shapes")
 def assert_shapes(
     shapes: Any,
     data: Any = None,
@@ -258,6 +266,7 @@ def _check_shape(
             checks.append(assert_equal(found, wanted, data, summarize, message))
 
 
+@export("assert_proper_iterable", "debugging.assert_proper_iterable")
 def assert_proper_iterable(values: Any) -> None:
     """Passes when `values` is a list or the like, and neither text nor a single tensor.
 
@@ -273,6 +282,7 @@ def assert_proper_iterable(values: Any) -> None:
         raise TypeError(f'Expected argument "values" to be iterable.  Found: {type(values)}')
 
 
+@export("assert_same_float_dtype", "debugging.assert_same_float_dtype")
 def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
     """The floating-point dtype that all tensors have, float32 where there is none.
 
@@ -294,6 +304,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
     return wanted
 
 
+@export("is_numeric_tensor", "debugging.is_numeric_tensor")
 def is_numeric_tensor(tensor: Any) -> bool:
     """Whether it is a tensor of numbers."""
     return isinstance(tensor, Tensor) and tensor.dtype.base in NUMERIC

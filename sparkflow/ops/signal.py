@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
@@ -37,6 +38,7 @@ def _raised_cosine(
         return result
 
 
+@export("signal.hann_window")
 def hann_window(
     window_length: Any, periodic: Any = True, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
@@ -54,6 +56,7 @@ def hann_window(
     return _raised_cosine(name or "hann_window", window_length, periodic, dtype, 0.5, 0.5)
 
 
+@export("signal.hamming_window")
 def hamming_window(
     window_length: Any, periodic: Any = True, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
@@ -61,6 +64,7 @@ def hamming_window(
     return _raised_cosine(name or "hamming_window", window_length, periodic, dtype, 0.54, 0.46)
 
 
+@export("signal.kaiser_window")
 def kaiser_window(
     window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
@@ -78,6 +82,7 @@ def kaiser_window(
         return result
 
 
+@export("signal.vorbis_window")
 def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
     """The window of the Vorbis codec: [window_length]."""
     kind = as_dtype(dtype)
@@ -103,6 +108,7 @@ def _number(value: Any) -> Any:
     return value if known is None else int(known)
 
 
+@export("signal.frame")
 def frame(
     signal: Any,
     frame_length: Any,
@@ -149,6 +155,7 @@ def frame(
         return result
 
 
+@export("signal.overlap_and_add")
 def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Tensor:
     """The signal [..., samples] of frames [..., frames, frame_length]; overlaps are added."""
     graph = graph_of((signal, frame_step))
@@ -187,6 +194,7 @@ def _power_of_two(length: Any) -> Any:
     return cast(apply_op("Pow", convert_to_tensor(2.0, "float64"), power), int32)
 
 
+@export("signal.stft")
 def stft(
     signals: Any,
     frame_length: Any,
@@ -218,6 +226,7 @@ def stft(
         return rfft(frames, [size])
 
 
+@export("signal.inverse_stft")
 def inverse_stft(
     stfts: Any,
     frame_length: Any,
@@ -238,6 +247,7 @@ def inverse_stft(
         return overlap_and_add(frames, frame_step)
 
 
+@export("signal.inverse_stft_window_fn")
 def inverse_stft_window_fn(
     frame_step: Any,
     forward_window_fn: Callable[..., Tensor] = hann_window,
@@ -261,6 +271,7 @@ def inverse_stft_window_fn(
     return inverse_window
 
 
+@export("signal.linear_to_mel_weight_matrix")
 def linear_to_mel_weight_matrix(
     num_mel_bins: int = 20,
     num_spectrogram_bins: Any = 129,
@@ -306,6 +317,7 @@ def linear_to_mel_weight_matrix(
     )
 
 
+@export("signal.mfccs_from_log_mel_spectrograms")
 def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None = None) -> Tensor:
     """The cepstral coefficients of log-magnitude mel spectrograms [..., num_mel_bins]."""
     graph = graph_of((log_mel_spectrograms,))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from sparkflow._api import export
+from sparkflow._generated.ops.sorting import *  # noqa: F403
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
@@ -14,6 +16,7 @@ from sparkflow_runtime.dtypes import as_dtype, int32
 _ASCENDING, _DESCENDING = "ASCENDING", "DESCENDING"
 
 
+@export("sort")
 def sort(
     values: Any, axis: int = -1, direction: str = _ASCENDING, name: str | None = None
 ) -> Tensor:
@@ -28,6 +31,7 @@ def sort(
         return _sorted(values, axis, direction)[0]
 
 
+@export("argsort")
 def argsort(
     values: Any,
     axis: int = -1,
@@ -86,6 +90,7 @@ def _largest(tensor: Tensor, ascending: bool) -> tuple[Tensor, Tensor]:
     return last - values, indices
 
 
+@export("searchsorted")
 def searchsorted(
     sorted_sequence: Any,
     values: Any,
@@ -128,11 +133,13 @@ class ListDiff(NamedTuple):
     idx: Tensor
 
 
+@export("setdiff1d")
 def setdiff1d(x: Any, y: Any, index_dtype: Any = int32, name: str | None = None) -> ListDiff:
     """The elements of the vector `x` that are not in the vector `y`, and their positions in `x`."""
     return ListDiff(*apply_op("ListDiff", x, y, out_idx=as_dtype(index_dtype), name=name))
 
 
+@export("listdiff")
 def listdiff(x: Any, y: Any, out_idx: Any = None, name: str | None = None) -> ListDiff:
     """`setdiff1d` under its old name."""
     return setdiff1d(x, y, int32 if out_idx is None else out_idx, name)
@@ -146,18 +153,14 @@ class UniqueWithCounts(NamedTuple):
     count: Tensor  # type: ignore[assignment]  # TensorFlow's name; hides tuple.count
 
 
+@export("unique_with_counts")
 def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:
     """The distinct elements of a vector in order of appearance, with positions and counts."""
     found = apply_op("UniqueWithCounts", x, out_idx=as_dtype(out_idx), name=name)
     return UniqueWithCounts(*found)
 
 
-def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
-    """The coordinates of flat indices in a tensor of shape `dims`: [rank, ...]."""
-    result: Tensor = apply_op("UnravelIndex", indices, dims, name=name)
-    return result
-
-
+@export("math.approx_max_k", "nn.approx_max_k")
 def approx_max_k(
     operand: Any,
     k: int,
@@ -181,6 +184,7 @@ def approx_max_k(
     return _extreme(operand, k, reduction_dimension, name or "approx_max_k", 1)
 
 
+@export("math.approx_min_k", "nn.approx_min_k")
 def approx_min_k(
     operand: Any,
     k: int,

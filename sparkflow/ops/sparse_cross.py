@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
 from sparkflow.ops.elementwise import cast
@@ -13,6 +14,7 @@ from sparkflow_runtime.dtypes import int64, string
 DEFAULT_HASH_KEY = 0xDECAFCAFFE
 
 
+@export("sparse.cross")
 def sparse_cross(inputs: Sequence[Any], name: str | None = None) -> SparseTensor:
     """All combinations of one value per feature in each row, joined by `_X_`.
 
@@ -29,6 +31,7 @@ def sparse_cross(inputs: Sequence[Any], name: str | None = None) -> SparseTensor
     return _crossed(inputs, False, 0, DEFAULT_HASH_KEY, name)
 
 
+@export("sparse.cross_hashed")
 def sparse_cross_hashed(
     inputs: Sequence[Any],
     num_buckets: int = 0,

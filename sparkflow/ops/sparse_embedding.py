@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.dispatch import or_ragged
 from sparkflow.graph.scopes import apply_op, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor
@@ -18,6 +19,7 @@ from sparkflow_runtime.dtypes import bfloat16, float16, float32, int32
 _COMBINERS = ("mean", "sqrtn", "sum")
 
 
+@export("nn.embedding_lookup_sparse")
 @or_ragged("embedding")
 def embedding_lookup_sparse(
     params: Any,
@@ -107,6 +109,7 @@ def _tables(params: Any) -> list[Any]:
     return list(params) if isinstance(params, list | tuple) else [params]
 
 
+@export("nn.safe_embedding_lookup_sparse")
 @or_ragged("embedding")
 def safe_embedding_lookup_sparse(
     embedding_weights: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
@@ -19,6 +20,7 @@ from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import DType, as_dtype, bool_, int64, string
 
 
+@export("sparse_placeholder", "sparse.placeholder")
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
     """A sparse tensor that must be fed when the graph runs.
 
@@ -54,6 +56,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     return sparse
 
 
+@export("sparse_reorder", "sparse.reorder")
 def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     """The elements in row-major order of their coordinates."""
     sparse = as_sparse(sp_input)
@@ -63,6 +66,7 @@ def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     return SparseTensor(indices, values, shape)
 
 
+@export("sparse_reshape", "sparse.reshape")
 def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
     """The same elements in another shape; one size may be -1.
 
@@ -91,6 +95,7 @@ def _check_reshape(old: list[int], new: list[int]) -> None:
         raise ValueError(f"Cannot reshape a tensor with {total} elements to shape {new}")
 
 
+@export("sparse_concat", "sparse.concat")
 def sparse_concat(
     axis: int,
     sp_inputs: Any,
@@ -142,6 +147,7 @@ def sparse_concat(
     return SparseTensor(*parts)
 
 
+@export("sparse_split", "sparse.split")
 def sparse_split(
     keyword_required: Any = None,
     sp_input: Any = None,
@@ -172,6 +178,7 @@ def sparse_split(
     return [SparseTensor(found[i], found[count + i], found[2 * count + i]) for i in range(count)]
 
 
+@export("sparse_slice", "sparse.slice")
 def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
     """The part of shape `size` that begins at `start`."""
     sparse = as_sparse(sp_input)
@@ -182,6 +189,7 @@ def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) 
         return SparseTensor(*apply_op("SparseSlice", *parts, name=name))
 
 
+@export("sparse_retain", "sparse.retain")
 def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     """The elements for which the bool vector `to_retain` is true."""
     sparse = as_sparse(sp_input)
@@ -196,6 +204,7 @@ def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     )
 
 
+@export("sparse_reset_shape", "sparse.reset_shape")
 def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
     """The same elements in a larger shape, or in the smallest that holds them (None).
 
@@ -217,6 +226,7 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
     return SparseTensor(indices, values, target)
 
 
+@export("sparse_fill_empty_rows", "sparse.fill_empty_rows")
 def sparse_fill_empty_rows(
     sp_input: Any, default_value: Any, name: str | None = None
 ) -> tuple[SparseTensor, Tensor]:
@@ -233,6 +243,7 @@ def sparse_fill_empty_rows(
         return SparseTensor(indices, values, sparse.dense_shape), empty
 
 
+@export("sparse_transpose", "sparse.transpose")
 def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> SparseTensor:
     """Dimension i of the result is dimension `perm[i]`; None reverses them."""
     sparse = as_sparse(sp_input)
@@ -253,6 +264,7 @@ def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -
         return sparse_reorder(SparseTensor(indices, sparse.values, shape))
 
 
+@export("sparse.expand_dims")
 def sparse_expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> SparseTensor:
     """Inserts a dimension of size 1 (last when `axis` is None)."""
     sparse = as_sparse(sp_input)
@@ -270,6 +282,7 @@ def sparse_expand_dims(sp_input: Any, axis: Any = None, name: str | None = None)
         return SparseTensor(indices, sparse.values, shape)
 
 
+@export("sparse.eye")
 def sparse_eye(
     num_rows: Any, num_columns: Any = None, dtype: Any = None, name: str | None = None
 ) -> SparseTensor:
@@ -288,6 +301,7 @@ def sparse_eye(
         )
 
 
+@export("sparse.from_dense")
 def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
     """The elements of a tensor that are not 0 (or empty)."""
     graph = graph_of((tensor,))
@@ -301,6 +315,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
         )
 
 
+@export("sparse_to_dense")
 def sparse_to_dense(
     sparse_indices: Any,
     output_shape: Any,
@@ -335,6 +350,7 @@ def sparse_to_dense(
         return result
 
 
+@export("sparse_tensor_to_dense", "sparse.to_dense")
 def sparse_tensor_to_dense(
     sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
 ) -> Tensor:
@@ -357,6 +373,7 @@ def _zero(dtype: DType) -> Any:
     return b"" if dtype is string else np.zeros((), dtype.as_numpy_dtype)
 
 
+@export("sparse_to_indicator", "sparse.to_indicator")
 def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Tensor:
     """A bool tensor that is true at the ids that the rows hold: [..., vocab_size]."""
     sparse = as_sparse(sp_input)
@@ -366,6 +383,7 @@ def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None)
         return sparse_tensor_to_dense(merged, False, validate_indices=False, name=scope)
 
 
+@export("sparse_merge", "sparse.merge")
 def sparse_merge(
     sp_ids: Any,
     sp_values: Any,
@@ -399,6 +417,7 @@ def sparse_merge(
         return result if already_sorted else sparse_reorder(result)
 
 
+@export("sparse_mask", "sparse.mask")
 def sparse_mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> IndexedSlices:
     """The slices of `a` whose indices are not among `mask_indices`."""
     with a.graph.as_default(), a.graph.name_scope(name or "sparse_mask"):
@@ -406,6 +425,7 @@ def sparse_mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) ->
         return IndexedSlices(arrays.gather(a.values, places), kept, a.dense_shape)
 
 
+@export("serialize_sparse")
 def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = string) -> Tensor:
     """A sparse tensor as [3] texts."""
     sparse = as_sparse(sp_input)
@@ -414,6 +434,7 @@ def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = str
     return result
 
 
+@export("serialize_many_sparse")
 def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any = string) -> Tensor:
     """The slices of a sparse tensor along its first dimension as [n, 3] texts."""
     sparse = as_sparse(sp_input)
@@ -423,6 +444,7 @@ def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any 
     return result
 
 
+@export("deserialize_many_sparse")
 def deserialize_many_sparse(
     serialized_sparse: Any, dtype: Any, rank: int | None = None, name: str | None = None
 ) -> SparseTensor:

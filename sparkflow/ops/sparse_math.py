@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.sparse_math import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
 from sparkflow.graph.tensor import Tensor
@@ -16,6 +18,7 @@ from sparkflow_runtime.dtypes import as_dtype, int32
 _SPARSE = (SparseTensor, SparseTensorValue)
 
 
+@export("sparse_add", "sparse.add")
 def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
     """The sum of two tensors of one shape, at least one of them sparse.
 
@@ -53,11 +56,13 @@ def _parts(sparse: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
     return sparse.indices, sparse.values, sparse.dense_shape
 
 
+@export("sparse_maximum", "sparse.maximum")
 def sparse_maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
     """The larger elements of two sparse tensors of one shape; missing ones are 0."""
     return _extremum("SparseSparseMaximum", sp_a, sp_b, name)
 
 
+@export("sparse_minimum", "sparse.minimum")
 def sparse_minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
     """The smaller elements of two sparse tensors of one shape; missing ones are 0."""
     return _extremum("SparseSparseMinimum", sp_a, sp_b, name)
@@ -70,6 +75,7 @@ def _extremum(op_type: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTen
     return SparseTensor(indices, values, first.dense_shape)
 
 
+@export("sparse_softmax", "sparse.softmax")
 def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
     """Softmax over the elements that share all coordinates but the last."""
     sparse = as_sparse(sp_input)
@@ -77,6 +83,7 @@ def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
     return SparseTensor(sparse.indices, values, sparse.dense_shape)
 
 
+@export("sparse_tensor_dense_matmul", "sparse.matmul", "sparse.sparse_dense_matmul")
 def sparse_tensor_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:
@@ -106,29 +113,6 @@ def sparse_tensor_dense_matmul(
         return result
 
 
-def sparse_matmul(
-    a: Any,
-    b: Any,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    a_is_sparse: bool = False,
-    b_is_sparse: bool = False,
-    name: str | None = None,
-) -> Tensor:
-    """The product of two dense matrices of which one may be mostly zero."""
-    result: Tensor = apply_op(
-        "SparseMatMul",
-        a,
-        b,
-        transpose_a=transpose_a,
-        transpose_b=transpose_b,
-        a_is_sparse=a_is_sparse,
-        b_is_sparse=b_is_sparse,
-        name=name,
-    )
-    return result
-
-
 def _axes(sparse: SparseTensor, axis: Any, reduction_axes: Any) -> Tensor:
     given = either("axis", axis, "reduction_axes", reduction_axes)
     if given is not None:
@@ -155,6 +139,7 @@ def _reduced(
         return apply_op(op_type, *_parts(sparse), axes, keep_dims=keep)
 
 
+@export("sparse_reduce_sum", "sparse.reduce_sum")
 def sparse_reduce_sum(
     sp_input: Any,
     axis: Any = None,
@@ -168,6 +153,7 @@ def sparse_reduce_sum(
     return result
 
 
+@export("sparse_reduce_max", "sparse.reduce_max")
 def sparse_reduce_max(
     sp_input: Any,
     axis: Any = None,
@@ -181,6 +167,7 @@ def sparse_reduce_max(
     return result
 
 
+@export("sparse_reduce_sum_sparse", "sparse.reduce_sum_sparse")
 def sparse_reduce_sum_sparse(
     sp_input: Any,
     axis: Any = None,
@@ -193,6 +180,7 @@ def sparse_reduce_sum_sparse(
     return SparseTensor(*_reduced("SparseReduceSumSparse", sp_input, *given))
 
 
+@export("sparse_reduce_max_sparse", "sparse.reduce_max_sparse")
 def sparse_reduce_max_sparse(
     sp_input: Any,
     axis: Any = None,
@@ -205,6 +193,7 @@ def sparse_reduce_max_sparse(
     return SparseTensor(*_reduced("SparseReduceMaxSparse", sp_input, *given))
 
 
+@export("edit_distance")
 def edit_distance(
     hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance"
 ) -> Tensor:

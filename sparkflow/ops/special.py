@@ -4,173 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.special import *  # noqa: F403
+from sparkflow._generated.ops.special import lgamma, ndtri
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.reduction import reduce_sum
 
 
-def lgamma(x: Any, name: str | None = None) -> Tensor:
-    """Log |Γ(x)|, elementwise."""
-    result: Tensor = apply_op("Lgamma", x, name=name)
-    return result
-
-
-def digamma(x: Any, name: str | None = None) -> Tensor:
-    """The derivative of log Γ(x), elementwise."""
-    result: Tensor = apply_op("Digamma", x, name=name)
-    return result
-
-
-def erfc(x: Any, name: str | None = None) -> Tensor:
-    """1 - erf(x), exact for large x."""
-    result: Tensor = apply_op("Erfc", x, name=name)
-    return result
-
-
-def erfinv(x: Any, name: str | None = None) -> Tensor:
-    """The inverse of erf, on (-1, 1)."""
-    result: Tensor = apply_op("Erfinv", x, name=name)
-    return result
-
-
-def ndtri(x: Any, name: str | None = None) -> Tensor:
-    """The quantile of the standard normal distribution, on (0, 1)."""
-    result: Tensor = apply_op("Ndtri", x, name=name)
-    return result
-
-
-def bessel_i0(x: Any, name: str | None = None) -> Tensor:
-    """The modified Bessel function of order 0."""
-    result: Tensor = apply_op("BesselI0", x, name=name)
-    return result
-
-
-def bessel_i0e(x: Any, name: str | None = None) -> Tensor:
-    """exp(-|x|) times `bessel_i0`."""
-    result: Tensor = apply_op("BesselI0e", x, name=name)
-    return result
-
-
-def bessel_i1(x: Any, name: str | None = None) -> Tensor:
-    """The modified Bessel function of order 1."""
-    result: Tensor = apply_op("BesselI1", x, name=name)
-    return result
-
-
-def bessel_i1e(x: Any, name: str | None = None) -> Tensor:
-    """exp(-|x|) times `bessel_i1`."""
-    result: Tensor = apply_op("BesselI1e", x, name=name)
-    return result
-
-
-def bessel_j0(x: Any, name: str | None = None) -> Tensor:
-    """The Bessel function of the first kind of order 0."""
-    result: Tensor = apply_op("BesselJ0", x, name=name)
-    return result
-
-
-def bessel_j1(x: Any, name: str | None = None) -> Tensor:
-    """The Bessel function of the first kind of order 1."""
-    result: Tensor = apply_op("BesselJ1", x, name=name)
-    return result
-
-
-def bessel_k0(x: Any, name: str | None = None) -> Tensor:
-    """The modified Bessel function of the second kind of order 0."""
-    result: Tensor = apply_op("BesselK0", x, name=name)
-    return result
-
-
-def bessel_k0e(x: Any, name: str | None = None) -> Tensor:
-    """exp(x) times `bessel_k0`."""
-    result: Tensor = apply_op("BesselK0e", x, name=name)
-    return result
-
-
-def bessel_k1(x: Any, name: str | None = None) -> Tensor:
-    """The modified Bessel function of the second kind of order 1."""
-    result: Tensor = apply_op("BesselK1", x, name=name)
-    return result
-
-
-def bessel_k1e(x: Any, name: str | None = None) -> Tensor:
-    """exp(x) times `bessel_k1`."""
-    result: Tensor = apply_op("BesselK1e", x, name=name)
-    return result
-
-
-def bessel_y0(x: Any, name: str | None = None) -> Tensor:
-    """The Bessel function of the second kind of order 0."""
-    result: Tensor = apply_op("BesselY0", x, name=name)
-    return result
-
-
-def bessel_y1(x: Any, name: str | None = None) -> Tensor:
-    """The Bessel function of the second kind of order 1."""
-    result: Tensor = apply_op("BesselY1", x, name=name)
-    return result
-
-
-def dawsn(x: Any, name: str | None = None) -> Tensor:
-    """Dawson's integral: exp(-x²) times the integral of exp(t²) from 0 to x."""
-    result: Tensor = apply_op("Dawsn", x, name=name)
-    return result
-
-
-def expint(x: Any, name: str | None = None) -> Tensor:
-    """The exponential integral Ei."""
-    result: Tensor = apply_op("Expint", x, name=name)
-    return result
-
-
-def fresnel_cos(x: Any, name: str | None = None) -> Tensor:
-    """The integral of cos(πt²/2) from 0 to x."""
-    result: Tensor = apply_op("FresnelCos", x, name=name)
-    return result
-
-
-def fresnel_sin(x: Any, name: str | None = None) -> Tensor:
-    """The integral of sin(πt²/2) from 0 to x."""
-    result: Tensor = apply_op("FresnelSin", x, name=name)
-    return result
-
-
-def spence(x: Any, name: str | None = None) -> Tensor:
-    """The integral of log(t) / (1 - t) from 1 to x: the dilogarithm of 1 - x."""
-    result: Tensor = apply_op("Spence", x, name=name)
-    return result
-
-
-def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The regularised lower incomplete gamma function P(a, x)."""
-    result: Tensor = apply_op("Igamma", a, x, name=name)
-    return result
-
-
-def igammac(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The regularised upper incomplete gamma function Q(a, x)."""
-    result: Tensor = apply_op("Igammac", a, x, name=name)
-    return result
-
-
-def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The derivative number `a` of `digamma` at x."""
-    result: Tensor = apply_op("Polygamma", a, x, name=name)
-    return result
-
-
-def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
-    """The Hurwitz zeta function: the sum of (n + q)^-x over n."""
-    result: Tensor = apply_op("Zeta", x, q, name=name)
-    return result
-
-
-def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Tensor:
-    """The regularised incomplete beta function I_x(a, b)."""
-    result: Tensor = apply_op("Betainc", a, b, x, name=name)
-    return result
-
-
+@export("math.erfcinv", "math.special.erfcinv")
 def erfcinv(x: Any, name: str | None = None) -> Tensor:
     """The inverse of erfc, on (0, 2)."""
     graph = graph_of((x,))
@@ -180,6 +22,7 @@ def erfcinv(x: Any, name: str | None = None) -> Tensor:
         return result
 
 
+@export("lbeta", "math.lbeta", "math.special.lbeta")
 def lbeta(x: Any, name: str | None = None) -> Tensor:
     """Log |Beta(x)| along the last dimension: the sum of log Γ less log Γ of the sum."""
     graph = graph_of((x,))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.state import *  # noqa: F403
 from sparkflow.graph.operators import Held
 from sparkflow.graph.scopes import apply_op, graph_of
 from sparkflow.graph.tensor import Tensor
@@ -11,6 +13,7 @@ from sparkflow.ops import arrays, constants
 from sparkflow_runtime.dtypes import int32
 
 
+@export("assign")
 def assign(
     ref: Any,
     value: Any,
@@ -44,6 +47,7 @@ def assign(
     return result
 
 
+@export("assign_add")
 def assign_add(
     ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
 ) -> Tensor:
@@ -52,6 +56,7 @@ def assign_add(
     return result
 
 
+@export("assign_sub")
 def assign_sub(
     ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
 ) -> Tensor:
@@ -67,6 +72,7 @@ def _scatter(
     return result
 
 
+@export("scatter_update")
 def scatter_update(
     ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
@@ -74,6 +80,7 @@ def scatter_update(
     return _scatter("ScatterUpdate", ref, indices, updates, use_locking, name)
 
 
+@export("scatter_add")
 def scatter_add(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
@@ -81,6 +88,7 @@ def scatter_add(
     return _scatter("ScatterAdd", ref, indices, updates, use_locking, name)
 
 
+@export("scatter_sub")
 def scatter_sub(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
@@ -88,6 +96,7 @@ def scatter_sub(
     return _scatter("ScatterSub", ref, indices, updates, use_locking, name)
 
 
+@export("scatter_mul")
 def scatter_mul(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
@@ -95,6 +104,7 @@ def scatter_mul(
     return _scatter("ScatterMul", ref, indices, updates, use_locking, name)
 
 
+@export("scatter_div")
 def scatter_div(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
@@ -102,6 +112,7 @@ def scatter_div(
     return _scatter("ScatterDiv", ref, indices, updates, use_locking, name)
 
 
+@export("scatter_min")
 def scatter_min(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
@@ -109,6 +120,7 @@ def scatter_min(
     return _scatter("ScatterMin", ref, indices, updates, use_locking, name)
 
 
+@export("scatter_max")
 def scatter_max(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
@@ -116,6 +128,7 @@ def scatter_max(
     return _scatter("ScatterMax", ref, indices, updates, use_locking, name)
 
 
+@export("scatter_nd_update")
 def scatter_nd_update(
     ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
@@ -123,6 +136,7 @@ def scatter_nd_update(
     return _scatter("ScatterNdUpdate", ref, indices, updates, use_locking, name)
 
 
+@export("scatter_nd_add")
 def scatter_nd_add(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
@@ -130,6 +144,7 @@ def scatter_nd_add(
     return _scatter("ScatterNdAdd", ref, indices, updates, use_locking, name)
 
 
+@export("scatter_nd_sub")
 def scatter_nd_sub(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
@@ -137,6 +152,7 @@ def scatter_nd_sub(
     return _scatter("ScatterNdSub", ref, indices, updates, use_locking, name)
 
 
+@export("batch_scatter_update")
 def batch_scatter_update(
     ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
@@ -164,15 +180,3 @@ def batch_scatter_update(
             parts.append(counts + constants.zeros_like(indices))
         vectors = arrays.stack([*parts, indices], axis=-1)
         return scatter_nd_update(ref, vectors, updates, use_locking)
-
-
-def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
-    """Adds 1 to an integer variable and gives the value before; OutOfRangeError at `limit`."""
-    result: Tensor = apply_op("CountUpTo", ref, limit=limit, name=name)
-    return result
-
-
-def is_variable_initialized(ref: Any, name: str | None = None) -> Tensor:
-    """Whether the variable has a value: a bool."""
-    result: Tensor = apply_op("IsVariableInitialized", ref, name=name)
-    return result

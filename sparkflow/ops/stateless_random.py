@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.stateless_random import *  # noqa: F403
+from sparkflow._generated.ops.stateless_random import stateless_multinomial
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import as_dtype, float32, int32, int64, uint32, uint64
@@ -27,6 +30,7 @@ def _scaled(
         return result
 
 
+@export("random.stateless_random_normal", "random.stateless_normal")
 def stateless_random_normal(
     shape: Any,
     seed: Any,
@@ -40,6 +44,7 @@ def stateless_random_normal(
     return _scaled("StatelessRandomNormal", shape, seed, mean, stddev, dtype, name)
 
 
+@export("random.stateless_truncated_normal")
 def stateless_truncated_normal(
     shape: Any,
     seed: Any,
@@ -53,6 +58,7 @@ def stateless_truncated_normal(
     return _scaled("StatelessTruncatedNormal", shape, seed, mean, stddev, dtype, name)
 
 
+@export("random.stateless_random_uniform", "random.stateless_uniform")
 def stateless_random_uniform(
     shape: Any,
     seed: Any,
@@ -104,21 +110,7 @@ def stateless_random_uniform(
         return result
 
 
-def stateless_multinomial(
-    logits: Any, num_samples: Any, seed: Any, output_dtype: Any = int64, name: str | None = None
-) -> Tensor:
-    """Classes drawn with the probabilities softmax(logits): [batch, num_samples]."""
-    result: Tensor = apply_op(
-        "StatelessMultinomial",
-        logits,
-        num_samples,
-        seed,
-        output_dtype=as_dtype(output_dtype),
-        name=name or "stateless_multinomial",
-    )
-    return result
-
-
+@export("random.stateless_categorical")
 def stateless_categorical(
     logits: Any, num_samples: Any, seed: Any, dtype: Any = int64, name: str | None = None
 ) -> Tensor:
@@ -127,6 +119,7 @@ def stateless_categorical(
     return stateless_multinomial(logits, num_samples, seed, dtype, name)
 
 
+@export("random.stateless_random_gamma", "random.stateless_gamma")
 def stateless_random_gamma(
     shape: Any,
     seed: Any,
@@ -147,6 +140,7 @@ def stateless_random_gamma(
         return result
 
 
+@export("random.stateless_random_poisson", "random.stateless_poisson")
 def stateless_random_poisson(
     shape: Any, seed: Any, lam: Any, dtype: Any = int32, name: str | None = None
 ) -> Tensor:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.strings import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
@@ -12,18 +13,7 @@ from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import float32, int32, string
 
 
-def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
-    """Elements joined with a separator.
-
-    Args:
-        inputs: A list of string tensors, each of the common shape or a scalar.
-        separator: Put between.
-        name: The node's name.
-    """
-    joined: Tensor = apply_op("StringJoin", [*inputs], separator=separator, name=name)
-    return joined
-
-
+@export("string_split")
 def string_split(
     source: Any,
     sep: str | None = None,
@@ -56,6 +46,7 @@ def string_split(
         return _rows(sparse, result_type)
 
 
+@export("strings.split")
 def string_split_v2(
     input: Any = None,
     sep: str | None = None,
@@ -101,53 +92,7 @@ def _rows(sparse: SparseTensor, result_type: str) -> Any:
     return RaggedTensor.from_sparse(sparse)
 
 
-def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
-    """Parts of strings, with broadcasting.
-
-    Args:
-        input: Strings.
-        pos: Where they start; below 0 from the end.
-        len: How much is taken at most.
-        name: The node's name.
-        unit: `BYTE` or `UTF8_CHAR`.
-    """
-    part: Tensor = apply_op("Substr", input, pos, len, unit=unit, name=name)
-    return part
-
-
-def as_string(
-    input: Any,
-    precision: int = -1,
-    scientific: bool = False,
-    shortest: bool = False,
-    width: int = -1,
-    fill: str = "",
-    name: str | None = None,
-) -> Tensor:
-    """The texts of numbers.
-
-    Args:
-        input: Numbers or bools.
-        precision: Digits after the point, of floats.
-        scientific: With an exponent.
-        shortest: With or without one, whichever is shorter.
-        width: The least number of characters.
-        fill: What is put before: "", " ", "0", "+" or "-" (behind).
-        name: The node's name.
-    """
-    texts: Tensor = apply_op(
-        "AsString",
-        input,
-        precision=precision,
-        scientific=scientific,
-        shortest=shortest,
-        width=width,
-        fill=fill,
-        name=name,
-    )
-    return texts
-
-
+@export("string_to_number", "strings.to_number")
 def string_to_number(
     string_tensor: Any = None, out_type: Any = float32, name: str | None = None, input: Any = None
 ) -> Tensor:
@@ -164,6 +109,7 @@ def string_to_number(
     return numbers
 
 
+@export("string_to_hash_bucket", "strings.to_hash_bucket")
 def string_to_hash_bucket(
     string_tensor: Any = None,
     num_buckets: int | None = None,
@@ -176,28 +122,7 @@ def string_to_hash_bucket(
     return buckets
 
 
-def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
-    """The bucket of each string by farmhash, int64 in [0, num_buckets)."""
-    buckets: Tensor = apply_op("StringToHashBucketFast", input, num_buckets=num_buckets, name=name)
-    return buckets
-
-
-def string_to_hash_bucket_strong(
-    input: Any, num_buckets: int, key: Sequence[int], name: str | None = None
-) -> Tensor:
-    """The bucket of each string by SipHash with a key of two integers."""
-    buckets: Tensor = apply_op(
-        "StringToHashBucketStrong", input, num_buckets=num_buckets, key=list(key), name=name
-    )
-    return buckets
-
-
-def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
-    """The farmhash of each row: [rows, 8] uint8."""
-    hashes: Tensor = apply_op("Fingerprint", data, method, name=name)
-    return hashes
-
-
+@export("regex_replace", "strings.regex_replace")
 def regex_replace(
     input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
 ) -> Tensor:
@@ -227,6 +152,7 @@ def regex_replace(
     return replaced
 
 
+@export("strings.regex_full_match")
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
     """Whether all of each string matches a regular expression, as RE2 reads it."""
     matches: Tensor
@@ -237,30 +163,7 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tenso
     return matches
 
 
-def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
-    """In lower case: letters of ASCII, or of Unicode where `encoding` is "utf-8"."""
-    lower: Tensor = apply_op("StringLower", input, encoding=encoding, name=name)
-    return lower
-
-
-def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
-    """In upper case: letters of ASCII, or of Unicode where `encoding` is "utf-8"."""
-    upper: Tensor = apply_op("StringUpper", input, encoding=encoding, name=name)
-    return upper
-
-
-def string_strip(input: Any, name: str | None = None) -> Tensor:
-    """Without white space at both ends."""
-    stripped: Tensor = apply_op("StringStrip", input, name=name)
-    return stripped
-
-
-def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
-    """How many bytes (`BYTE`) or characters (`UTF8_CHAR`) each string has, int32."""
-    length: Tensor = apply_op("StringLength", input, unit=unit, name=name)
-    return length
-
-
+@export("strings.format")
 def string_format(
     template: str,
     inputs: Any,
@@ -298,6 +201,7 @@ def string_format(
     return text
 
 
+@export("reduce_join", "strings.reduce_join")
 def reduce_join(
     inputs: Any,
     axis: Any = None,
@@ -339,16 +243,7 @@ def reduce_join(
     return joined
 
 
-def unsorted_segment_join(
-    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
-) -> Tensor:
-    """Strings of the same segment joined, in their order."""
-    joined: Tensor = apply_op(
-        "UnsortedSegmentJoin", inputs, segment_ids, num_segments, separator=separator, name=name
-    )
-    return joined
-
-
+@export("strings.ngrams")
 def ngrams(
     data: Any,
     ngram_width: Any,
@@ -422,6 +317,7 @@ def _pads(pad_values: Any) -> tuple[str, str]:
     raise TypeError(f"pad_values must be a string, tuple of strings, or None, got {pad_values!r}")
 
 
+@export("strings.bytes_split")
 def bytes_split(input: Any, name: str | None = None) -> Any:
     """The bytes of strings, as strings.
 
@@ -458,18 +354,7 @@ def require_row(value: Tensor, function: str) -> bool:
     return value.shape.ndims == 1
 
 
-def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
-    """Bytes in base 64 of the alphabet for URLs, with `=` at the end if `pad`."""
-    encoded: Tensor = apply_op("EncodeBase64", input, pad=pad, name=name)
-    return encoded
-
-
-def decode_base64(input: Any, name: str | None = None) -> Tensor:
-    """The bytes that `encode_base64` was given."""
-    decoded: Tensor = apply_op("DecodeBase64", input, name=name)
-    return decoded
-
-
+@export("decode_raw")
 def decode_raw(
     input_bytes: Any = None,
     out_type: Any = None,
@@ -491,11 +376,3 @@ def decode_raw(
         "DecodeRaw", given, out_type=out_type, little_endian=little_endian, name=name
     )
     return numbers
-
-
-def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
-    """Strings expanded: "", "ZLIB" or "GZIP"."""
-    expanded: Tensor = apply_op(
-        "DecodeCompressed", bytes, compression_type=compression_type, name=name
-    )
-    return expanded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import add_to_collection, apply_op, convert_to_tensor, name_scope
@@ -12,6 +13,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import DType, as_dtype, int64, string
 
 
+@export("lookup.TextFileIndex")
 class TextFileIndex:
     """What stands for a column in `TextFileInitializer`."""
 
@@ -19,6 +21,7 @@ class TextFileIndex:
     LINE_NUMBER = -1
 
 
+@export("lookup.KeyValueTensorInitializer")
 class KeyValueTensorInitializer:
     """Fills a table with keys and values.
 
@@ -68,6 +71,7 @@ class KeyValueTensorInitializer:
         return operation
 
 
+@export("lookup.TextFileInitializer")
 class TextFileInitializer:
     """Fills a table from the lines of a file.
 
@@ -143,6 +147,7 @@ class TextFileInitializer:
         return operation
 
 
+@export("lookup.TextFileStringTableInitializer")
 class TextFileStringTableInitializer(TextFileInitializer):
     """Line numbers to lines.
 
@@ -170,6 +175,7 @@ class TextFileStringTableInitializer(TextFileInitializer):
         )  # fmt: skip
 
 
+@export("lookup.TextFileIdTableInitializer")
 class TextFileIdTableInitializer(TextFileInitializer):
     """Lines to line numbers.
 
@@ -211,6 +217,7 @@ def _check_dtypes(table: Any, key_dtype: DType, value_dtype: DType) -> None:
         )
 
 
+@export("lookup.LookupInterface")
 class LookupInterface:
     """What tables share.
 
@@ -259,6 +266,7 @@ class LookupInterface:
         return found
 
 
+@export("lookup.StaticHashTable", "lookup.HashTable")
 class StaticHashTable(LookupInterface):
     """A table that an initializer fills once.
 
@@ -340,6 +348,7 @@ class StaticHashTable(LookupInterface):
 HashTable = StaticHashTable
 
 
+@export("lookup.MutableHashTable")
 class MutableHashTable(LookupInterface):
     """A table that may change.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.sparse_tensor import SparseTensor
@@ -12,6 +13,7 @@ from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int64
 
 
+@export("TypeSpec")
 class TypeSpec:
     """What a value is like: shape, dtype, and what else its kind has."""
 
@@ -91,6 +93,7 @@ class TypeSpec:
         return f"{type(self).__name__}({self._shape!r}, {self._dtype!r})"
 
 
+@export("TensorSpec")
 class TensorSpec(TypeSpec):
     """Shape, dtype and name of a tensor.
 
@@ -144,6 +147,7 @@ class TensorSpec(TypeSpec):
         return f"TensorSpec(shape={self._shape}, dtype=tf.{self._dtype.name}, name={self._name!r})"
 
 
+@export("SparseTensorSpec")
 class SparseTensorSpec(TypeSpec):
     """Shape and dtype of a sparse tensor.
 
@@ -167,6 +171,7 @@ class SparseTensorSpec(TypeSpec):
         return SparseTensor
 
 
+@export("IndexedSlicesSpec")
 class IndexedSlicesSpec(TypeSpec):
     """Shape, dtypes and number of rows of `IndexedSlices`.
 
@@ -211,6 +216,7 @@ class IndexedSlicesSpec(TypeSpec):
         return f"IndexedSlicesSpec({parts})"
 
 
+@export("type_spec_from_value")
 def type_spec_from_value(value: Any) -> Any:
     """What describes a tensor, a sparse tensor, slices, or a value that can become a tensor."""
     if isinstance(value, SparseTensor):

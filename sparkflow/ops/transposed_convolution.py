@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays
@@ -16,6 +17,7 @@ from sparkflow.ops.window_arguments import (
 )
 
 
+@export("nn.conv1d_transpose")
 def conv1d_transpose(
     input: Any,
     filters: Any,
@@ -50,6 +52,7 @@ def conv1d_transpose(
         return arrays.squeeze(result, [axis], name=scope)
 
 
+@export("nn.conv2d_transpose")
 def conv2d_transpose(
     value: Any = None,
     filter: Any = None,
@@ -89,6 +92,7 @@ def conv2d_transpose(
         )  # fmt: skip
 
 
+@export("nn.conv3d_transpose")
 def conv3d_transpose(
     value: Any = None,
     filter: Any = None,
@@ -147,6 +151,7 @@ def _transposed(
     return result
 
 
+@export("nn.conv_transpose")
 def conv_transpose(
     input: Any,
     filters: Any,
@@ -181,6 +186,7 @@ def conv_transpose(
         return result
 
 
+@export("nn.atrous_conv2d_transpose")
 def atrous_conv2d_transpose(
     value: Any,
     filters: Any,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
+from sparkflow._generated.ops.unicode import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.strings import require_row
@@ -12,39 +14,7 @@ from sparkflow_runtime.dtypes import int32, string
 _REPLACEMENT = 65533
 
 
-def unicode_transcode(
-    input: Any,
-    input_encoding: str,
-    output_encoding: str,
-    errors: str = "replace",
-    replacement_char: int = _REPLACEMENT,
-    replace_control_characters: bool = False,
-    name: str | None = None,
-) -> Tensor:
-    """Strings in another encoding.
-
-    Args:
-        input: Strings.
-        input_encoding: What they are in, such as "UTF-8" or "latin1".
-        output_encoding: "UTF-8", "UTF-16-BE" or "UTF-32-BE".
-        errors: What to do where there is no character: "replace", "ignore" or "strict".
-        replacement_char: The code point for "replace".
-        replace_control_characters: Treat those below 32 so too.
-        name: The node's name.
-    """
-    recoded: Tensor = apply_op(
-        "UnicodeTranscode",
-        input,
-        input_encoding=input_encoding,
-        output_encoding=output_encoding,
-        errors=errors,
-        replacement_char=replacement_char,
-        replace_control_characters=replace_control_characters,
-        name=name,
-    )
-    return recoded
-
-
+@export("strings.unicode_encode")
 def unicode_encode(
     input: Any,
     output_encoding: str,
@@ -88,6 +58,7 @@ def unicode_encode(
         return shaped
 
 
+@export("strings.unicode_decode")
 def unicode_decode(
     input: Any,
     input_encoding: str,
@@ -118,6 +89,7 @@ def unicode_decode(
     return codes
 
 
+@export("strings.unicode_decode_with_offsets")
 def unicode_decode_with_offsets(
     input: Any,
     input_encoding: str,
@@ -149,6 +121,7 @@ def unicode_decode_with_offsets(
         return codes, places
 
 
+@export("strings.unicode_split")
 def unicode_split(
     input: Any,
     input_encoding: str,
@@ -161,6 +134,7 @@ def unicode_split(
     return chars
 
 
+@export("strings.unicode_split_with_offsets")
 def unicode_split_with_offsets(
     input: Any,
     input_encoding: str,

@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sparkflow.graph.scopes import get_default_graph
+from sparkflow._api import export
+from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
+from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.op_functions import function_of
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
@@ -15,6 +17,7 @@ from sparkflow_runtime.ops.op import Op
 _TYPE = re.compile(r"[A-Z][A-Za-z0-9_]*")
 
 
+@export("register_op")
 def register_op(op_class: type[Op]) -> Callable[..., Any]:
     """Registers an op of your own, and gives the function that adds a node of it to the graph.
 
@@ -65,6 +68,12 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
     registry.add_own(op)
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return function_of(op, _snake_case(op.op_type), positional, {}, lambda result: result)
+
+
+@export("user_ops.my_fact")
+def my_fact() -> Tensor:
+    """A fact, a string scalar; TensorFlow's example of an op of one's own."""
+    return convert_to_tensor("0! == 1", name="Fact")
 
 
 def _snake_case(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_collection, name_scope
@@ -24,6 +25,7 @@ from sparkflow.ops.tables import (
 from sparkflow_runtime.dtypes import as_dtype, int64, string
 
 
+@export("lookup.HasherSpec")
 @dataclass(frozen=True, slots=True)
 class HasherSpec:
     """How words outside of a vocabulary are hashed: `fasthash`, or `stronghash` with a key."""
@@ -35,6 +37,7 @@ class HasherSpec:
 FastHashSpec = HasherSpec("fasthash", None)
 
 
+@export("lookup.StrongHashSpec")
 def StrongHashSpec(key: Sequence[int]) -> HasherSpec:
     """SipHash with a key of two integers.
 
@@ -48,6 +51,7 @@ def StrongHashSpec(key: Sequence[int]) -> HasherSpec:
     return HasherSpec("stronghash", list(key))
 
 
+@export("lookup.IdTableWithHashBuckets")
 class IdTableWithHashBuckets(LookupInterface):
     """A table whose missing keys get numbers behind its own, by their hash.
 
@@ -136,6 +140,7 @@ class IdTableWithHashBuckets(LookupInterface):
         return number
 
 
+@export("lookup.StaticVocabularyTable")
 class StaticVocabularyTable(IdTableWithHashBuckets):
     """A vocabulary whose missing words get numbers behind its own.
 
@@ -162,6 +167,7 @@ class StaticVocabularyTable(IdTableWithHashBuckets):
         super().__init__(table, num_oov_buckets, name=name, key_dtype=lookup_key_dtype)
 
 
+@export("lookup.index_table_from_tensor")
 def index_table_from_tensor(
     vocabulary_list: Any = None,
     num_oov_buckets: int = 0,
@@ -210,6 +216,7 @@ def index_table_from_tensor(
         return _with_buckets(table, num_oov_buckets, hasher_spec, kind)
 
 
+@export("lookup.index_table_from_file")
 def index_table_from_file(
     vocabulary_file: Any = None,
     num_oov_buckets: int = 0,
@@ -273,6 +280,7 @@ def _require_file(path: Any, vocab_size: int | None) -> None:
         raise ValueError(f"vocab_size must be greater than 0, got {vocab_size}.")
 
 
+@export("lookup.index_to_string_table_from_tensor")
 def index_to_string_table_from_tensor(
     vocabulary_list: Any = None,
     default_value: str = "UNK",
@@ -302,6 +310,7 @@ def index_to_string_table_from_tensor(
         )
 
 
+@export("lookup.index_to_string_table_from_file")
 def index_to_string_table_from_file(
     vocabulary_file: Any,
     vocab_size: int | None = None,
@@ -334,6 +343,7 @@ def index_to_string_table_from_file(
         return StaticHashTable(initializer, default_value)
 
 
+@export("tables_initializer", "initialize_all_tables")
 def tables_initializer(name: str = "init_all_tables") -> Operation:
     """Fills all tables of the graph; without any, an operation that does nothing."""
     initializers = get_collection(GraphKeys.TABLE_INITIALIZERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import convert
 from sparkflow.graph.operation import Operation
@@ -15,6 +16,7 @@ from sparkflow.queues.components import type_list
 from sparkflow_runtime.dtypes import DType
 
 
+@export("QueueBase", "queue.QueueBase")
 class QueueBase:
     """A queue of elements, each a tuple of tensors, that lives on its task between steps.
 

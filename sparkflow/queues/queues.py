@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from sparkflow.ops.random import get_seed
+from sparkflow._api import export
+from sparkflow.ops.random import op_seeds
 from sparkflow.queues.components import name_list, shape_attr, shape_list, type_list
 from sparkflow.queues.queue_base import QueueBase, new_queue
 from sparkflow_runtime.dtypes import int64
 
 
+@export("FIFOQueue", "queue.FIFOQueue")
 class FIFOQueue(QueueBase):
     """A queue that gives its elements in the order in which they came.
 
@@ -47,6 +49,7 @@ class FIFOQueue(QueueBase):
         super().__init__(dtypes, shapes, names, handle)
 
 
+@export("RandomShuffleQueue", "queue.RandomShuffleQueue")
 class RandomShuffleQueue(QueueBase):
     """A queue that gives its elements in random order.
 
@@ -75,7 +78,7 @@ class RandomShuffleQueue(QueueBase):
         dtypes = type_list(dtypes)
         shapes = shape_list(shapes)
         names = name_list(names, dtypes)
-        first, second = get_seed(seed)
+        first, second = op_seeds(seed)
         if seed is None and shared_name is not None and (first or second):
             # Graphs that share the queue agree on the graph's seed and the name, not on op numbers.
             text = f"{first}{shared_name}".encode()
@@ -94,6 +97,7 @@ class RandomShuffleQueue(QueueBase):
         super().__init__(dtypes, shapes, names, handle)
 
 
+@export("PaddingFIFOQueue", "queue.PaddingFIFOQueue")
 class PaddingFIFOQueue(QueueBase):
     """A FIFOQueue that pads what it gives together: sizes that vary are None in `shapes`.
 
@@ -137,6 +141,7 @@ class PaddingFIFOQueue(QueueBase):
         super().__init__(dtypes, shapes, names, handle)
 
 
+@export("PriorityQueue", "queue.PriorityQueue")
 class PriorityQueue(QueueBase):
     """A queue that gives the element of least priority.
 

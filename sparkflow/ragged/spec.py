@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops.tensor_spec import TypeSpec
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int64
 
 
+@export("RaggedTensorSpec")
 class RaggedTensorSpec(TypeSpec):
     """Shape, dtypes and ragged rank of a ragged tensor.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
@@ -21,6 +22,7 @@ from sparkflow.ragged.value import RaggedTensorValue, nested_value
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int32, int64
 
 
+@export("RaggedTensor")
 class RaggedTensor(Composite):
     """Rows of different lengths. Made by the methods `from_...`, or `tf.ragged.constant`.
 

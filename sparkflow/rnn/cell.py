@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import tree
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
@@ -17,6 +18,7 @@ from sparkflow.variables.variable_scope import get_variable_scope, variable_scop
 from sparkflow_runtime.dtypes import DType, as_dtype
 
 
+@export("nn.rnn_cell.LSTMStateTuple")
 class LSTMStateTuple(NamedTuple):
     """The state of an LSTM cell: c, what it remembers, and h, its output."""
 
@@ -74,6 +76,7 @@ def map_sizes(function: Any, sizes: Any) -> Any:
     return tree.map_structure(function, sizes)
 
 
+@export("nn.rnn_cell.RNNCell")
 class RNNCell(Layer):
     """One step of a recurrent network: from inputs and a state to an output and the next state.
 

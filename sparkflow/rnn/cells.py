@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.initializers import Constant, Zeros
@@ -44,6 +45,7 @@ def depth_of(shape: Any) -> int:
     return int(size)
 
 
+@export("nn.rnn_cell.BasicRNNCell")
 class BasicRNNCell(RNNCell):
     """output = state = activation([input, state] · kernel + bias).
 
@@ -94,6 +96,7 @@ class BasicRNNCell(RNNCell):
         return output, output
 
 
+@export("nn.rnn_cell.GRUCell")
 class GRUCell(RNNCell):
     """A gated recurrent unit (Cho et al. 2014, arXiv:1406.1078).
 
@@ -165,6 +168,7 @@ class GRUCell(RNNCell):
         return new, new
 
 
+@export("nn.rnn_cell.BasicLSTMCell")
 class BasicLSTMCell(RNNCell):
     """An LSTM without peepholes, clipping and projection (Zaremba et al. 2014, arXiv:1409.2329).
 
@@ -239,6 +243,7 @@ def _warn_of_joined_state(cell: Any, state_is_tuple: bool) -> None:
         )
 
 
+@export("nn.rnn_cell.LSTMCell")
 class LSTMCell(RNNCell):
     """An LSTM with optional peepholes, clipping and projection (Sak et al. 2014, arXiv:1402.1128).
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import tree
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
@@ -24,6 +25,7 @@ from sparkflow.variables.variable_scope import variable_scope
 from sparkflow_runtime.dtypes import int32
 
 
+@export("nn.dynamic_rnn")
 def dynamic_rnn(
     cell: Any,
     inputs: Any,
@@ -180,6 +182,7 @@ def _rest(size: Any) -> TensorShape:
     return size if isinstance(size, TensorShape) else TensorShape([size])
 
 
+@export("nn.bidirectional_dynamic_rnn")
 def bidirectional_dynamic_rnn(
     cell_fw: Any,
     cell_bw: Any,
@@ -246,6 +249,7 @@ def bidirectional_dynamic_rnn(
     return (output_fw, tree.map_structure(turned, output)), (state_fw, state_bw)
 
 
+@export("nn.raw_rnn")
 def raw_rnn(
     cell: Any,
     loop_fn: Callable[..., Any],

@@ -7,6 +7,7 @@ from typing import Any
 
 import tree
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
@@ -19,6 +20,7 @@ from sparkflow.variables.variable_scope import variable_scope
 from sparkflow_runtime.dtypes import int32
 
 
+@export("nn.static_rnn")
 def static_rnn(
     cell: Any,
     inputs: Sequence[Any],
@@ -76,6 +78,7 @@ def static_rnn(
         return outputs, state
 
 
+@export("nn.static_state_saving_rnn")
 def static_state_saving_rnn(
     cell: Any,
     inputs: Sequence[Any],
@@ -116,6 +119,7 @@ def static_state_saving_rnn(
     return outputs, state
 
 
+@export("nn.static_bidirectional_rnn")
 def static_bidirectional_rnn(
     cell_fw: Any,
     cell_bw: Any,

@@ -8,6 +8,7 @@ from typing import Any
 
 import tree
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import device, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
@@ -22,6 +23,7 @@ from sparkflow.rnn.cell import LSTMStateTuple, RNNCell
 from sparkflow.variables.variable_scope import get_variable, variable_scope
 
 
+@export("nn.rnn_cell.MultiRNNCell")
 class MultiRNNCell(RNNCell):
     """Cells one above the other: each gets the output of the one below.
 
@@ -144,6 +146,7 @@ class _Wrapper(RNNCell):
             return self._cell.zero_state(batch_size, dtype)
 
 
+@export("nn.rnn_cell.DropoutWrapper")
 class DropoutWrapper(_Wrapper):
     """A cell with dropout of its inputs, states and outputs (Gal & Ghahramani, arXiv:1512.05287).
 
@@ -276,6 +279,7 @@ def _flags(visitor: Callable[[Any], Any], state: Any) -> list[bool]:
     return [flag for part in parts for flag in _flags(visitor, part)]
 
 
+@export("nn.rnn_cell.ResidualWrapper")
 class ResidualWrapper(_Wrapper):
     """A cell whose inputs are added to its outputs (Wu et al. 2016, arXiv:1609.08144).
 
@@ -303,6 +307,7 @@ class ResidualWrapper(_Wrapper):
         return tree.map_structure(lambda i, o: i + o, inputs, outputs), new_state
 
 
+@export("nn.rnn_cell.DeviceWrapper")
 class DeviceWrapper(_Wrapper):
     """A cell pinned to a device.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, device, get_default_graph, name_scope
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.constants import placeholder
@@ -65,6 +66,7 @@ class TensorHandle:
         return f"<TensorHandle {self._handle!r} dtype={self.dtype.name}>"
 
 
+@export("get_session_handle")
 def get_session_handle(data: Any, name: str | None = None) -> Tensor:
     """A tensor that, when it is fetched, keeps `data` in the session and gives a `TensorHandle`.
 
@@ -76,6 +78,7 @@ def get_session_handle(data: Any, name: str | None = None) -> Tensor:
     return result
 
 
+@export("get_session_tensor")
 def get_session_tensor(handle: str, dtype: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """The tensor a handle stands for, as a node.
 
@@ -92,6 +95,7 @@ def get_session_tensor(handle: str, dtype: Any, name: str | None = None) -> tupl
         return holder, apply_op("GetSessionTensor", holder, dtype=as_dtype(dtype), name=name)
 
 
+@export("delete_session_tensor")
 def delete_session_tensor(handle: str, name: str | None = None) -> tuple[Tensor, Any]:
     """A node that forgets what a handle stands for.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.config.devices import default_config
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
@@ -58,6 +59,7 @@ class _Plan:
         self.call: Callable[..., list[Any]]
 
 
+@export("python.client.session.BaseSession")
 class BaseSession:
     """What `Session` and `InteractiveSession` share.
 
@@ -393,6 +395,7 @@ class BaseSession:
                 self.close()
 
 
+@export("Session", "python.client.session.Session")
 class Session(BaseSession):
     """Runs operations of a graph.
 
@@ -460,6 +463,7 @@ class Session(BaseSession):
             client.close()
 
 
+@export("InteractiveSession", "python.client.session.InteractiveSession")
 class InteractiveSession(BaseSession):
     """A session that is the default one from its making until it is closed, for shells.
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import apply_op, name_scope
 from sparkflow.graph.tensor import Tensor
 from sparkflow.summary.summaries import collect, merge, merge_all
 
 
+@export("scalar_summary")
 def scalar_summary(
     tags: Any, values: Any, collections: Sequence[str] | None = None, name: str | None = None
 ) -> Tensor:
@@ -21,6 +23,7 @@ def scalar_summary(
     return _add("ScalarSummary", (tags, values), collections, name)
 
 
+@export("histogram_summary")
 def histogram_summary(
     tag: Any, values: Any, collections: Sequence[str] | None = None, name: str | None = None
 ) -> Tensor:
@@ -28,6 +31,7 @@ def histogram_summary(
     return _add("HistogramSummary", (tag, values), collections, name)
 
 
+@export("image_summary")
 def image_summary(
     tag: Any,
     tensor: Any,
@@ -39,6 +43,7 @@ def image_summary(
     return _add("ImageSummary", (tag, tensor), collections, name, max_images=max_images)
 
 
+@export("audio_summary")
 def audio_summary(
     tag: Any,
     tensor: Any,
@@ -52,6 +57,7 @@ def audio_summary(
     return _add("AudioSummaryV2", inputs, collections, name, max_outputs=max_outputs)
 
 
+@export("merge_summary")
 def merge_summary(
     inputs: Sequence[Any], collections: Sequence[str] | None = None, name: str | None = None
 ) -> Tensor:
@@ -59,6 +65,7 @@ def merge_summary(
     return merge(inputs, collections, name)
 
 
+@export("merge_all_summaries")
 def merge_all_summaries(key: str = GraphKeys.SUMMARIES) -> Tensor | None:
     """All summaries of a collection in one, see `sparkflow.summary.merge_all`."""
     return merge_all(key)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.dtypes import as_dtype
 from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime.dtypes import as_dtype
 
 
 class ArrayAssertions(unittest.TestCase):

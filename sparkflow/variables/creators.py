@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
 
 
+@export("VariableSynchronization")
 class VariableSynchronization(enum.Enum):
     """When the copies of a variable on several devices agree. Accepted; there is one copy here."""
 
@@ -20,6 +22,7 @@ class VariableSynchronization(enum.Enum):
     ON_READ = 3
 
 
+@export("VariableAggregation")
 class VariableAggregation(enum.Enum):
     """How updates of the copies of a variable are joined. Accepted; there is one copy here."""
 
@@ -33,6 +36,7 @@ Creator = Callable[..., Any]
 _KEY = ("sparkflow", "variable creators")
 
 
+@export("variable_creator_scope")
 @contextmanager
 def variable_creator_scope(variable_creator: Creator) -> Iterator[None]:
     """Lets a function make the variables of the default graph inside the block.

@@ -9,11 +9,13 @@ from typing import Any
 
 import tree
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable
 
 
+@export("Module")
 class Module(Trackable):
     """Holds variables and other modules as attributes, and finds them.
 

@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow_runtime.dtypes import as_dtype, string
 
 Partitioner = Callable[..., list[int]]
 
 
+@export("fixed_size_partitioner")
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
     """Cuts along `axis` into `num_shards` parts, or into one per row where there are fewer rows."""
 
@@ -22,6 +24,7 @@ def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
     return partitioner
 
 
+@export("variable_axis_size_partitioner")
 def variable_axis_size_partitioner(
     max_shard_bytes: int, axis: int = 0, bytes_per_string_element: int = 16, max_shards: Any = None
 ) -> Partitioner:
@@ -61,6 +64,7 @@ def variable_axis_size_partitioner(
     return partitioner
 
 
+@export("min_max_variable_partitioner")
 def min_max_variable_partitioner(
     max_partitions: int = 1,
     axis: int = 0,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkflow._api import export
+
 
 @dataclass(slots=True)
 class _Chosen:
@@ -13,16 +15,19 @@ class _Chosen:
 _chosen = _Chosen()
 
 
+@export("enable_resource_variables")
 def enable_resource_variables() -> None:
     """Has `Variable` and `get_variable` make `ResourceVariable`s where `use_resource` is None."""
     _chosen.enabled = True
 
 
+@export("disable_resource_variables")
 def disable_resource_variables() -> None:
     """Has them make reference variables again, as at the start."""
     _chosen.enabled = False
 
 
+@export("resource_variables_enabled")
 def resource_variables_enabled() -> bool:
     """Whether `enable_resource_variables` was called last."""
     return _chosen.enabled

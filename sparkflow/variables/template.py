@@ -6,11 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_collection
 from sparkflow.variables.variable_scope import VariableScope, variable_scope
 
 
+@export("make_template")
 def make_template(
     name_: str,
     func_: Callable[..., Any],

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
@@ -91,6 +92,7 @@ _ARGUMENTS = (
 )
 
 
+@export("Variable")
 class Variable(Operators, metaclass=_Creating):
     """State of a fixed dtype (and usually shape), kept by the task that its device names.
 

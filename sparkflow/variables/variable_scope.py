@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.constants import constant_array
 from sparkflow.graph.graph import Graph
@@ -30,6 +31,7 @@ AUTO_REUSE: Final = _ReuseMode.AUTO_REUSE
 """As the `reuse` of a scope: get the variable where it exists, make it where it does not."""
 
 
+@export("VariableScope")
 class VariableScope:
     """The defaults that `get_variable` uses inside a `variable_scope`.
 
@@ -214,11 +216,13 @@ def _state(graph: Graph) -> _State:
     return state
 
 
+@export("get_variable_scope")
 def get_variable_scope() -> VariableScope:
     """The open variable scope."""
     return _state(get_default_graph()).open.scope
 
 
+@export("get_variable")
 def get_variable(
     name: str,
     shape: Any = None,
@@ -284,6 +288,7 @@ def get_variable(
         )
 
 
+@export("get_local_variable")
 @functools.wraps(get_variable)
 def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
     """As `get_variable`, for a variable of this process only: local, and never trainable."""
@@ -312,6 +317,7 @@ _LOCAL_ARGUMENTS = (
 )
 
 
+@export("variable_scope")
 @contextmanager
 def variable_scope(
     name_or_scope: str | VariableScope | None,
@@ -409,6 +415,7 @@ def variable_scope(
                     del opened.times_opened[each]
 
 
+@export("variable_op_scope")
 @contextmanager
 def variable_op_scope(
     values: Sequence[Any] | None,
@@ -484,10 +491,12 @@ def _unique(opened: _Scopes, outer: VariableScope, name: str) -> str:
     return candidate
 
 
+@export("no_regularizer")
 def no_regularizer(_: Any) -> None:
     """A regularizer that adds nothing, to switch off the scope's."""
 
 
+@export("create_partitioned_variables")
 def create_partitioned_variables(
     shape: Any,
     slicing: Sequence[int],

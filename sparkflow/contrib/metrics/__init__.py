@@ -7,12 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.sets import (
-    difference as set_difference,
-    intersection as set_intersection,
-    size as set_size,
-    union as set_union,
-)
+from sparkflow.ops.sets import set_difference, set_intersection, set_size, set_union
 
 Metric = Callable[..., Any]
 _SWAPPED = {

@@ -6,6 +6,7 @@ import collections
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.function_graph import FunctionGraph
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
@@ -17,6 +18,7 @@ from sparkflow_runtime import dtypes
 Branch = Callable[[], Any]
 
 
+@export("cond")
 def cond(
     pred: Any,
     true_fn: Branch | None = None,
@@ -147,6 +149,7 @@ def _either(new_name: str, new: Any, old_name: str, old: Any) -> Any:
     return old
 
 
+@export("switch_case")
 def switch_case(
     branch_index: Any,
     branch_fns: Any,
@@ -246,6 +249,7 @@ def _by_index(branch_fns: Any) -> dict[int, Branch]:
     return dict(pairs)
 
 
+@export("case")
 def case(
     pred_fn_pairs: Any,
     default: Branch | None = None,

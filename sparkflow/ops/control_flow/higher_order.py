@@ -7,6 +7,7 @@ from typing import Any
 
 import tree
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
@@ -61,6 +62,7 @@ def _require_callable(fn: Any) -> None:
         raise TypeError("fn must be callable.")
 
 
+@export("map_fn")
 def map_fn(
     fn: Callable[..., Any],
     elems: Any,
@@ -122,6 +124,7 @@ def map_fn(
         return rows.stacked(written, wanted)
 
 
+@export("foldl")
 def foldl(
     fn: Callable[..., Any],
     elems: Any,
@@ -149,6 +152,7 @@ def foldl(
     return _fold(fn, elems, initializer, parallel_iterations, back_prop, name or "foldl", False)
 
 
+@export("foldr")
 def foldr(
     fn: Callable[..., Any],
     elems: Any,
@@ -196,6 +200,7 @@ def _fold(
         return result
 
 
+@export("scan")
 def scan(
     fn: Callable[..., Any],
     elems: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
@@ -15,6 +16,7 @@ from sparkflow_runtime.dtypes import DType, as_dtype, int32, int64
 from sparkflow_runtime.shapes import Shape
 
 
+@export("TensorArray")
 class TensorArray:
     """Tensors of one dtype by index, each written once.
 

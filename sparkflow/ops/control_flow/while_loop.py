@@ -7,6 +7,7 @@ from typing import Any
 
 import tree
 
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
@@ -16,6 +17,7 @@ from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.shapes import Shape
 
 
+@export("while_loop")
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],

@@ -6,74 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.image.codec import *  # noqa: F403
+from sparkflow._generated.ops.image.codec import decode_jpeg, encode_jpeg
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.image.color import convert_image_dtype
-from sparkflow_runtime.dtypes import as_dtype, int32, uint8
+from sparkflow_runtime.dtypes import uint8
 
 
-def decode_png(
-    contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None
-) -> Tensor:
-    """[height, width, channels] pixels of a PNG file; its own channels for 0."""
-    result: Tensor = apply_op(
-        "DecodePng", contents, channels=channels, dtype=as_dtype(dtype), name=name
-    )
-    return result
-
-
-def decode_jpeg(
-    contents: Any,
-    channels: int = 0,
-    ratio: int = 1,
-    fancy_upscaling: bool = True,
-    try_recover_truncated: bool = False,
-    acceptable_fraction: float = 1,
-    dct_method: str = "",
-    name: str | None = None,
-) -> Tensor:
-    """[height, width, channels] pixels of a JPEG file, smaller by `ratio`."""
-    result: Tensor = apply_op(
-        "DecodeJpeg",
-        contents,
-        channels=channels,
-        ratio=ratio,
-        fancy_upscaling=fancy_upscaling,
-        try_recover_truncated=try_recover_truncated,
-        acceptable_fraction=acceptable_fraction,
-        dct_method=dct_method,
-        name=name,
-    )
-    return result
-
-
-def decode_and_crop_jpeg(
-    contents: Any,
-    crop_window: Any,
-    channels: int = 0,
-    ratio: int = 1,
-    fancy_upscaling: bool = True,
-    try_recover_truncated: bool = False,
-    acceptable_fraction: float = 1,
-    dct_method: str = "",
-    name: str | None = None,
-) -> Tensor:
-    """The pixels of a JPEG file in the window [y, x, height, width]."""
-    result: Tensor = apply_op(
-        "DecodeAndCropJpeg",
-        contents,
-        crop_window,
-        channels=channels,
-        ratio=ratio,
-        fancy_upscaling=fancy_upscaling,
-        try_recover_truncated=try_recover_truncated,
-        acceptable_fraction=acceptable_fraction,
-        dct_method=dct_method,
-        name=name,
-    )
-    return result
-
-
+@export("image.adjust_jpeg_quality")
 def adjust_jpeg_quality(image: Any, jpeg_quality: int, name: str | None = None) -> Tensor:
     """The image as it looks after a JPEG file of this quality, in its own dtype.
 
@@ -89,6 +31,7 @@ def adjust_jpeg_quality(image: Any, jpeg_quality: int, name: str | None = None) 
         return convert_image_dtype(decoded, given.dtype.base)
 
 
+@export("image.random_jpeg_quality")
 def random_jpeg_quality(
     image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None
 ) -> Tensor:
@@ -106,18 +49,7 @@ def random_jpeg_quality(
     return adjust_jpeg_quality(image, int(drawn))
 
 
-def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
-    """[height, width, channels] pixels of a BMP file."""
-    result: Tensor = apply_op("DecodeBmp", contents, channels=channels, name=name)
-    return result
-
-
-def decode_gif(contents: Any, name: str | None = None) -> Tensor:
-    """[frames, height, width, 3] pixels of a GIF file."""
-    result: Tensor = apply_op("DecodeGif", contents, name=name)
-    return result
-
-
+@export("image.decode_image")
 def decode_image(
     contents: Any,
     channels: int | None = None,
@@ -140,51 +72,7 @@ def decode_image(
         return pixels
 
 
-def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
-    """A PNG file of [height, width, channels] uint8 or uint16 pixels."""
-    result: Tensor = apply_op("EncodePng", image, compression=compression, name=name)
-    return result
-
-
-def encode_jpeg(
-    image: Any,
-    format: str = "",
-    quality: int = 95,
-    progressive: bool = False,
-    optimize_size: bool = False,
-    chroma_downsampling: bool = True,
-    density_unit: str = "in",
-    x_density: int = 300,
-    y_density: int = 300,
-    xmp_metadata: str = "",
-    name: str | None = None,
-) -> Tensor:
-    """A JPEG file of [height, width, channels] uint8 pixels."""
-    result: Tensor = apply_op(
-        "EncodeJpeg",
-        image,
-        format=format,
-        quality=quality,
-        progressive=progressive,
-        optimize_size=optimize_size,
-        chroma_downsampling=chroma_downsampling,
-        density_unit=density_unit,
-        x_density=x_density,
-        y_density=y_density,
-        xmp_metadata=xmp_metadata,
-        name=name,
-    )
-    return result
-
-
-def extract_jpeg_shape(contents: Any, output_type: Any = int32, name: str | None = None) -> Tensor:
-    """[height, width, channels] of a JPEG file."""
-    result: Tensor = apply_op(
-        "ExtractJpegShape", contents, output_type=as_dtype(output_type), name=name
-    )
-    return result
-
-
+@export("image.is_jpeg")
 def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
     """Whether a file begins as JPEG files do."""
     graph = graph_of((contents,))

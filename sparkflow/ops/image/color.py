@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.image.color import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants, elementwise, linalg, reduction
@@ -32,6 +34,7 @@ _FROM_YIQ = [
 ]
 
 
+@export("image.convert_image_dtype")
 def convert_image_dtype(
     image: Any, dtype: Any, saturate: bool = False, name: str | None = None
 ) -> Tensor:
@@ -75,6 +78,7 @@ def _in_float(image: Any, name: str, function: Any) -> Tensor:
         return convert_image_dtype(function(wide), kind, saturate=True)
 
 
+@export("image.adjust_brightness")
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
     """`delta` added to images in [0, 1]."""
     return _in_float(
@@ -84,6 +88,7 @@ def adjust_brightness(image: Any, delta: Any) -> Tensor:
     )
 
 
+@export("image.random_brightness")
 def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
     """`adjust_brightness` by a number in [-max_delta, max_delta).
 
@@ -95,6 +100,7 @@ def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> 
     return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
 
 
+@export("image.adjust_contrast")
 def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
     """(x - mean) · contrast_factor + mean, with the mean of each channel of each image."""
     return _in_float(
@@ -104,6 +110,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
     )
 
 
+@export("image.random_contrast")
 def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
     """`adjust_contrast` by a number in [lower, upper).
 
@@ -121,6 +128,7 @@ def _check_range(lower: float, upper: float) -> None:
         raise ValueError("lower must be non-negative.")
 
 
+@export("image.adjust_gamma")
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
     """Gain · x^gamma for images in [0, 1].
 
@@ -132,11 +140,13 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
     return _in_float(image, "adjust_gamma", lambda wide: gain * wide**gamma)
 
 
+@export("image.adjust_hue")
 def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
     """Hues moved by `delta` in [-1, 1]."""
     return _in_float(image, name or "adjust_hue", lambda wide: apply_op("AdjustHue", wide, delta))
 
 
+@export("image.random_hue")
 def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
     """`adjust_hue` by a number in [-max_delta, max_delta).
 
@@ -150,6 +160,7 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
     return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))
 
 
+@export("image.adjust_saturation")
 def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
     """Saturations times a factor, at most 1."""
     return _in_float(
@@ -159,6 +170,7 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
     )
 
 
+@export("image.random_saturation")
 def random_saturation(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
     """`adjust_saturation` by a number in [lower, upper).
 
@@ -169,6 +181,7 @@ def random_saturation(image: Any, lower: float, upper: float, seed: int | None =
     return adjust_saturation(image, random_uniform([], lower, upper, seed=seed))
 
 
+@export("image.rgb_to_grayscale")
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
     """[..., 1] the brightness of colours [..., 3]."""
     graph = graph_of((images,))
@@ -179,6 +192,7 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
         return convert_image_dtype(arrays.expand_dims(gray, -1), given.dtype.base)
 
 
+@export("image.grayscale_to_rgb")
 def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
     """[..., 3] from [..., 1]."""
     graph = graph_of((images,))
@@ -196,44 +210,37 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
         return result
 
 
-def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
-    """Hue, saturation and value of colours in [0, 1]."""
-    result: Tensor = apply_op("RGBToHSV", images, name=name)
-    return result
-
-
-def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
-    """The inverse of `rgb_to_hsv`."""
-    result: Tensor = apply_op("HSVToRGB", images, name=name)
-    return result
-
-
 def _mixed(images: Any, kernel: Any) -> Tensor:
     given = convert_to_tensor(images, name="images")
     matrix = np.array(kernel, given.dtype.base.as_numpy_dtype)
     return linalg.tensordot(given, matrix, [[-1], [0]])
 
 
+@export("image.rgb_to_yuv")
 def rgb_to_yuv(images: Any) -> Tensor:
     """YUV from RGB."""
     return _mixed(images, _YUV)
 
 
+@export("image.yuv_to_rgb")
 def yuv_to_rgb(images: Any) -> Tensor:
     """RGB from YUV."""
     return _mixed(images, _FROM_YUV)
 
 
+@export("image.rgb_to_yiq")
 def rgb_to_yiq(images: Any) -> Tensor:
     """YIQ from RGB."""
     return _mixed(images, _YIQ)
 
 
+@export("image.yiq_to_rgb")
 def yiq_to_rgb(images: Any) -> Tensor:
     """RGB from YIQ."""
     return _mixed(images, _FROM_YIQ)
 
 
+@export("image.per_image_standardization")
 def per_image_standardization(image: Any) -> Tensor:
     """Each image less its mean, divided by its deviation (at least 1 / √pixels)."""
     graph = graph_of((image,))

@@ -9,6 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
+from sparkflow._generated.ops.image.geometry import *  # noqa: F403
+from sparkflow._generated.ops.image.geometry import (
+    resize_area,
+    resize_bicubic,
+    resize_bilinear,
+    resize_nearest_neighbor,
+)
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
@@ -20,6 +28,7 @@ from sparkflow.ops.spelling import either
 from sparkflow_runtime.dtypes import float32, float64, int32
 
 
+@export("image.ResizeMethod")
 class ResizeMethod:
     """How `resize_images` computes pixels."""
 
@@ -29,79 +38,7 @@ class ResizeMethod:
     AREA = 3
 
 
-def resize_bilinear(
-    images: Any,
-    size: Any,
-    align_corners: bool = False,
-    name: str | None = None,
-    half_pixel_centers: bool = False,
-) -> Tensor:
-    """Images [batch, height, width, channels] in another size: means of four pixels, float32.
-
-    Args:
-        images: Real numbers.
-        size: [height, width] int32.
-        align_corners: Whether the corners' pixels stay where they are.
-        name: Name of the node.
-        half_pixel_centers: Whether pixels are meant to lie at half numbers.
-    """
-    result: Tensor = apply_op(
-        "ResizeBilinear",
-        images,
-        size,
-        align_corners=align_corners,
-        half_pixel_centers=half_pixel_centers,
-        name=name,
-    )
-    return result
-
-
-def resize_nearest_neighbor(
-    images: Any,
-    size: Any,
-    align_corners: bool = False,
-    name: str | None = None,
-    half_pixel_centers: bool = False,
-) -> Tensor:
-    """As `resize_bilinear`, each pixel one of the input's, of the same dtype."""
-    result: Tensor = apply_op(
-        "ResizeNearestNeighbor",
-        images,
-        size,
-        align_corners=align_corners,
-        half_pixel_centers=half_pixel_centers,
-        name=name,
-    )
-    return result
-
-
-def resize_bicubic(
-    images: Any,
-    size: Any,
-    align_corners: bool = False,
-    name: str | None = None,
-    half_pixel_centers: bool = False,
-) -> Tensor:
-    """As `resize_bilinear`, by cubic interpolation of sixteen pixels."""
-    result: Tensor = apply_op(
-        "ResizeBicubic",
-        images,
-        size,
-        align_corners=align_corners,
-        half_pixel_centers=half_pixel_centers,
-        name=name,
-    )
-    return result
-
-
-def resize_area(
-    images: Any, size: Any, align_corners: bool = False, name: str | None = None
-) -> Tensor:
-    """As `resize_bilinear`, each pixel the mean of the area it covers; there is no gradient."""
-    result: Tensor = apply_op("ResizeArea", images, size, align_corners=align_corners, name=name)
-    return result
-
-
+@export("image.resize_images", "image.resize")
 def resize_images(
     images: Any,
     size: Any,
@@ -184,6 +121,7 @@ def _within(images: Tensor, wanted: Tensor) -> Tensor:
     return elementwise.cast(elementwise.round(sizes * smallest), int32)
 
 
+@export("image.crop_to_bounding_box")
 def crop_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Tensor:
@@ -229,6 +167,7 @@ def _sizes(*targets: Any) -> list[int | None]:
     return [each if isinstance(each, int) else None for each in targets]
 
 
+@export("image.pad_to_bounding_box")
 def pad_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Tensor:
@@ -260,6 +199,7 @@ def pad_to_bounding_box(
         return arrays.squeeze(result, [0]) if single else result
 
 
+@export("image.resize_image_with_crop_or_pad", "image.resize_with_crop_or_pad")
 def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Tensor:
     """An image, or a batch, cut down or padded with zeros evenly to the size asked for.
 
@@ -291,6 +231,7 @@ def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: 
 resize_with_crop_or_pad = resize_image_with_crop_or_pad
 
 
+@export("image.central_crop")
 def central_crop(image: Any, central_fraction: float) -> Tensor:
     """The middle of an image, or of a batch, of the given share of its height and width.
 
@@ -319,6 +260,7 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
         return arrays.squeeze(result, [0]) if single else result
 
 
+@export("image.crop_and_resize")
 def crop_and_resize(
     image: Any,
     boxes: Any,
@@ -357,11 +299,13 @@ def crop_and_resize(
     return result
 
 
+@export("image.flip_left_right")
 def flip_left_right(image: Any) -> Tensor:
     """An image, or a batch, mirrored so that left is right."""
     return _flipped(image, 1, "flip_left_right")
 
 
+@export("image.flip_up_down")
 def flip_up_down(image: Any) -> Tensor:
     """An image, or a batch, upside down."""
     return _flipped(image, 0, "flip_up_down")
@@ -383,11 +327,13 @@ def _flip_rank(image: Tensor) -> int:
     return rank
 
 
+@export("image.random_flip_left_right")
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
     """An image mirrored, or each image of a batch, with a probability of one half."""
     return _maybe_flipped(image, 1, seed, "random_flip_left_right")
 
 
+@export("image.random_flip_up_down")
 def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
     """An image upside down, or each image of a batch, with a probability of one half."""
     return _maybe_flipped(image, 0, seed, "random_flip_up_down")
@@ -413,6 +359,7 @@ def _maybe_flipped(image: Any, axis: int, seed: int | None, name: str) -> Tensor
         return mixed
 
 
+@export("image.transpose_image", "image.transpose")
 def transpose_image(image: Any, name: str | None = None) -> Tensor:
     """An image, or a batch, with rows as columns."""
     graph = graph_of((image,))
@@ -425,6 +372,7 @@ def transpose_image(image: Any, name: str | None = None) -> Tensor:
 transpose = transpose_image
 
 
+@export("image.rot90")
 def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
     """An image, or a batch, turned `k` times by 90° against the clock."""
     graph = graph_of((image,))
@@ -439,6 +387,7 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
         return arrays.squeeze(turned, [0]) if single else turned
 
 
+@export("image.resize_image_with_pad")
 def resize_image_with_pad(
     image: Any,
     target_height: int,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import activation, arrays, convolution, elementwise, pooling, reduction
@@ -15,6 +16,7 @@ from sparkflow.ops.image.color import convert_image_dtype
 from sparkflow_runtime.dtypes import float32
 
 
+@export("image.total_variation")
 def total_variation(images: Any, name: str | None = None) -> Tensor:
     """The sum of absolute differences of neighbouring pixels, per image of a batch.
 
@@ -36,6 +38,7 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
         )
 
 
+@export("image.image_gradients")
 def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
     """Differences to the pixel below and to that on the right; 0 at the border.
 
@@ -57,6 +60,7 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
         return below, right
 
 
+@export("image.sobel_edges")
 def sobel_edges(image: Any) -> Tensor:
     """[batch, height, width, channels, 2] Sobel's differences over rows and columns."""
     given = convert_to_tensor(image)
@@ -76,6 +80,7 @@ def sobel_edges(image: Any) -> Tensor:
         return result
 
 
+@export("image.psnr")
 def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
     """The ratio of the largest value to the mean squared error of images, in decibel."""
     graph = graph_of((a, b))
@@ -95,6 +100,7 @@ def _peak(max_val: Any, image: Any) -> Tensor:
     return convert_image_dtype(elementwise.cast(max_val, kind), float32)
 
 
+@export("image.ssim")
 def ssim(
     img1: Any,
     img2: Any,
@@ -117,6 +123,7 @@ def ssim(
 _MSSSIM_WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 
 
+@export("image.ssim_multiscale")
 def ssim_multiscale(
     img1: Any,
     img2: Any,

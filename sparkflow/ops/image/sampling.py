@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from sparkflow._api import export
+from sparkflow._generated.ops.image.sampling import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.random import get_seed
+from sparkflow.ops.random import op_seeds
 
 
 class SampleDistortedBoundingBox(NamedTuple):
@@ -27,6 +29,7 @@ class CombinedNonMaxSuppression(NamedTuple):
     valid_detections: Tensor
 
 
+@export("image.draw_bounding_boxes")
 def draw_bounding_boxes(
     images: Any, boxes: Any, name: str | None = None, colors: Any = None
 ) -> Tensor:
@@ -47,6 +50,7 @@ def draw_bounding_boxes(
     return result
 
 
+@export("image.sample_distorted_bounding_box")
 def sample_distorted_bounding_box(
     image_size: Any,
     bounding_boxes: Any,
@@ -73,7 +77,7 @@ def sample_distorted_bounding_box(
         use_image_if_no_bounding_boxes: Takes the image for a box where there is none.
         name: Name of the node.
     """
-    first, second = (seed or 0, seed2 or 0) if seed or seed2 else get_seed(None)
+    first, second = (seed or 0, seed2 or 0) if seed or seed2 else op_seeds(None)
     begin, size, boxes = apply_op(
         "SampleDistortedBoundingBoxV2",
         image_size,
@@ -90,39 +94,7 @@ def sample_distorted_bounding_box(
     return SampleDistortedBoundingBox(begin, size, boxes)
 
 
-def extract_glimpse(
-    input: Any,
-    size: Any,
-    offsets: Any,
-    centered: bool = True,
-    normalized: bool = True,
-    uniform_noise: bool = True,
-    name: str | None = None,
-) -> Tensor:
-    """A window of each image around an offset; noise where it leaves the image.
-
-    Args:
-        input: [batch, height, width, channels] float32.
-        size: [height, width] int32 of the window.
-        offsets: [batch, 2] float32: y, x of the window.
-        centered: Whether offsets count from the middle of the image.
-        normalized: Whether offsets are in parts of the image's size (centred: of half of it).
-        uniform_noise: Uniform noise, or normal noise of the images' mean and deviation.
-        name: Name of the node.
-    """
-    result: Tensor = apply_op(
-        "ExtractGlimpse",
-        input,
-        size,
-        offsets,
-        centered=centered,
-        normalized=normalized,
-        uniform_noise=uniform_noise,
-        name=name,
-    )
-    return result
-
-
+@export("image.non_max_suppression_with_scores")
 def non_max_suppression_with_scores(
     boxes: Any,
     scores: Any,
@@ -150,6 +122,7 @@ def non_max_suppression_with_scores(
     return chosen, values
 
 
+@export("image.combined_non_max_suppression")
 def combined_non_max_suppression(
     boxes: Any,
     scores: Any,

@@ -1,0 +1,1 @@
+"""What `scripts/generate_api.py` is made of: reading declarations, writing functions and faces."""

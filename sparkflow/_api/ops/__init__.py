@@ -1,0 +1,1 @@
+"""The rows of functions that add one node, one module per family."""

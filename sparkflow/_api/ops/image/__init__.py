@@ -1,0 +1,1 @@
+"""The rows of functions on images that add one node."""

@@ -1,0 +1,43 @@
+"""What parameters of one name mean in every function that a row makes, unless the row says more."""
+
+from collections.abc import Mapping
+from typing import Final
+
+COMMON: Final[Mapping[str, str]] = {
+    "acceptable_fraction": "Accepted, without effect.",
+    "adjoint": "Take the adjoint of the matrix instead.",
+    "align_corners": "The centres of the corner pixels stay where they are.",
+    "alpha": "A number.",
+    "beta": "The exponent.",
+    "bias": "What is added, so that nothing is divided by 0.",
+    "channels": "Channels of the result: 1, 3 or 4; 0 for those of the file.",
+    "chroma_downsampling": "Keep colours at half the resolution.",
+    "compression": "0 (fast) to 9 (small); -1 for the default.",
+    "dct_method": "Accepted, without effect.",
+    "density_unit": "Accepted, without effect.",
+    "depth_radius": "How many channels to either side.",
+    "dilations": "The distance of the filter's elements, per dimension of the images.",
+    "encoding": "Empty for bytes, or `utf-8`.",
+    "exclusive": "Leave out the element itself.",
+    "fancy_upscaling": "Accepted, without effect.",
+    "half_pixel_centers": "Pixels are areas, sampled at their centres.",
+    "limit": "The value at which it fails.",
+    "lower": "Read the lower triangle, or the upper one.",
+    "message": "What the error begins with.",
+    "optimize_size": "Look for a smaller file, which takes longer.",
+    "pad": "Fill up with `=`.",
+    "progressive": "Coarse first, for slow connections.",
+    "quality": "0 to 100.",
+    "ratio": "1, 2, 4 or 8: how many times smaller.",
+    "reverse": "From the end.",
+    "separator": "What is put between.",
+    "shape": "The static shape, sizes None where unknown.",
+    "transpose_a": "Transpose the first matrix.",
+    "transpose_b": "Transpose the second matrix.",
+    "a_is_sparse": "Most of the first matrix is 0; a hint only.",
+    "b_is_sparse": "Most of the second matrix is 0; a hint only.",
+    "try_recover_truncated": "Accepted, without effect.",
+    "x_density": "Pixels per unit, across.",
+    "xmp_metadata": "Accepted, without effect.",
+    "y_density": "Pixels per unit, down.",
+}

@@ -1,0 +1,1 @@
+"""Functions that add one node. Made by `scripts/generate_api.py`."""

@@ -1,0 +1,14 @@
+"""`tf.audio`: WAV files of 16-bit samples.
+
+Made by `scripts/generate_api.py`.
+"""
+
+from sparkflow._api.loading import face
+
+__getattr__, __dir__, __all__ = face(
+    __name__,
+    {
+        "sparkflow._generated.ops.audio": "encode_wav",
+        "sparkflow.ops.audio": "decode_wav",
+    },
+)

@@ -1,0 +1,66 @@
+"""`tf.signal`: Fourier transforms, windows and frames.
+
+Made by `scripts/generate_api.py`.
+"""
+
+from sparkflow.ops.fourier import (
+    dct,
+    fft,
+    fft2d,
+    fft3d,
+    fftshift,
+    idct,
+    ifft,
+    ifft2d,
+    ifft3d,
+    ifftshift,
+    irfft,
+    irfft2d,
+    irfft3d,
+    rfft,
+    rfft2d,
+    rfft3d,
+)
+from sparkflow.ops.signal import (
+    frame,
+    hamming_window,
+    hann_window,
+    inverse_stft,
+    inverse_stft_window_fn,
+    kaiser_window,
+    linear_to_mel_weight_matrix,
+    mfccs_from_log_mel_spectrograms,
+    overlap_and_add,
+    stft,
+    vorbis_window,
+)
+
+__all__ = [
+    "dct",
+    "fft",
+    "fft2d",
+    "fft3d",
+    "fftshift",
+    "frame",
+    "hamming_window",
+    "hann_window",
+    "idct",
+    "ifft",
+    "ifft2d",
+    "ifft3d",
+    "ifftshift",
+    "inverse_stft",
+    "inverse_stft_window_fn",
+    "irfft",
+    "irfft2d",
+    "irfft3d",
+    "kaiser_window",
+    "linear_to_mel_weight_matrix",
+    "mfccs_from_log_mel_spectrograms",
+    "overlap_and_add",
+    "rfft",
+    "rfft2d",
+    "rfft3d",
+    "stft",
+    "vorbis_window",
+]

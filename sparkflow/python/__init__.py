@@ -1,1 +1,0 @@
-"""Modules under the paths that TensorFlow 1 programs import from `tensorflow.python`."""

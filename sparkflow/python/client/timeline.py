@@ -1,5 +1,0 @@
-"""See `sparkflow.client.timeline`."""
-
-from sparkflow.client.timeline import AllocationMaximum, StepStatsAnalysis, Timeline
-
-__all__ = ["AllocationMaximum", "StepStatsAnalysis", "Timeline"]

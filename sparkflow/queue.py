@@ -1,6 +1,0 @@
-"""`tf.queue`: the queues."""
-
-from sparkflow.queues.queue_base import QueueBase
-from sparkflow.queues.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
-
-__all__ = ["FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue"]
