@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +17,8 @@ from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.fan_out import for_each
-from sparkflow_runtime.master.links import LocalLink, Record, RemoteLink, WorkerLink
-from sparkflow_runtime.master.running import RunningSteps
+from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
+from sparkflow_runtime.master.running import Pending, RunningSteps
 from sparkflow_runtime.passes.bundles import Splitting
 from sparkflow_runtime.passes.clean import Observe, clean, unobserved
 from sparkflow_runtime.passes.collectives import split_collectives
@@ -153,9 +151,10 @@ class Executable:
         self.parts = for_each(lambda part: _register(session, part, link_of), partitions)
         self._num_results = len(request.fetches)
         self._dtypes = _arg_dtypes(partitions, len(request.feeds))
-        self.steps = RunningSteps([part.link for part in self.parts])
-        self._here = [(p, p.link) for p in self.parts if isinstance(p.link, LocalLink)]
-        self._elsewhere = [(p, p.link) for p in self.parts if isinstance(p.link, RemoteLink)]
+        self.steps: RunningSteps[WorkerLink] = RunningSteps([part.link for part in self.parts])
+        here = [part for part in self.parts if isinstance(part.link, LocalLink)]
+        self._here = here[-1] if here else None
+        self._others = [part for part in self.parts if part is not self._here]
         self._direct = self._direct_call()
 
     def run(
@@ -188,53 +187,35 @@ class Executable:
         if self._direct is not None and timeout_s is None and record is None:
             self.steps.check()
             return self._direct(args)
-        step_id = self.steps.begin()
+        step = self.steps.begin(timeout_s)
         if on_begin is not None:
-            on_begin(lambda error: self.steps.cancel(step_id, error))
-        if timeout_s is None and record is None and self._can_run_here():
-            return self._run_here(step_id, args)
+            on_begin(step.cancel)
+        # Who watches the clock cannot run a partition.
+        mine = self._here if timeout_s is None else None
+        others = self.parts if mine is None else self._others
 
-        def start() -> Iterator[Future[dict[int, Any]]]:
-            for part in self.parts:
+        def begin() -> Iterator[Pending]:
+            is_alone = len(self.parts) == 1
+            for part in others:
                 given = _given(part, args)
-                yield part.link.run(self.session, part.handle, step_id, given, record)
+                yield part.link.begin(
+                    self.session, part.handle, step, given, record=record, is_alone=is_alone
+                )
 
-        results: list[Any] = [None] * self._num_results
-        for values in self.steps.run(step_id, start, timeout_s=timeout_s):
-            for index, value in values.items():
-                results[index] = value
-        return results
+        def run_mine() -> dict[int, Any]:
+            assert mine is not None
+            assert isinstance(mine.link, LocalLink)
+            given = _given(mine, args)
+            return mine.link.run_here(self.session, mine.handle, step, given, record)
+
+        found: dict[int, Any] = {}
+        for values in self.steps.run(step, begin, None if mine is None else run_mine):
+            found.update(values)
+        return [found[index] for index in range(self._num_results)]
 
     def wants_costs(self) -> bool:
         """Whether the next step that is run with options is to tell what its nodes cost."""
         return self._cost_model.wants(next(self._recordable))
-
-    def _can_run_here(self) -> bool:
-        """Whether one thread can run the step: at most one partition is in this process."""
-        return (
-            len(self._here) <= 1
-            and len(self._here) + len(self._elsewhere) == len(self.parts)
-            and all(link.has_channel for _, link in self._elsewhere)
-        )
-
-    def _run_here(self, step_id: int, args: Sequence[Any]) -> list[Any]:
-        """Starts the partitions elsewhere, runs the one here in this thread, waits for them."""
-        is_alone = not self._here and len(self._elsewhere) == 1
-        on_failure = None if is_alone else partial(self.steps.fail, step_id)
-        found: dict[int, Any] = {}
-
-        def run(check: Callable[[], None]) -> None:
-            calls = [
-                link.begin(self.session, part.handle, step_id, _given(part, args), on_failure)
-                for part, link in self._elsewhere
-            ]
-            for part, local in self._here:
-                found.update(local.run_here(self.session, part.handle, step_id, _given(part, args)))
-            for (part, link), call in zip(self._elsewhere, calls, strict=True):
-                found.update(link.end(part.handle, call, check))
-
-        self.steps.run_here(step_id, run, is_alone)
-        return [found[index] for index in range(self._num_results)]
 
     def check_args(self, args: Sequence[Any]) -> None:
         """Passes when there is a value of the right dtype for every feed.

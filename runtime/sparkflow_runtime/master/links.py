@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import grpc
@@ -16,11 +17,11 @@ from sparkflow_runtime.errors import (
     FailedPreconditionError,
     InternalError,
     OpError,
-    UnavailableError,
 )
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
 from sparkflow_runtime.passes.lend import live_results
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
@@ -101,17 +102,25 @@ class WorkerLink(Protocol):
     ) -> str:
         """Registers a partition and what it calls; returns its handle."""
 
-    def run(
+    def begin(
         self,
         session: str,
         handle: str,
-        step_id: int,
+        step: RunningStep,
         args: Mapping[int, Any],
+        *,
         record: Record | None = None,
-    ) -> Future[dict[int, Any]]:
-        """Starts one step of a partition; yields its results by index.
+        is_alone: bool = False,
+    ) -> Pending:
+        """Begins a partition of a step; what is given back ends it, with its results by index.
 
-        `record` gets what was recorded of it, before the results are there; None for no trace.
+        Args:
+            session: The session.
+            handle: The partition.
+            step: The step; is told if it fails while nobody waits for it.
+            args: Its arguments by index.
+            record: Gets what was recorded of it, before the results are there; None for no trace.
+            is_alone: Whether the step has no other partition.
         """
 
     def run_loop(
@@ -179,29 +188,32 @@ class LocalLink:
         """See `WorkerLink`."""
         return self.worker.register(session, nodes, functions)
 
-    def run(
+    def begin(
         self,
         session: str,
         handle: str,
-        step_id: int,
+        step: RunningStep,
         args: Mapping[int, Any],
+        *,
         record: Record | None = None,
-    ) -> Future[dict[int, Any]]:
-        """See `WorkerLink`."""
-        return self._threads.submit(self.run_here, session, handle, step_id, args, record)
+        is_alone: bool = False,
+    ) -> Pending:
+        """See `WorkerLink`; another thread runs it."""
+        future = self._threads.submit(self.run_here, session, handle, step, args, record)
+        return InBackground(step, future)
 
     def run_here(
         self,
         session: str,
         handle: str,
-        step_id: int,
+        step: RunningStep,
         args: Mapping[int, Any],
         record: Record | None = None,
     ) -> dict[int, Any]:
-        """The same in this thread; returns when it is done."""
+        """Begins and ends a partition in this thread."""
         graph = self.worker.graph(session, handle)
         given = [args[index] for index in graph.program.args]
-        values = self.worker.run(graph, step_id, given, record)
+        values = self.worker.run(graph, step.id, given, record)
         return dict(zip(graph.program.results, values, strict=True))
 
     def run_loop(
@@ -340,20 +352,55 @@ class RemoteLink:
         self._results[handle] = tuple(indices)
         return handle
 
-    def run(
+    def begin(
         self,
         session: str,
         handle: str,
-        step_id: int,
+        step: RunningStep,
         args: Mapping[int, Any],
+        *,
         record: Record | None = None,
+        is_alone: bool = False,
+    ) -> Pending:
+        """See `WorkerLink`; over the tensor channel where there is one and nothing is recorded."""
+        asker = None
+        if record is None and self._channels is not None:
+            asker = self._channels.find(self._task)
+        if asker is None:
+            return InBackground(step, self._run_graph(session, handle, step, args, record))
+        given = [args[index] for index in sorted(args)]
+        results = self._results[handle]
+        if step.timeout_s is not None:
+            future: Future[dict[int, Any]] = Future()
+
+            def finish(call: PendingCall) -> None:
+                if call.error is not None:
+                    future.set_exception(call.error)
+                else:
+                    future.set_result(dict(zip(results, map(_own, call.results), strict=True)))
+
+            asker.call(step.id, pack_run(session, handle), given, finish)
+            return InBackground(step, future)
+
+        def done(call: PendingCall) -> None:
+            if call.error is not None:
+                step.fail(call.error)
+
+        text = pack_run(session, handle, is_alone)
+        on_done = None if is_alone else done
+        pending = asker.call(step.id, text, given, on_done, is_attended=True)
+        return _AtChannel(asker, pending, results, is_alone)
+
+    def _run_graph(
+        self,
+        session: str,
+        handle: str,
+        step: RunningStep,
+        args: Mapping[int, Any],
+        record: Record | None,
     ) -> Future[dict[int, Any]]:
-        """See `WorkerLink`."""
-        asker = None if record is not None or self._channels is None else self._asker()
-        if asker is not None:
-            return _run_over_channel(asker, session, handle, step_id, args, self._results[handle])
         request = worker_pb2.RunGraphRequest(
-            session_handle=session, graph_handle=handle, step_id=step_id
+            session_handle=session, graph_handle=handle, step_id=step.id
         )
         request.exec_opts.record_timeline = record is not None
         for index, value in args.items():
@@ -463,60 +510,6 @@ class RemoteLink:
         """Closes the channel; running rpcs end with an error."""
         self._channel.close()
 
-    @property
-    def has_channel(self) -> bool:
-        """Whether there is a tensor channel, or one can be opened now."""
-        return self._asker() is not None
-
-    def begin(
-        self,
-        session: str,
-        handle: str,
-        step_id: int,
-        args: Mapping[int, Any],
-        on_failure: Callable[[OpError], None] | None = None,
-    ) -> PendingCall:
-        """Starts a partition over the tensor channel; the caller waits for it with `end`.
-
-        Args:
-            session: The session.
-            handle: The partition.
-            step_id: The step.
-            args: Its arguments by index.
-            on_failure: Told in another thread if it fails; None where it is the step's only
-                partition, and the step over with it.
-
-        Raises:
-            UnavailableError: The channel was lost.
-        """
-        asker = self._asker()
-        if asker is None:
-            raise UnavailableError(message=f"The channel to {self._task} was lost")
-
-        def done(call: PendingCall) -> None:
-            if call.error is not None and on_failure is not None:
-                on_failure(call.error)
-
-        text = pack_run(session, handle, on_failure is None)
-        given = [args[index] for index in sorted(args)]
-        return asker.call(step_id, text, given, done, is_attended=True)
-
-    def end(self, handle: str, call: PendingCall, check: Callable[[], None]) -> dict[int, Any]:
-        """Waits for a partition in the calling thread; its results by index.
-
-        Raises:
-            OpError: A kernel failed, or the worker is gone, or what `check` raises.
-        """
-        asker = self._asker()
-        if asker is None:
-            raise UnavailableError(message=f"The channel to {self._task} was lost")
-        waker = ThreadWaker.of_this_thread(check)
-        values = map(_own, asker.result(call, waker))
-        return dict(zip(self._results[handle], values, strict=True))
-
-    def _asker(self) -> Asker | None:
-        return None if self._channels is None else self._channels.find(self._task)
-
     def _call(
         self, name: str, request: Any, response: Any, timeout_s: float = CONTROL_TIMEOUT_S
     ) -> Any:
@@ -529,25 +522,20 @@ class RemoteLink:
             call.add_done_callback(_forget)
 
 
-def _run_over_channel(
-    asker: Asker,
-    session: str,
-    handle: str,
-    step_id: int,
-    args: Mapping[int, Any],
-    results: Sequence[int],
-) -> Future[dict[int, Any]]:
-    done: Future[dict[int, Any]] = Future()
+@dataclass(frozen=True, slots=True)
+class _AtChannel:
+    """A partition elsewhere for whose answer the step's own thread waits at the channel."""
 
-    def finish(call: PendingCall) -> None:
-        if call.error is not None:
-            done.set_exception(call.error)
-        else:
-            values = map(_own, call.results)
-            done.set_result(dict(zip(results, values, strict=True)))
+    asker: Asker
+    call: PendingCall
+    results: tuple[int, ...]
+    ends_step: bool
 
-    asker.call(step_id, pack_run(session, handle), [args[i] for i in sorted(args)], finish)
-    return done
+    def end(self, step: RunningStep) -> dict[int, Any]:
+        """See `Pending`."""
+        waker = ThreadWaker.of_this_thread(step.check)
+        values = self.asker.result(self.call, waker)
+        return dict(zip(self.results, map(_own, values), strict=True))
 
 
 def _own(value: Any) -> Any:

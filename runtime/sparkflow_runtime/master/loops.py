@@ -12,6 +12,7 @@ import numpy as np
 
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError
 from sparkflow_runtime.master.executable import Executable
+from sparkflow_runtime.master.running import InBackground, Pending, failure_of
 from sparkflow_runtime.master.updates import LoopUpdates
 from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
 
@@ -42,9 +43,11 @@ class Loop:
         self._executable = executable
         self._terms = terms
         self._args = args
-        self._step_id = executable.steps.begin()
+        self._step = executable.steps.begin()
         self._lock = threading.Lock()
         self._stopping = False
+        self._running = len(executable.parts)
+        self._shortest: int | None = None
         threading.Thread(target=self._run, name="loop-join", daemon=True).start()
 
     @property
@@ -78,38 +81,34 @@ class Loop:
             if self._stopping:
                 return []
             self._stopping = True
-        return [link.hold_loop(self._step_id) for link in self._executable.steps.links]
+        return [link.hold_loop(self._step.id) for link in self._executable.steps.links]
 
     def _end_after(self, num_steps: int) -> None:
         for link in self._executable.steps.links:
-            link.end_loop(self._step_id, num_steps)
+            link.end_loop(self._step.id, num_steps)
 
     def cancel(self, reason: str = "The loop was cancelled") -> None:
         """Ends the loop in the middle of whatever step it is in, with a CancelledError."""
-        self._executable.steps.cancel(self._step_id, CancelledError(message=reason))
+        self._step.cancel(CancelledError(message=reason))
 
     def _run(self) -> None:
         try:
-            if self._terms.num_steps == 0:
-                ends = self._executable.steps.run(self._step_id, list)
-            else:
-                ends = self._executable.steps.run(
-                    self._step_id, self._start, ends_early=self._ends_early
-                )
+            begin = self._begin if self._terms.num_steps != 0 else list
+            ends = self._executable.steps.run(self._step, begin)
             first = min(ends, key=lambda end: end.num_steps, default=LoopEnd(0))
             why = [end for end in ends if end.out_of_range and end.num_steps == first.num_steps]
             self._updates.finish(why[0] if why else first)
         except BaseException as error:
             self._updates.finish(error)
 
-    def _start(self) -> Iterator[Future[LoopEnd]]:
+    def _begin(self) -> Iterator[Pending]:
         executable, terms = self._executable, self._terms
         joined = JoinedUpdates([part.results for part in executable.parts], self._updates.publish)
         for part, listen in zip(executable.parts, joined.listeners, strict=True):
-            yield part.link.run_loop(
+            future = part.link.run_loop(
                 executable.session,
                 part.handle,
-                self._step_id,
+                self._step.id,
                 {index: self._args[index] for index in part.args},
                 LoopTerms(
                     terms.num_steps,
@@ -118,10 +117,22 @@ class Loop:
                 ),
                 listen,
             )
+            future.add_done_callback(self._one_ended)
+            yield InBackground(self._step, future)
 
-    def _ends_early(self, end: LoopEnd) -> int | None:
-        limit = self._terms.num_steps
-        return end.num_steps if limit is None or end.num_steps < limit else None
+    def _one_ended(self, future: Future[LoopEnd]) -> None:
+        """Has the other partitions end after as many steps as one that ended early."""
+        if failure_of(future) is not None:
+            return
+        count, limit = future.result().num_steps, self._terms.num_steps
+        with self._lock:
+            self._running -= 1
+            if not self._running or count == limit:
+                return
+            if self._shortest is not None and self._shortest <= count:
+                return
+            self._shortest = count
+        self._end_after(count)
 
 
 def stop_together(loops: Sequence[Loop]) -> None:
@@ -146,7 +157,7 @@ def stop_together(loops: Sequence[Loop]) -> None:
             error = next(filter(None, (each.exception() for each in futures)), None)
             if isinstance(error, OpError):
                 # The partitions cannot agree on a step, unless the loop is over already.
-                loop._executable.steps.cancel(loop._step_id, error)
+                loop._step.cancel(error)
             elif futures:
                 loop._end_after(max(known))
 

@@ -1,4 +1,9 @@
-"""The running steps of an executable: how they begin, end, fail and are cancelled."""
+"""The running steps of an executable: how they begin, end, fail and are cancelled.
+
+There is one way. All partitions but one are begun, where they are; that one runs in the calling
+thread; then the others are ended, one after the other. Whatever fails first ends the rest on all
+workers, and so does who cancels the step, closes the session or set a deadline that has passed.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,8 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, wait
-from typing import Any, Final, TypeVar
+from concurrent.futures import Future, wait
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from sparkflow_runtime.errors import (
     AbortedError,
@@ -19,10 +24,7 @@ from sparkflow_runtime.errors import (
     from_status,
     to_status,
 )
-from sparkflow_runtime.master.links import WorkerLink
 from sparkflow_runtime.transport.channel.waking import ThreadWaker
-
-T = TypeVar("T")
 
 _step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
 """Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""
@@ -31,200 +33,254 @@ _SETTLE_TIMEOUT_S: Final = 10.0
 """How long a failed step waits for its other partitions to say how they ended."""
 
 
-class RunningSteps:
-    """The steps of one executable. Thread-safe; `_lock` guards `_reasons` and `_closed`.
+class FinishesSteps(Protocol):
+    """A worker, see `links.WorkerLink`."""
+
+    def finish_step(self, step_id: int, error: OpError | None = None) -> None:
+        """Ends and forgets a step."""
+
+
+class Pending(Protocol):
+    """A partition that was begun."""
+
+    @property
+    def ends_step(self) -> bool:
+        """Whether its worker forgets the step by itself when the partition ends well."""
+
+    def end(self, step: RunningStep) -> Any:
+        """Waits for it in the calling thread; gives its results.
+
+        Raises:
+            OpError: It failed, or see `RunningStep.check`.
+        """
+
+
+class RunningStep:
+    """One step. Thread-safe; what it says of its end is guarded by the lock of its `RunningSteps`.
+
+    Attributes:
+        id: What workers know it by.
+        timeout_s: How long it may take; None for ever.
+        reason: Why it was cancelled; None while it was not.
+        failures: What partitions failed with that nobody waits for at the moment.
+        waker: Of the thread that runs it, which may wait at a socket.
+    """
+
+    __slots__ = ("_deadline", "_steps", "failures", "id", "reason", "timeout_s", "waker")
+
+    def __init__(self, steps: RunningSteps[Any], timeout_s: float | None) -> None:
+        self.id = next(_step_numbers)
+        self.timeout_s = timeout_s
+        self.reason: OpError | None = None
+        self.failures: list[BaseException] = []
+        self.waker: ThreadWaker | None = None
+        self._steps = steps
+        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+
+    def cancel(self, error: OpError) -> None:
+        """Ends it with `error`; does nothing where it is over."""
+        self._steps.cancel(self, error)
+
+    def fail(self, error: BaseException) -> None:
+        """A partition has failed that nobody waits for at the moment; the others end."""
+        self._steps.fail(self, error)
+
+    def check(self) -> None:
+        """Passes while it goes on.
+
+        Raises:
+            OpError: What it was cancelled with, or a partition failed with.
+        """
+        if self.reason is not None:
+            raise self.reason
+        if self.failures:
+            raise from_status(*to_status(self.failures[0]))
+
+    def wait_for(self, future: Future[Any]) -> Any:
+        """Waits until a partition has ended, or something else ends the step.
+
+        Raises:
+            DeadlineExceededError: The step takes too long.
+            OpError: The partition failed, or see `check`.
+        """
+        changed = self._steps.changed
+        with changed:
+            while not (future.done() or self.reason is not None or self.failures):
+                left_s = None if self._deadline is None else self._deadline - time.monotonic()
+                if left_s is not None and left_s <= 0:
+                    break
+                changed.wait(left_s)
+        if future.cancelled():
+            raise CancelledError(message="The task is shutting down")
+        if future.done():
+            return future.result()
+        self.check()
+        text = f"Timed out: the step took longer than {self.timeout_s:g} s"
+        raise DeadlineExceededError(message=text)
+
+
+class InBackground:
+    """A partition that another thread runs, or waits for.
+
+    Args:
+        step: Is told when it has ended.
+        future: Its results.
+    """
+
+    ends_step = False
+
+    def __init__(self, step: RunningStep, future: Future[Any]) -> None:
+        self.future = future
+        changed = step._steps.changed
+
+        def ended(_: Future[Any]) -> None:
+            failed = failure_of(future)
+            if failed is not None:
+                step.fail(failed)
+            with changed:
+                changed.notify_all()
+
+        future.add_done_callback(ended)
+
+    def end(self, step: RunningStep) -> Any:
+        """See `Pending`."""
+        return step.wait_for(self.future)
+
+
+LinkT = TypeVar("LinkT", bound=FinishesSteps)
+
+
+class RunningSteps(Generic[LinkT]):
+    """The steps of one executable. Thread-safe; `changed` guards all of them.
 
     Args:
         links: The workers that take part in each step.
 
     Attributes:
         links: The same, each once.
+        changed: Told whenever something may end a wait.
     """
 
-    def __init__(self, links: Sequence[WorkerLink]) -> None:
+    def __init__(self, links: Sequence[LinkT]) -> None:
         self.links = tuple({id(link): link for link in links}.values())
-        self._lock = threading.Lock()
-        # Why a running step is to end, None while it is not.
-        self._reasons: dict[int, OpError | None] = {}
-        self._wakers: dict[int, ThreadWaker] = {}
-        self._failures: dict[int, OpError] = {}
+        self.changed = threading.Condition(threading.Lock())
+        self._running: set[RunningStep] = set()
         self._closed: OpError | None = None
 
-    def begin(self) -> int:
-        """The id of a new step, which `cancel` ends from now on.
+    def begin(self, timeout_s: float | None = None) -> RunningStep:
+        """A new step, which can be cancelled from now on.
 
         Raises:
             OpError: What `close` was called with.
         """
         self.check()
-        step_id = next(_step_numbers)
-        with self._lock:
-            self._reasons[step_id] = None
-        return step_id
+        step = RunningStep(self, timeout_s)
+        with self.changed:
+            self._running.add(step)
+        return step
 
     def check(self) -> None:
         """Passes until `close` is called; then raises its error."""
         if self._closed is not None:
             raise from_status(*to_status(self._closed))
 
-    def cancel(self, step_id: int, error: OpError) -> None:
-        """Ends a step with `error`; one that is over is ignored."""
-        with self._lock:
-            if step_id not in self._reasons:
+    def cancel(self, step: RunningStep, error: OpError) -> None:
+        """See `RunningStep.cancel`."""
+        with self.changed:
+            if step not in self._running:
                 return
-            if self._reasons[step_id] is None:
-                self._reasons[step_id] = error
-            if step_id in self._wakers:
-                self._wakers[step_id].wake()
-        self._finish(step_id, error)
+            if step.reason is None:
+                step.reason = error
+            self._wake(step)
+        self._finish(step, error)
+
+    def fail(self, step: RunningStep, error: BaseException) -> None:
+        """See `RunningStep.fail`."""
+        with self.changed:
+            if step not in self._running:
+                return
+            step.failures.append(error)
+            self._wake(step)
+        self._finish(step, CancelledError(message=f"The step failed elsewhere: {error}"))
 
     def close(self, error: OpError) -> None:
         """Ends every running step with `error`, and lets none begin any more."""
-        with self._lock:
+        with self.changed:
             self._closed = error
-            running = list(self._reasons)
-        for step_id in running:
-            self.cancel(step_id, error)
+            running = list(self._running)
+        for step in running:
+            self.cancel(step, error)
 
     def run(
         self,
-        step_id: int,
-        start: Callable[[], Iterable[Future[Any]]],
-        *,
-        timeout_s: float | None = None,
-        ends_early: Callable[[Any], int | None] | None = None,
+        step: RunningStep,
+        begin: Callable[[], Iterable[Pending]],
+        here: Callable[[], Any] | None = None,
     ) -> list[Any]:
-        """Starts the partitions of a step and waits for all of them.
+        """Runs a step.
 
         Args:
-            step_id: From `begin`; the step is over when this returns or raises.
-            start: Gives one future per partition.
-            timeout_s: How long the step may take.
-            ends_early: For loops: after how many steps the others are to end, if a partition's
-                result says that its loop ended early.
+            step: From `begin`; it is over when this returns or raises.
+            begin: Begins partitions elsewhere, one after the other.
+            here: Runs one in this thread; None where there is none.
 
         Returns:
-            The partitions' results, in order.
+            The results of `here`, then of those that were begun, in order.
 
         Raises:
             OpError: The first failure, or what `cancel` was called with.
         """
-        futures: list[Future[Any]] = []
+        begun: list[Pending] = []
+        results: list[Any] = []
+        is_forgotten = False
+        step.waker = ThreadWaker.of_this_thread(_pass)
         try:
             self.check()
-            futures.extend(start())  # What was started before a failure is in the list, too.
-            failed = self._wait(step_id, futures, timeout_s, ends_early)
-            if not failed:
-                self._check_cancelled(step_id)
-                return [future.result() for future in futures]
-            first = _first_cause(failed)
-            self._finish(step_id, CancelledError(message=f"The step failed elsewhere: {first}"))
-            wait(futures, timeout=_SETTLE_TIMEOUT_S)
-            raise self._cause(step_id, [*failed, *_failures(futures)])
+            begun.extend(begin())  # What was begun before a failure is in the list, too.
+            if here is not None:
+                results.append(here())
+            results += [pending.end(step) for pending in begun]
+            step.check()  # All of it may have been done before workers knew that it was cancelled.
+            is_forgotten = bool(begun) and begun[0].ends_step
+            return results
+        except Exception as error:
+            cause = self._failed(step, begun, error)
+            if cause is error:
+                raise
+            raise cause from None
         finally:
             # Also after Ctrl-C: no partition goes on alone.
-            self._finish(step_id, AbortedError(message=f"Step {step_id} is over"))
-            with self._lock:
-                del self._reasons[step_id]
+            with self.changed:
+                self._running.discard(step)
+                step.waker = None
+            if not is_forgotten:
+                self._finish(step)
 
-    def run_here(
-        self, step_id: int, call: Callable[[Callable[[], None]], None], is_alone: bool
-    ) -> None:
-        """Runs a step in this thread.
-
-        Args:
-            step_id: From `begin`; the step is over when this returns or raises.
-            call: Runs it; what it is given raises when the step was cancelled or has failed.
-            is_alone: Whether its one partition ends the step by itself if all goes well.
-
-        Raises:
-            OpError: Its failure, or what `cancel` was called with.
-        """
-        with self._lock:
-            self._wakers[step_id] = ThreadWaker.of_this_thread(_pass)
-        try:
-            call(lambda: self._check_failed(step_id))
-            self._check_cancelled(step_id)
-        except BaseException as error:
-            self._finish(step_id, AbortedError(message=f"Step {step_id} is over"))
-            with self._lock:
-                first = self._failures.get(step_id)
-            failures = [error] if first is None else [first, error]
-            raise self._cause(step_id, failures) from None
-        else:
-            if not is_alone:
-                self._finish(step_id, AbortedError(message=f"Step {step_id} is over"))
-        finally:
-            with self._lock:
-                del self._reasons[step_id], self._wakers[step_id]
-                self._failures.pop(step_id, None)
-
-    def fail(self, step_id: int, error: OpError) -> None:
-        """A partition of a step that `run_here` runs has failed elsewhere; the others end."""
-        with self._lock:
-            waker = self._wakers.get(step_id)
-            if waker is None:
-                return
-            self._failures.setdefault(step_id, error)
-            waker.wake()
-        self._finish(step_id, CancelledError(message=f"The step failed elsewhere: {error}"))
-
-    def _check_failed(self, step_id: int) -> None:
-        self._check_cancelled(step_id)
-        with self._lock:
-            error = self._failures.get(step_id)
-        if error is not None:
-            raise from_status(*to_status(error))
-
-    def _wait(
-        self,
-        step_id: int,
-        futures: Sequence[Future[Any]],
-        timeout_s: float | None,
-        ends_early: Callable[[Any], int | None] | None,
-    ) -> list[BaseException]:
-        """The failures there are when something has failed, or none when all is done."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        pending = set(futures)
-        told = ends_early is None
-        while pending:
-            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
-            done, pending = wait(pending, remaining, FIRST_EXCEPTION if told else FIRST_COMPLETED)
-            failed = _failures(done)
-            if failed:
-                return failed
-            if not done:
-                text = f"Timed out: the step took longer than {timeout_s:g} s"
-                self.cancel(step_id, DeadlineExceededError(message=text))
-                return _failures(done) or [DeadlineExceededError(message=text)]
-            if pending and ends_early is not None and not told:
-                found = [ends_early(future.result()) for future in done]
-                counts = [count for count in found if count is not None]
-                told = bool(counts)
-                for link in self.links if told else ():
-                    link.end_loop(step_id, min(counts))
-        return []
-
-    def _check_cancelled(self, step_id: int) -> None:
-        """Passes unless the step was cancelled, even if all of it was done before workers knew."""
-        with self._lock:
-            reason = self._reasons[step_id]
-        if reason is not None:
-            raise reason
-
-    def _cause(self, step_id: int, failures: Sequence[BaseException]) -> BaseException:
-        first = _first_cause(failures)
-        with self._lock:
-            reason = self._reasons[step_id]
+    def _failed(
+        self, step: RunningStep, begun: Sequence[Pending], error: Exception
+    ) -> BaseException:
+        """What ended a step one of whose partitions raised an error; the others are ended."""
+        futures = [each.future for each in begun if isinstance(each, InBackground)]
+        first = _first_cause([*step.failures, error, *_failures(futures)])
+        self._finish(step, CancelledError(message=f"The step failed elsewhere: {first}"))
+        wait(futures, timeout=_SETTLE_TIMEOUT_S)
+        first = _first_cause([*step.failures, error, *_failures(futures)])
+        reason = step.reason
         if isinstance(reason, CancelledError) and isinstance(first, CancelledError):
-            return first if first.located else reason  # it says what was waiting
+            # It says what was waiting.
+            return first if first.located else reason
         # A session that is closed closes its queues, which may be what a task hears of first.
         derived = _DERIVED if self._closed is None else (*_DERIVED, OutOfRangeError)
         return reason if reason is not None and isinstance(first, derived) else first
 
-    def _finish(self, step_id: int, error: OpError) -> None:
+    def _wake(self, step: RunningStep) -> None:
+        if step.waker is not None:
+            step.waker.wake()
+        self.changed.notify_all()
+
+    def _finish(self, step: RunningStep, error: OpError | None = None) -> None:
         for link in self.links:
-            link.finish_step(step_id, error)
+            link.finish_step(step.id, error)
 
 
 def _pass() -> None:
@@ -235,16 +291,15 @@ _DERIVED = (AbortedError, CancelledError)
 """What a partition fails with because another one did."""
 
 
+def failure_of(future: Future[Any]) -> BaseException | None:
+    """What a partition failed with; None while it has not."""
+    if future.cancelled():
+        return CancelledError(message="The task is shutting down")
+    return future.exception() if future.done() else None
+
+
 def _failures(futures: Iterable[Future[Any]]) -> list[BaseException]:
-    found: list[BaseException] = []
-    for future in futures:
-        if future.cancelled():
-            found.append(CancelledError(message="The task is shutting down"))
-        elif future.done():
-            error = future.exception()
-            if error is not None:
-                found.append(error)
-    return found
+    return [error for error in map(failure_of, futures) if error is not None]
 
 
 def _first_cause(failures: Sequence[BaseException]) -> BaseException:

@@ -17,8 +17,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
 from sparkflow_runtime.errors import (
-    AbortedError,
     CancelledError,
+    Code,
     DeadlineExceededError,
     OpError,
     OutOfRangeError,
@@ -279,10 +279,14 @@ class StepRendezvous:
 
         Only its code and text are kept: the traceback would keep tensors alive.
         """
+        self.end_with(to_status(error))
+
+    def end_with(self, status: tuple[int, str]) -> None:
+        """The same with an error's code and text: a step that ended well makes no error."""
         with self._ready:
             if self._status is not None:
                 return
-            self._status = to_status(error)
+            self._status = status
             self._values.clear()
             self._waiting.clear()
             callbacks = [callback for _, callback in self._callbacks.values()]
@@ -293,7 +297,7 @@ class StepRendezvous:
         for callback in callbacks:
             callback()
         for taker in takers:
-            taker.fail(from_status(*self._status))
+            taker.fail(from_status(*status))
 
     def check(self, iteration: int) -> None:
         """Passes while the step goes on and this iteration belongs to its loop.
@@ -385,14 +389,16 @@ class RendezvousTable:
 
     def finish(self, step_id: int, error: OpError | None = None) -> None:
         """Forgets a step; whoever still waits in it gets `error`, or an AbortedError."""
-        reason = error or AbortedError(message=f"Step {step_id} is over")
+        status: tuple[int, str] = (Code.ABORTED, f"Step {step_id} is over")
+        if error is not None:
+            status = to_status(error)
         with self._lock:
             step = self._steps.pop(step_id, None)
-            self._finished[step_id] = to_status(reason)
+            self._finished[step_id] = status
             while len(self._finished) > self.MAX_FINISHED:
                 del self._finished[next(iter(self._finished))]
         if step is not None:
-            step.abort(reason)
+            step.end_with(status)
 
     def close(self, error: OpError) -> None:
         """Ends every present and future step with `error`, for the shutdown of the task."""

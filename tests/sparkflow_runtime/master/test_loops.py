@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,9 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError, UnavailableError
 from sparkflow_runtime.master.client import RemoteSession, SessionClient, open_session
-from sparkflow_runtime.master.loops import JoinedUpdates
+from sparkflow_runtime.master.loops import JoinedUpdates, Loop
 from sparkflow_runtime.master.remote_loop import RunningLoop
+from sparkflow_runtime.master.running import RunningSteps
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
@@ -54,6 +57,48 @@ def test_what_one_partition_did_alone_is_not_reported() -> None:
     ahead(update(0, 1, 2, 3))
     behind(update(0, 1, 2))
     assert sum(each.num_steps for each in found) == 2
+
+
+class LoopLink:
+    """A worker whose loop ends when the test says so, or when it is told after how many steps."""
+
+    def __init__(self) -> None:
+        self.future: Future[LoopEnd] = Future()
+        self.ended: list[int] = []
+
+    def run_loop(self, *_: Any) -> "Future[LoopEnd]":
+        return self.future
+
+    def end_loop(self, step_id: int, num_steps: int) -> None:
+        self.ended.append(num_steps)
+        if not self.future.done():
+            self.future.set_result(LoopEnd(num_steps))
+
+    def finish_step(self, step_id: int, error: OpError | None = None) -> None:
+        """Has nothing to forget."""
+
+
+def loop_of(links: list[LoopLink], terms: LoopTerms) -> Loop:
+    parts = [SimpleNamespace(link=link, handle="", args=(), results=()) for link in links]
+    steps = RunningSteps(links)
+    made = SimpleNamespace(parts=parts, steps=steps, session="", check_args=lambda args: None)
+    return Loop(made, terms)  # type: ignore[arg-type]  # all that a loop asks of an executable
+
+
+def test_a_partition_whose_data_end_ends_the_others_at_that_count() -> None:
+    links = [LoopLink(), LoopLink(), LoopLink()]
+    loop = loop_of(links, LoopTerms(100))
+    links[1].future.set_result(LoopEnd(5, "The data ended"))
+    assert loop.wait(WAIT_S) == LoopEnd(5, "The data ended")
+    assert [link.ended for link in links] == [[5], [5], [5]]
+
+
+def test_partitions_that_complete_a_loop_end_by_themselves() -> None:
+    links = [LoopLink(), LoopLink(), LoopLink()]
+    for link in links:
+        link.future.set_result(LoopEnd(100))
+    assert loop_of(links, LoopTerms(100)).wait(WAIT_S) == LoopEnd(100)
+    assert [link.ended for link in links] == [[], [], []]
 
 
 @pytest.fixture(scope="module")

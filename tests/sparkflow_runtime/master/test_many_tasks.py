@@ -11,6 +11,7 @@ from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import FailedPreconditionError, UnavailableError
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.master.fan_out import MAX_THREADS
+from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
 from sparkflow_runtime.master.session import MasterSession, reset_containers
 from support.graphs import graph_def, node, variable
 
@@ -43,11 +44,11 @@ class Link:
         self._note("register")
         return "handle"
 
-    def run(self, *_: Any) -> "Future[dict[int, Any]]":
-        self._note("run")
+    def begin(self, _session: str, _handle: str, step: RunningStep, *_: Any, **__: Any) -> Pending:
+        self._note("begin")
         done: Future[dict[int, Any]] = Future()
         done.set_result({})
-        return done
+        return InBackground(step, done)
 
     def finish_step(self, *_: Any) -> None:
         self._note("finish_step")
@@ -98,7 +99,7 @@ def test_each_task_is_asked_once_and_a_device_is_not_looked_for_among_all(
     executable.run([])
     session.close()
     session.close()
-    asked = ("devices", "create_session", "register", "run", "finish_step", "delete_session")
+    asked = ("devices", "create_session", "register", "begin", "finish_step", "delete_session")
     assert all(link.calls == dict.fromkeys(asked, 1) for link in links.values())
     # Opening, registering and closing have threads of their own each; steps begin in ours.
     assert len(set().union(*(link.threads for link in links.values()))) <= 3 * MAX_THREADS + 1

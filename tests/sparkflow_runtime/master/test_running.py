@@ -14,7 +14,7 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.master import running
-from sparkflow_runtime.master.running import RunningSteps
+from sparkflow_runtime.master.running import InBackground, Pending, RunningStep, RunningSteps
 from sparkflow_runtime.transport.threads import DaemonThreads
 
 WAIT_S = 20
@@ -31,20 +31,15 @@ class Link:
         self.future: Future[Any] = Future()
         self.finishes = finishes
         self.finished: list[tuple[int, OpError | None]] = []
-        self.ended: list[tuple[int, int]] = []
 
     def finish_step(self, step_id: int, error: OpError | None = None) -> None:
         self.finished.append((step_id, error))
         if self.finishes and not self.future.done():
             self.future.set_exception(AbortedError(message=f"Step {step_id} is over"))
 
-    def end_loop(self, step_id: int, num_steps: int) -> None:
-        self.ended.append((step_id, num_steps))
-        if not self.future.done():
-            self.future.set_result(num_steps)
 
-
-Run = Callable[..., "Future[Any]"]
+def beginning(step: RunningStep, links: list[Link]) -> Callable[[], list[Pending]]:
+    return lambda: [InBackground(step, link.future) for link in links]
 
 
 @pytest.fixture
@@ -53,8 +48,8 @@ def links() -> list[Link]:
 
 
 @pytest.fixture
-def steps(links: list[Link]) -> RunningSteps:
-    return RunningSteps([*links, links[0]])  # type: ignore[list-item]
+def steps(links: list[Link]) -> RunningSteps[Link]:
+    return RunningSteps([*links, links[0]])
 
 
 @pytest.fixture
@@ -64,23 +59,25 @@ def threads():
     made.shutdown()
 
 
-def run(steps: RunningSteps, links: list[Link], **options: Any) -> list[Any]:
-    return steps.run(steps.begin(), lambda: [link.future for link in links], **options)
+def run(steps: RunningSteps[Link], links: list[Link], timeout_s: float | None = None) -> list[Any]:
+    step = steps.begin(timeout_s)
+    return steps.run(step, beginning(step, links))
 
 
 def test_results_come_in_order_and_all_workers_forget_the_step(
-    steps: RunningSteps, links: list[Link]
+    steps: RunningSteps[Link], links: list[Link]
 ) -> None:
     for number, link in enumerate(links):
         link.future.set_result(number)
     assert run(steps, links) == [0, 1, 2]
     assert [len(link.finished) for link in links] == [1, 1, 1]  # each worker once
-    assert steps._reasons == {}
+    assert [link.finished[0][1] for link in links] == [None] * 3  # nobody is told an error
+    assert not steps._running
 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_the_first_cause_ends_the_others(
-    steps: RunningSteps, links: list[Link], threads: DaemonThreads, late: bool
+    steps: RunningSteps[Link], links: list[Link], threads: DaemonThreads, late: bool
 ) -> None:
     cause = InvalidArgumentError(message="bad").at("[[node 'x']]")
     if late:
@@ -97,11 +94,11 @@ def test_the_first_cause_ends_the_others(
         error = info.value
     assert error is cause
     assert all(link.future.done() for link in links)
-    assert all("bad" in str(link.finished[0][1]) for link in links)
+    assert all(any("bad" in str(error) for _, error in link.finished) for link in links)
 
 
 def test_when_all_failures_are_consequences_the_first_heard_of_is_told(
-    steps: RunningSteps, links: list[Link]
+    steps: RunningSteps[Link], links: list[Link]
 ) -> None:
     links[2].future.set_exception(CancelledError(message="Queue 'q' was closed"))
     with pytest.raises(CancelledError, match="Queue 'q' was closed"):
@@ -113,7 +110,7 @@ def test_a_worker_that_hangs_does_not_hide_the_error(
 ) -> None:
     monkeypatch.setattr(running, "_SETTLE_TIMEOUT_S", 0.05)
     links[0].finishes = False
-    steps = RunningSteps(links)  # type: ignore[arg-type]
+    steps = RunningSteps(links)
     links[1].future.set_exception(InvalidArgumentError(message="bad"))
     with pytest.raises(InvalidArgumentError, match="bad"):
         run(steps, links)
@@ -121,20 +118,20 @@ def test_a_worker_that_hangs_does_not_hide_the_error(
 
 @pytest.mark.parametrize("way", ["cancel", "close"])
 def test_cancelling_tells_why(
-    steps: RunningSteps, links: list[Link], threads: DaemonThreads, way: str
+    steps: RunningSteps[Link], links: list[Link], threads: DaemonThreads, way: str
 ) -> None:
-    step_id = steps.begin()
-    future = threads.submit(steps.run, step_id, lambda: [link.future for link in links])
+    step = steps.begin()
+    future = threads.submit(steps.run, step, beginning(step, links))
     why = CancelledError(message="the user said so")
     if way == "cancel":
-        steps.cancel(step_id, why)
-        steps.cancel(step_id, CancelledError(message="again"))
+        step.cancel(why)
+        step.cancel(CancelledError(message="again"))
     else:
         steps.close(why)
     error = future.exception(WAIT_S)
     assert isinstance(error, CancelledError)
     assert "the user said so" in str(error)
-    steps.cancel(step_id, why)  # over: ignored
+    step.cancel(why)  # over: ignored
     if way == "close":
         with pytest.raises(CancelledError, match="the user said so"):
             steps.begin()
@@ -143,27 +140,27 @@ def test_cancelling_tells_why(
 
 
 def test_a_real_failure_is_told_rather_than_the_cancellation(
-    steps: RunningSteps, links: list[Link]
+    steps: RunningSteps[Link], links: list[Link]
 ) -> None:
-    step_id = steps.begin()
+    step = steps.begin()
     links[0].future.set_exception(InvalidArgumentError(message="bad"))
-    steps.cancel(step_id, CancelledError(message="stop"))
+    step.cancel(CancelledError(message="stop"))
     with pytest.raises(InvalidArgumentError, match="bad"):
-        steps.run(step_id, lambda: [link.future for link in links])
+        steps.run(step, beginning(step, links))
 
 
 def test_a_cancelled_step_fails_even_if_all_of_it_was_done(
-    steps: RunningSteps, links: list[Link]
+    steps: RunningSteps[Link], links: list[Link]
 ) -> None:
     for link in links:
         link.future.set_result(1)
-    step_id = steps.begin()
-    steps.cancel(step_id, CancelledError(message="stop"))
+    step = steps.begin()
+    step.cancel(CancelledError(message="stop"))
     with pytest.raises(CancelledError, match="stop"):
-        steps.run(step_id, lambda: [link.future for link in links])
+        steps.run(step, beginning(step, links))
 
 
-def test_deadlines(steps: RunningSteps, links: list[Link]) -> None:
+def test_deadlines(steps: RunningSteps[Link], links: list[Link]) -> None:
     links[0].future.set_result(1)
     with pytest.raises(DeadlineExceededError, match=r"longer than 0\.05 s"):
         run(steps, links, timeout_s=0.05)
@@ -171,50 +168,93 @@ def test_deadlines(steps: RunningSteps, links: list[Link]) -> None:
 
 
 def test_what_was_started_is_ended_when_the_next_cannot_be(
-    steps: RunningSteps, links: list[Link]
+    steps: RunningSteps[Link], links: list[Link]
 ) -> None:
-    def start() -> Any:
-        yield links[0].future
+    step = steps.begin()
+
+    def begin() -> Any:
+        yield InBackground(step, links[0].future)
         raise InvalidArgumentError(message="cannot start")
 
     with pytest.raises(InvalidArgumentError, match="cannot start"):
-        steps.run(steps.begin(), start)
+        steps.run(step, begin)
     assert isinstance(links[0].future.exception(0), AbortedError)
-    assert steps._reasons == {}
+    assert not steps._running
 
 
-def test_interrupting_ends_the_step(steps: RunningSteps, links: list[Link]) -> None:
-    def start() -> Any:
-        yield links[0].future
+def test_interrupting_ends_the_step(steps: RunningSteps[Link], links: list[Link]) -> None:
+    step = steps.begin()
+
+    def begin() -> Any:
+        yield InBackground(step, links[0].future)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        steps.run(steps.begin(), start)
+        steps.run(step, begin)
     assert links[0].future.done()
+    assert not steps._running
 
 
-def test_a_loop_whose_data_end_ends_the_others_at_that_count(
-    steps: RunningSteps, links: list[Link]
+def test_one_partition_runs_in_the_calling_thread(
+    steps: RunningSteps[Link], links: list[Link]
 ) -> None:
-    links[1].future.set_result(5)
-    assert run(steps, links, ends_early=lambda count: count if count < 100 else None) == [5, 5, 5]
-    assert [len(link.ended) for link in links] == [1, 1, 1]
+    seen: list[threading.Thread] = []
+
+    def here() -> str:
+        seen.append(threading.current_thread())
+        for link in links:
+            link.future.set_result("elsewhere")
+        return "here"
+
+    step = steps.begin()
+    assert steps.run(step, beginning(step, links), here) == ["here", *["elsewhere"] * 3]
+    assert seen == [threading.current_thread()]
 
 
-def test_a_complete_loop_ends_by_itself(
-    steps: RunningSteps, links: list[Link], threads: DaemonThreads
+def test_what_fails_elsewhere_ends_the_one_that_runs_here(
+    steps: RunningSteps[Link], links: list[Link]
 ) -> None:
-    for link in links:
-        link.future.set_result(100)
-    assert run(steps, links, ends_early=lambda count: count if count < 100 else None) == [100] * 3
-    assert [link.ended for link in links] == [[], [], []]
+    def here() -> None:
+        links[1].future.set_exception(InvalidArgumentError(message="bad"))
+        # As a worker does that is told to finish the step.
+        (error,) = {str(link.finished[0][1]) for link in links}
+        raise CancelledError(message=error)
+
+    step = steps.begin()
+    with pytest.raises(InvalidArgumentError, match="bad"):
+        steps.run(step, beginning(step, links), here)
 
 
-def test_steps_have_numbers_of_their_own(steps: RunningSteps) -> None:
+class Alone:
+    """A partition whose worker forgets the step by itself."""
+
+    ends_step = True
+
+    def __init__(self, error: OpError | None = None) -> None:
+        self.error = error
+
+    def end(self, step: RunningStep) -> int:
+        step.check()
+        if self.error is not None:
+            raise self.error
+        return 5
+
+
+def test_a_worker_that_forgets_the_step_by_itself_is_not_told_to() -> None:
+    link = Link()
+    steps = RunningSteps([link])
+    assert steps.run(steps.begin(), lambda: [Alone()]) == [5]
+    assert link.finished == []
+    with pytest.raises(UnavailableError):
+        steps.run(steps.begin(), lambda: [Alone(UnavailableError(message="gone"))])
+    assert link.finished
+
+
+def test_steps_have_numbers_of_their_own(steps: RunningSteps[Link]) -> None:
     found: set[int] = set()
 
     def begin() -> None:
-        mine = {steps.begin() for _ in range(500)}
+        mine = {steps.begin().id for _ in range(500)}
         with lock:
             found.update(mine)
 
