@@ -35,7 +35,7 @@ from sparkflow_runtime.ir.function import no_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
-from sparkflow_runtime.master.executable import Request, optimise
+from sparkflow_runtime.master.pipeline import Request, optimise
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.passes.prune import prune

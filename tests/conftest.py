@@ -2,17 +2,21 @@
 
 import functools
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
 from sparkflow_runtime.compiler import program, specialise
+from sparkflow_runtime.ir import verify
 from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (tests put back what they found)
 from sparkflow_runtime.testing.aliases import check_aliases
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.load_profile("same")
+# Of tests, and of the processes that they start, every graph is looked at after every pass.
+os.environ.setdefault(verify.VARIABLE, "1")
 
 
 @functools.cache

@@ -159,7 +159,7 @@ def _add(stats: DeviceStepStats, node: Node, start: int, spent: int, result: Any
     arrays = [(slot, each) for slot, each in enumerate(values) if hasattr(each, "nbytes")]
     size = sum(array.nbytes for _, array in arrays)
     entry = _entry(stats, node.name, start, spent)
-    entry.timeline_label = _label(node)
+    entry.timeline_label = node.definition
     device = stats.device.rpartition("/device:")[2]
     allocator = "cpu" if device.startswith("CPU") else f"GPU_{device.rpartition(':')[2]}_bfc"
     if arrays and node.op not in _NOT_CALLED:
@@ -202,9 +202,3 @@ def _entry(stats: DeviceStepStats, name: str, start: int, spent: int) -> NodeExe
         all_end_rel_nanos=spent,
         scheduled_nanos=start,
     )
-
-
-def _label(node: Node) -> str:
-    inputs = [str(each) if each.slot else each.node for each in node.inputs]
-    inputs += [f"^{name}" for name in node.control_inputs]
-    return f"{node.name} = {node.op}({', '.join(inputs)})"

@@ -79,6 +79,13 @@ class Node:
             if item.startswith(COLOCATION_PREFIX)
         )
 
+    @property
+    def definition(self) -> str:
+        """The node as a line of a program: `name = Op(input, other:1, ^control)`."""
+        inputs = [str(each) if each.slot else each.node for each in self.inputs]
+        inputs += [f"^{name}" for name in self.control_inputs]
+        return f"{self.name} = {self.op}({', '.join(inputs)})"
+
     def describe(self) -> str:
         """The node as error texts name it."""
         on = f" on {self.device}" if self.device else ""

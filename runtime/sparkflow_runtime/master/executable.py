@@ -11,103 +11,13 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OpError, UnimplementedError
-from sparkflow_runtime.ir.function import Function, no_function
-from sparkflow_runtime.ir.graph import Graph
-from sparkflow_runtime.ir.node import Endpoint
-from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.fan_out import for_each
 from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
+from sparkflow_runtime.master.pipeline import Request
 from sparkflow_runtime.master.running import Pending, RunningSteps
-from sparkflow_runtime.passes.bundles import Splitting
-from sparkflow_runtime.passes.clean import Observe, clean, unobserved
-from sparkflow_runtime.passes.collectives import split_collectives
-from sparkflow_runtime.passes.distinct_rows import distinct_rows
-from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
-from sparkflow_runtime.passes.late_fetches import late_fetches
-from sparkflow_runtime.passes.late_reads import late_reads
-from sparkflow_runtime.passes.layout import channels_last
-from sparkflow_runtime.passes.lend import lend
-from sparkflow_runtime.passes.partition import Partition, partition
-from sparkflow_runtime.passes.place import Placement, place
-from sparkflow_runtime.passes.prune import prune
-from sparkflow_runtime.passes.raise_control_flow import raise_control_flow
-from sparkflow_runtime.passes.sparse_updates import sparse_updates
-from sparkflow_runtime.passes.wire_dtypes import wire_dtypes
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a step is asked for; the key of a session's cache."""
-
-    feeds: tuple[Endpoint, ...]
-    fetches: tuple[Endpoint, ...]
-    targets: tuple[str, ...]
-
-
-def optimise(
-    graph: Graph,
-    request: Request,
-    placement: Placement,
-    load: Callable[[str], Function] = no_function,
-    observe: Observe = unobserved,
-    is_split: Callable[[str, str], bool] = lambda source, destination: False,
-) -> list[Partition]:
-    """Runs the master's passes on a graph; the result is what the workers run.
-
-    They are: prune, raise control flow, check, read variables late, serve fetched variables after
-    their updates, clean (drop what is unread, simplify, fold, merge, reduce control edges), place,
-    put channels last, hand raw gradients to sparse updates, tell ids apart before they travel,
-    narrow what travels, partition, lend.
-
-    Args:
-        graph: The session's graph.
-        request: What is asked for.
-        placement: Where nodes may go.
-        load: Gives the functions that nodes call.
-        observe: Is shown the graph after `prune` and `place`, and after every pass that changed
-            something; what is cut in the end is not one graph any more.
-        is_split: Whether large gradients leave early on their way from a device to another one.
-
-    Raises:
-        OpError: See the passes and `infer_types`.
-    """
-    pruned = prune(graph, request.feeds, request.fetches, request.targets)
-    observe("prune", pruned)
-    raised, made = raise_control_flow(pruned)
-    if raised is not pruned:
-        observe("raise_control_flow", raised)
-    types = infer_types(raised)
-    late = late_reads(raised)
-    if late is not raised:
-        observe("late_reads", late)
-    served = late_fetches(late, request.targets)
-    if served is not late:
-        observe("late_fetches", served)
-    needed = clean(served, request.targets, types, observe)
-    functions = ready_functions(needed, lambda name: made[name] if name in made else load(name))
-    placed = place(needed, placement, graph, bodies(needed, functions))
-    observe("place", placed)
-    ordered = channels_last(placed, types, request.targets)
-    if ordered is not placed:
-        observe("channels_last", ordered)
-    raw = sparse_updates(ordered)
-    if raw is not ordered:
-        observe("sparse_updates", raw)
-    distinct = distinct_rows(raw, types)
-    if distinct is not raw:
-        observe("distinct_rows", distinct)
-    final = wire_dtypes(distinct, types, graph)
-    if final is not distinct:
-        observe("wire_dtypes", final)
-    split = split_collectives(final, types, graph)
-    if split is not final:
-        observe("split_collectives", split)
-    partitions = partition(split, Splitting(types, is_split), functions)
-    if functions:
-        for part in partitions:
-            part.functions = reachable(part.nodes, functions.__getitem__)
-    return lend(partitions)
+from sparkflow_runtime.passes.clean import Observe
+from sparkflow_runtime.passes.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node, parse_endpoint
-from sparkflow_runtime.master.executable import Executable, Request
+from sparkflow_runtime.master.executable import Executable
+from sparkflow_runtime.master.pipeline import Request
 from sparkflow_runtime.ops import registry
 
 Prepare = Callable[[Graph, Request, Hashable], Executable]

@@ -23,12 +23,13 @@ from sparkflow_runtime.ir.function_def import import_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import parse_endpoint
 from sparkflow_runtime.master.cost_graph import CostModel
-from sparkflow_runtime.master.executable import Executable, Request, optimise
+from sparkflow_runtime.master.executable import Executable
 from sparkflow_runtime.master.fan_out import for_each
 from sparkflow_runtime.master.keep_alive import KeepAlive
 from sparkflow_runtime.master.links import WorkerLink
 from sparkflow_runtime.master.loops import Loop
 from sparkflow_runtime.master.partial import PartialRun
+from sparkflow_runtime.master.pipeline import Request, optimise
 from sparkflow_runtime.master.placement_log import PlacementLog
 from sparkflow_runtime.master.waiting import await_tasks
 from sparkflow_runtime.passes.clean import Observe, unobserved

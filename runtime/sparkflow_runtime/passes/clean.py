@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.phases import Repeated, graph_pass, run_phases
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.passes.control_edges import reduce_control_edges
 from sparkflow_runtime.passes.fold import fold
@@ -14,10 +15,8 @@ from sparkflow_runtime.passes.merge import merge
 from sparkflow_runtime.passes.simplify import simplify
 from sparkflow_runtime.passes.unread import drop_unread
 
-_MAX_ROUNDS: Final = 3
 _NO_TYPES: Final[Types] = MappingProxyType({})
 
-Pass = Callable[[Graph], Graph]
 Observe = Callable[[str, Graph], None]
 """Gets the name of a pass and the graph after it."""
 
@@ -26,12 +25,19 @@ def unobserved(name: str, graph: Graph) -> None:
     """Looks at no pass."""
 
 
-def clean(
-    graph: Graph,
-    keep: Collection[str] = (),
-    types: Types = _NO_TYPES,
-    observe: Observe = unobserved,
-) -> Graph:
+CLEANING: Final = Repeated(
+    (
+        graph_pass(drop_unread, "targets"),
+        graph_pass(simplify, "targets", "types"),
+        graph_pass(fold, "targets"),
+        graph_pass(merge, "targets"),
+        graph_pass(reduce_control_edges, "targets"),
+    ),
+    most=3,
+)
+
+
+def clean(graph: Graph, keep: Collection[str] = (), types: Types = _NO_TYPES) -> Graph:
     """The graph with less to do and the same values; the same object when there is nothing.
 
     Unread nodes are dropped, values that are known are computed, what changes nothing is taken out
@@ -46,22 +52,8 @@ def clean(
         types: What is known of the tensors, from `infer_types`; not needed, but much more is found
             when shapes are known. It stays right for tensors that stay; new constants are not in
             it, and where a shape has become a constant `infer_types` may now find more.
-        observe: Is shown the graph after each pass that changed something.
     """
-    passes: tuple[tuple[str, Pass], ...] = (
-        ("drop_unread", lambda graph: drop_unread(graph, keep)),
-        ("simplify", lambda graph: simplify(graph, keep, types)),
-        ("fold", lambda graph: fold(graph, keep)),
-        ("merge", lambda graph: merge(graph, keep)),
-        ("reduce_control_edges", lambda graph: reduce_control_edges(graph, keep)),
-    )
-    for _ in range(_MAX_ROUNDS):
-        before = graph
-        for name, run in passes:
-            after = run(graph)
-            if after is not graph:
-                observe(name, after)
-            graph = after
-        if graph is before:
-            break
-    return graph
+    values: dict[str, Any] = {"graph": graph, "targets": keep, "types": types}
+    run_phases((CLEANING,), values)
+    cleaned: Graph = values["graph"]
+    return cleaned

@@ -1,12 +1,17 @@
 """The passes together: random graphs keep their values, and every graph on the way is typed."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.phases import Phase, run_phases
 from sparkflow_runtime.ir.types import Types, infer_types
-from sparkflow_runtime.passes.clean import clean
+from sparkflow_runtime.ir.verify import verify_graph
+from sparkflow_runtime.passes.clean import CLEANING, clean
 from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.shapes import is_compatible
 from support.graphs import const, node, placeholder
@@ -39,14 +44,18 @@ def test_random_graphs_keep_their_values(seed: int, known: str) -> None:
     expected = outcome(program, graph.sorted())
     seen: list[str] = []
 
-    def look(name: str, after: Graph) -> None:
-        seen.append(name)
-        infer_types(after)
+    def look(phase: Phase, values: Mapping[str, Any], changed: bool, seconds: float) -> None:
+        if not changed:
+            return
+        after = values["graph"]
+        seen.append(phase.name)
+        verify_graph(after, phase.name, types)
         assert after.nodes.keys() >= set(program.targets)
         assert_same(outcome(program, after.sorted()), expected, rtol=1e-6)
 
-    cleaned = clean(graph, program.targets, types, look)
-    assert len(cleaned) < len(graph)
+    values = {"graph": graph, "targets": program.targets, "types": types}
+    run_phases([CLEANING], values, look)
+    assert len(values["graph"]) < len(graph)
     assert "simplify" in seen
 
 

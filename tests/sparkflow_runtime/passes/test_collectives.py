@@ -9,7 +9,7 @@ from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.types import infer_types
-from sparkflow_runtime.master.executable import Request, optimise
+from sparkflow_runtime.master.pipeline import Request, optimise
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.distributed.collective_parts import START, WAIT
 from sparkflow_runtime.passes.collectives import split_collectives, waiting_for_all

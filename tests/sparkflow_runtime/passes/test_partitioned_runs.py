@@ -14,7 +14,7 @@ from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import CancelledError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.master.executable import Request, optimise
+from sparkflow_runtime.master.pipeline import Request, optimise
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.passes import bundles as bundles_module
 from sparkflow_runtime.passes.partition import Partition

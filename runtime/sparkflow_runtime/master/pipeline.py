@@ -1,0 +1,140 @@
+"""The master's passes: from a session's graph and a request to what workers run."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sparkflow_runtime.ir import verify
+from sparkflow_runtime.ir.function import Function, no_function
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import Endpoint
+from sparkflow_runtime.ir.phases import Phase, Repeated, Watch, graph_pass, run_phases
+from sparkflow_runtime.ir.types import Types, infer_types
+from sparkflow_runtime.passes.bundles import Splitting
+from sparkflow_runtime.passes.clean import CLEANING, Observe, unobserved
+from sparkflow_runtime.passes.collectives import split_collectives
+from sparkflow_runtime.passes.distinct_rows import distinct_rows
+from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
+from sparkflow_runtime.passes.late_fetches import late_fetches
+from sparkflow_runtime.passes.late_reads import late_reads
+from sparkflow_runtime.passes.layout import channels_last
+from sparkflow_runtime.passes.lend import lend
+from sparkflow_runtime.passes.partition import Partition, partition
+from sparkflow_runtime.passes.place import Placement, place
+from sparkflow_runtime.passes.prune import prune
+from sparkflow_runtime.passes.raise_control_flow import raise_control_flow
+from sparkflow_runtime.passes.sparse_updates import sparse_updates
+from sparkflow_runtime.passes.wire_dtypes import wire_dtypes
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a step is asked for; the key of a session's cache."""
+
+    feeds: tuple[Endpoint, ...]
+    fetches: tuple[Endpoint, ...]
+    targets: tuple[str, ...]
+
+
+def _functions(
+    graph: Graph, raised: Mapping[str, Function], load: Callable[[str], Function]
+) -> dict[str, Function]:
+    """What the graph calls, ready to be compiled: of the library, or made of its control flow."""
+    return ready_functions(graph, lambda name: raised[name] if name in raised else load(name))
+
+
+def _cut(
+    graph: Graph,
+    types: Types,
+    is_split: Callable[[str, str], bool],
+    functions: Mapping[str, Function],
+) -> list[Partition]:
+    """The partitions, each with the functions that it calls."""
+    parts = partition(graph, Splitting(types, is_split), functions)
+    if functions:
+        for part in parts:
+            part.functions = reachable(part.nodes, functions.__getitem__)
+    return parts
+
+
+GIVEN: Final = ("whole", "feeds", "fetches", "targets", "placement", "load", "is_split")
+"""What the first pass finds: the session's graph, and the arguments of `optimise`."""
+PASSES: Final[tuple[Phase | Repeated, ...]] = (
+    Phase("prune", prune, ("whole", "feeds", "fetches", "targets"), ("graph",)),
+    Phase("raise_control_flow", raise_control_flow, ("graph",), ("graph", "raised")),
+    Phase("infer_types", infer_types, ("graph",), ("types",)),
+    graph_pass(late_reads),
+    graph_pass(late_fetches, "targets"),
+    CLEANING,
+    Phase("functions", _functions, ("graph", "raised", "load"), ("functions",)),
+    Phase("bodies", bodies, ("graph", "functions"), ("bodies",)),
+    graph_pass(place, "placement", "whole", "bodies"),
+    graph_pass(channels_last, "types", "targets"),
+    graph_pass(sparse_updates),
+    graph_pass(distinct_rows, "types"),
+    graph_pass(wire_dtypes, "types", "whole"),
+    graph_pass(split_collectives, "types", "whole"),
+    Phase("partition", _cut, ("graph", "types", "is_split", "functions"), ("partitions",)),
+    Phase("lend", lend, ("partitions",), ("partitions",)),
+)
+
+
+def optimise(
+    graph: Graph,
+    request: Request,
+    placement: Placement,
+    load: Callable[[str], Function] = no_function,
+    observe: Observe = unobserved,
+    is_split: Callable[[str, str], bool] = lambda source, destination: False,
+) -> list[Partition]:
+    """Runs the master's passes on a graph; the result is what the workers run.
+
+    Args:
+        graph: The session's graph.
+        request: What is asked for.
+        placement: Where nodes may go.
+        load: Gives the functions that nodes call.
+        observe: Is shown the graph after every pass that changed something; what is cut in the end
+            is not one graph any more.
+        is_split: Whether large gradients leave early on their way from a device to another one.
+
+    Raises:
+        OpError: See the passes and `infer_types`.
+        InternalError: A pass made a graph that cannot be right, where `verify.is_wanted`.
+    """
+    given = (graph, request.feeds, request.fetches, request.targets, placement, load, is_split)
+    values: dict[str, Any] = dict(zip(GIVEN, given, strict=True))
+    run_phases(PASSES, values, _watching(observe, verify.is_wanted(os.environ)))
+    partitions: list[Partition] = values["partitions"]
+    return partitions
+
+
+def _watching(observe: Observe, verifies: bool) -> Watch:
+    def watch(phase: Phase, values: Mapping[str, Any], changed: bool, seconds: float) -> None:
+        _log.debug("%s took %.3f ms", phase.name, seconds * 1e3)
+        if not changed:
+            return
+        if phase.gives[0] == "graph":
+            observe(phase.name, values["graph"])
+        if verifies:
+            _verify(phase, values)
+
+    return watch
+
+
+def _verify(phase: Phase, values: Mapping[str, Any]) -> None:
+    """Looks at what a phase made."""
+    if phase.gives[0] == "graph":
+        is_placed = "bodies" in values
+        verify.verify_graph(values["graph"], phase.name, values.get("types"), is_placed)
+    elif phase.gives[0] == "functions":
+        verify.verify_functions(values["graph"], values["functions"], phase.name)
+    elif phase.gives[0] == "partitions":
+        partitions: Sequence[Partition] = values["partitions"]
+        verify.verify_partitions(partitions, phase.name, values["types"])

@@ -1,0 +1,48 @@
+from typing import Any
+
+import pytest
+
+from sparkflow_runtime.ir.phases import Phase, Repeated, graph_pass, missing, run_phases
+
+
+def halved(number: int) -> int:
+    return number // 2 if number > 1 else number
+
+
+HALVED = Phase("halved", halved, ("number",), ("number",))
+SPLIT = Phase("split", lambda number: divmod(number, 10), ("number",), ("tens", "ones"))
+
+
+def test_phases_run_in_order_and_give_what_they_say() -> None:
+    values: dict[str, Any] = {"number": 84}
+    assert run_phases([HALVED, SPLIT], values)
+    assert values == {"number": 42, "tens": 4, "ones": 2}
+
+
+@pytest.mark.parametrize(("most", "left"), [(3, 2), (9, 1)])
+def test_phases_are_repeated_until_nothing_changes(most: int, left: int) -> None:
+    values: dict[str, Any] = {"number": 16}
+    assert run_phases([Repeated((HALVED,), most)], values)
+    assert values["number"] == left
+
+
+def test_who_watches_sees_every_phase_and_whether_it_changed_anything() -> None:
+    seen: list[tuple[str, int, bool]] = []
+
+    def watch(phase: Phase, values: Any, changed: bool, seconds: float) -> None:
+        assert seconds >= 0
+        seen.append((phase.name, values["number"], changed))
+
+    run_phases([Repeated((HALVED,), 9)], {"number": 4}, watch)
+    assert seen == [("halved", 2, True), ("halved", 1, True), ("halved", 1, False)]
+
+
+def test_what_a_phase_gives_has_as_many_values_as_names() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        run_phases([Phase("three", lambda: (1, 2, 3), (), ("a", "b"))], {})
+
+
+def test_what_is_missing_is_named() -> None:
+    assert missing([HALVED, SPLIT], ["number"]) == []
+    assert missing([Repeated((HALVED,), 2), SPLIT], []) == ["halved needs number"]
+    assert graph_pass(halved, "targets").needs == ("graph", "targets")

@@ -1,0 +1,67 @@
+"""All passes of a master, one after the other, on random graphs."""
+
+import logging
+
+import pytest
+
+from sparkflow_runtime.device.names import DeviceSpec
+from sparkflow_runtime.errors import InternalError, NotFoundError
+from sparkflow_runtime.ir import verify
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import Endpoint
+from sparkflow_runtime.ir.phases import graph_pass, missing
+from sparkflow_runtime.master import pipeline
+from sparkflow_runtime.master.pipeline import GIVEN, PASSES, Request, optimise
+from sparkflow_runtime.passes.place import Placement
+from sparkflow_runtime.passes.prune import prune
+from support.graphs import node, placeholder
+from support.random_graphs import assert_same, outcome, random_program
+
+CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+PLACEMENT = Placement([DeviceSpec.from_string(CPU)])
+
+
+@pytest.mark.parametrize("seed", range(100, 115))
+def test_a_random_graph_keeps_its_values_and_every_pass_gives_a_typed_graph(seed: int) -> None:
+    program = random_program(seed, 60)
+    request = Request(tuple(program.feeds), program.fetches, program.targets)
+    pruned = prune(program.graph, request.feeds, request.fetches, request.targets)
+    seen: list[str] = []
+
+    def look(name: str, graph: Graph) -> None:
+        seen.append(name)
+
+    (part,) = optimise(program.graph, request, PLACEMENT, observe=look)
+    assert (seen[0], seen[-1]) == ("prune", "place")
+    assert_same(outcome(program, part.nodes), outcome(program, pruned.sorted()), rtol=1e-6)
+
+
+def test_every_pass_needs_only_what_there_is_before_it() -> None:
+    assert missing(PASSES, GIVEN) == []
+    assert missing(PASSES[1:], GIVEN)[0] == "raise_control_flow needs graph"
+
+
+@pytest.mark.parametrize("wanted", ["0", "1"])
+def test_what_a_pass_breaks_is_blamed_on_it_where_that_is_asked_for(
+    wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgetful(graph: Graph) -> Graph:
+        return Graph(node for node in graph if node.name != "x")
+
+    nodes = [placeholder("p"), node("x", "Exp", "p"), node("y", "Exp", "x")]
+    request = Request((Endpoint("p", 0),), (Endpoint("y", 0),), ())
+    monkeypatch.setattr(pipeline, "PASSES", [*PASSES[:3], graph_pass(forgetful), *PASSES[3:]])
+    monkeypatch.setenv(verify.VARIABLE, wanted)
+    if wanted == "1":
+        with pytest.raises(InternalError, match="After the pass forgetful: reads x:0, which"):
+            optimise(Graph(nodes), request, PLACEMENT)
+    else:
+        with pytest.raises(NotFoundError):
+            optimise(Graph(nodes), request, PLACEMENT)
+
+
+def test_the_time_of_every_pass_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    nodes = [placeholder("p"), node("y", "Exp", "p")]
+    with caplog.at_level(logging.DEBUG, pipeline.__name__):
+        optimise(Graph(nodes), Request((), (Endpoint("p", 0),), ()), PLACEMENT)
+    assert [each.args[0] for each in caplog.records][:2] == ["prune", "raise_control_flow"]
