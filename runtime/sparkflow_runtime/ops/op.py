@@ -19,6 +19,7 @@ from sparkflow_runtime.codegen.kernel import DTYPES
 from sparkflow_runtime.dtypes import DType, float32, resource, variant
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
+from sparkflow_runtime.ops.images import Images
 from sparkflow_runtime.ops.signature import Attr, Signature, parse_args
 from sparkflow_runtime.ops.value import WHOLE, Value, ValueRule
 from sparkflow_runtime.shapes import Shape
@@ -123,6 +124,7 @@ class Op:
         repeats: The input of whose elements alone the output consists, as numpy broadcasts them or
             as often as they fit; its size follows from shapes and from other inputs.
         fills: The number of which the output consists, where it is always the same.
+        images: Which arguments are images in the order that the attribute `data_format` says.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
         value_rule: What is known of the outputs where the inputs' values are known in part.
@@ -153,6 +155,7 @@ class Op:
     reduction: ClassVar[bool] = False
     repeats: ClassVar[str | None] = None
     fills: ClassVar[int | None] = None
+    images: ClassVar[Images | None] = None
     fuse_over: ClassVar[int | None] = None
     value_rule: ClassVar[ValueRule] = WHOLE
     gradient: ClassVar[Callable[..., Any] | None] = None

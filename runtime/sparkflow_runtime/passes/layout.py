@@ -11,7 +11,6 @@ was; it is called `name/channels_last` itself, and nobody transposes back what n
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -23,54 +22,12 @@ from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import is_reference, without_dead
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.images import Images
+from sparkflow_runtime.ops.op import Op
 
 _TO_LAST: Final = (0, 2, 3, 1)
 _TO_FIRST: Final = (0, 3, 1, 2)
 _CPU: Final = "/device:CPU:"
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Which inputs and outputs of an op are images, and which input is the shape of one."""
-
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...] = (0,)
-    sizes: int | None = None
-
-
-_IMAGE: Final = _Layout((0,))
-_OF_FILTER: Final = _Layout((0, 2), ())
-_OF_IMAGE: Final = _Layout((2,), sizes=0)
-_LAYOUTS: Final[dict[str, _Layout]] = {
-    "Conv2D": _IMAGE,
-    "Conv2DBackpropInput": _OF_IMAGE,
-    "Conv2DBackpropFilter": _OF_FILTER,
-    "DepthwiseConv2dNative": _IMAGE,
-    "DepthwiseConv2dNativeBackpropInput": _OF_IMAGE,
-    "DepthwiseConv2dNativeBackpropFilter": _OF_FILTER,
-    "MaxPool": _IMAGE,
-    "MaxPoolGrad": _Layout((0, 1, 2)),
-    "AvgPool": _IMAGE,
-    "AvgPoolGrad": _Layout((1,), sizes=0),
-    "BiasAdd": _IMAGE,
-    "BiasAddGrad": _Layout((0,), ()),
-    "FusedBatchNorm": _IMAGE,
-    "FusedBatchNormV2": _IMAGE,
-    "FusedBatchNormV3": _IMAGE,
-    "FusedBatchNormGrad": _Layout((0, 1)),
-    "FusedBatchNormGradV2": _Layout((0, 1)),
-    "FusedBatchNormGradV3": _Layout((0, 1)),
-}
-_CONVOLUTIONS: Final = frozenset({"Conv2D", "DepthwiseConv2dNative"})
-_ELEMENTWISE: Final = frozenset(
-    {
-        *("Abs", "Cast", "Elu", "Exp", "Identity", "LeakyRelu", "Log", "Neg", "Relu", "Relu6"),
-        *("Rsqrt", "Selu", "Sigmoid", "Softplus", "Sqrt", "Square", "Tanh"),
-        *("Add", "AddN", "AddV2", "Maximum", "Minimum", "Mul", "RealDiv", "SquaredDifference"),
-        *("Sub", "EluGrad", "LeakyReluGrad", "Relu6Grad", "ReluGrad", "SeluGrad", "SigmoidGrad"),
-        *("SoftplusGrad", "TanhGrad"),
-    }
-)
 
 
 def channels_last(graph: Graph, types: Types, keep: Collection[str] = ()) -> Graph:
@@ -82,7 +39,7 @@ def channels_last(graph: Graph, types: Types, keep: Collection[str] = ()) -> Gra
             right for tensors that stay.
         keep: Names of nodes that must stay: those the step is asked to run.
     """
-    if not any(node.op in _CONVOLUTIONS and _is_first(node) for node in graph):
+    if not any(_is_first(node) and _is_convolution(node) for node in graph):
         return graph
     rewriting = _Rewriting(graph, types)
     for node in graph.sorted():
@@ -94,6 +51,11 @@ def channels_last(graph: Graph, types: Types, keep: Collection[str] = ()) -> Gra
 
 def _is_first(node: Node) -> bool:
     return node.attrs.get("data_format") == "NCHW" and _CPU in node.device
+
+
+def _is_convolution(node: Node) -> bool:
+    images = registry.lookup(node.op).images
+    return images is not None and images.is_convolution
 
 
 class _Rewriting:
@@ -111,34 +73,39 @@ class _Rewriting:
         inputs = tuple(self._moved.get(endpoint, endpoint) for endpoint in node.inputs)
         control = tuple(self._renamed.get(name, name) for name in node.control_inputs)
         node = Node(node.name, node.op, inputs, control, node.device, node.attrs)
-        layout = _LAYOUTS.get(node.op)
-        if self._reads_references(node, layout):
+        op = registry.lookup(node.op)
+        images = op.images
+        if self._reads_references(node, images):
             self.nodes.append(node)  # a transpose before it would read the variable earlier
-        elif layout is not None and _is_first(node) and self._are_images(node, layout):
-            self._take_over(node, layout)
-        elif node.op in _ELEMENTWISE and self._follows(node):
-            images = [i for i, each in enumerate(inputs) if self._rank(each) == 4]
-            self._take_over(node, _Layout(tuple(images)))
+        elif images is not None and _is_first(node) and self._are_images(node, images):
+            self._take_over(node, images)
+        elif (op.elementwise or op.passes_on) and self._follows(op, node):
+            places = [i for i, each in enumerate(inputs) if self._rank(each) == 4]
+            self._take_over(node, Images(tuple(places)))
         else:
             self.nodes.append(node)
 
-    def _reads_references(self, node: Node, layout: _Layout | None) -> bool:
+    def _reads_references(self, node: Node, images: Images | None) -> bool:
         """Whether a variable is read where there would be a transpose."""
-        places = range(len(node.inputs)) if layout is None else layout.inputs
-        if layout is not None and layout.sizes is not None:
-            places = (*places, layout.sizes)
+        places = range(len(node.inputs)) if images is None else images.inputs
+        if images is not None and images.sizes is not None:
+            places = (*places, images.sizes)
         read = [node.inputs[place] for place in places]
         return any(e.node in self._graph and is_reference(self._graph.nodes, e) for e in read)
 
-    def _are_images(self, node: Node, layout: _Layout) -> bool:
+    def _are_images(self, node: Node, images: Images) -> bool:
         """Whether it is the images of a convolution: BiasAdd and others take any rank."""
-        return node.op in _CONVOLUTIONS or all(
-            self._rank(node.inputs[index]) == 4 for index in layout.inputs
+        return images.is_convolution or all(
+            self._rank(node.inputs[index]) == 4 for index in images.inputs
         )
 
-    def _follows(self, node: Node) -> bool:
+    def _follows(self, op: Op, node: Node) -> bool:
         """Whether an op takes images with channels last that are there, and nothing in its way."""
         if _CPU not in node.device or not any(each in self._last for each in node.inputs):
+            return False
+        if op.stateful or len(op.signature.output_dtypes(node.attrs)) != 1:
+            return False
+        if self._rank(Endpoint(node.name, 0)) not in (None, 4):
             return False
         return all(self._rank(each) in (0, 4) for each in node.inputs)
 
@@ -150,14 +117,14 @@ class _Rewriting:
         found = self._types.get(endpoint)
         return None if found is None or found.shape is None else len(found.shape)
 
-    def _take_over(self, node: Node, layout: _Layout) -> None:
+    def _take_over(self, node: Node, images: Images) -> None:
         inputs = list(node.inputs)
-        for index in layout.inputs:
+        for index in images.inputs:
             inputs[index] = self._with_channels_last(inputs[index], node)
-        if layout.sizes is not None:
-            inputs[layout.sizes] = self._sizes(inputs[layout.sizes], node)
+        if images.sizes is not None:
+            inputs[images.sizes] = self._sizes(inputs[images.sizes], node)
         attrs = _permuted(node.attrs) if "data_format" in node.attrs else node.attrs
-        if not layout.outputs:
+        if not images.is_output:
             made = Node(node.name, node.op, tuple(inputs), node.control_inputs, node.device, attrs)
             self.nodes.append(made)
             return

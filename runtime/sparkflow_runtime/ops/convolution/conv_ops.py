@@ -20,6 +20,7 @@ from sparkflow_runtime.ops.convolution.conv_arithmetic import (
 )
 from sparkflow_runtime.ops.convolution.conv_base import ConvolutionOp
 from sparkflow_runtime.ops.convolution.conv_native import Geometry
+from sparkflow_runtime.ops.images import Images
 from sparkflow_runtime.ops.nn.windows import (
     Layout,
     Windows,
@@ -252,6 +253,7 @@ class Conv2D(_Forward):
     an equal share of the outputs.
     """
 
+    images = Images((0,), is_convolution=True)
     family = _FLAT_FAMILY
     attrs = {"T": type_attr(FLOATING | {int32}), **_FLAT}
 
@@ -260,6 +262,7 @@ class Conv2D(_Forward):
 class Conv2DBackpropInput(_BackpropInput):
     """The gradient of a convolution with respect to its images, whose shape is `input_sizes`."""
 
+    images = Images((2,), sizes=0)
     inputs = "input_sizes: int32, filter: T, out_backprop: T"
     family = _FLAT_FAMILY
     attrs = {"T": type_attr(FLOATING | {int32}), **_FLAT}
@@ -269,6 +272,7 @@ class Conv2DBackpropInput(_BackpropInput):
 class Conv2DBackpropFilter(_BackpropFilter):
     """The gradient of a convolution with respect to its filter, whose shape is `filter_sizes`."""
 
+    images = Images((0, 2), is_output=False)
     family = _FLAT_FAMILY
     attrs = {"T": type_attr(FLOATING), **_FLAT}
 

@@ -16,6 +16,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.convolution.conv_arithmetic import covering
 from sparkflow_runtime.ops.convolution.conv_base import ConvolutionOp
 from sparkflow_runtime.ops.convolution.conv_native import Geometry
+from sparkflow_runtime.ops.images import Images
 from sparkflow_runtime.ops.nn.windows import (
     Layout,
     Windows,
@@ -66,6 +67,7 @@ def _windows(layout: Layout, images: Sequence[int], filters: Sequence[int]) -> W
 class DepthwiseConv2dNative(_Depthwise):
     """Each channel convolved with `multiplier` filters, the results side by side."""
 
+    images = Images((0,), is_convolution=True)
     inputs = "input: T, filter: T"
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -116,6 +118,7 @@ class DepthwiseConv2dNative(_Depthwise):
 class DepthwiseConv2dNativeBackpropInput(_Depthwise):
     """The gradient with respect to the images, whose shape is `input_sizes`."""
 
+    images = Images((2,), sizes=0)
     inputs = "input_sizes: int32, filter: T, out_backprop: T"
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -156,6 +159,7 @@ class DepthwiseConv2dNativeBackpropInput(_Depthwise):
 class DepthwiseConv2dNativeBackpropFilter(_Depthwise):
     """The gradient with respect to the filter, whose shape is `filter_sizes`."""
 
+    images = Images((0, 2), is_output=False)
     inputs = "input: T, filter_sizes: int32, out_backprop: T"
     of_filter = True
 

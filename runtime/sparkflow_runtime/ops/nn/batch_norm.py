@@ -15,6 +15,7 @@ from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import FLOATING, float16, float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.images import IMAGE, Images
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.nn.bias import sum_per_channel
 from sparkflow_runtime.ops.nn.windows import channels_last, has_channels_last, in_format
@@ -47,6 +48,7 @@ def _channel_axis(rank: int, data_format: str) -> int:
 
 
 class _Normalisation(Op):
+    images = IMAGE
     aliases = frozenset({"mean", "variance"})  # given on where they are not of the batch
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -235,6 +237,8 @@ class FusedBatchNormV3(_Normalisation):
 
 
 class _NormalisationGrad(Op):
+    images = Images((0, 1))
+
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shapes of images, scale and offset, then two that are empty."""
         data_format = node.attrs["data_format"]

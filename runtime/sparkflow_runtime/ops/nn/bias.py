@@ -11,6 +11,7 @@ from sparkflow_runtime.dtypes import NUMERIC
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion
+from sparkflow_runtime.ops.images import IMAGE, Images
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native.row_sums import is_worth_it, sum_rows
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
@@ -32,6 +33,7 @@ def _channel_axis(rank: int, data_format: str) -> int:
 class BiasAdd(Op):
     """`value` with bias[c] added to channel c: the last dimension, or dimension 1 for NCHW."""
 
+    images = IMAGE
     inputs = "value: T, bias: T"
     outputs = "output: T"
     attrs = {"T": type_attr(NUMERIC), "data_format": _DATA_FORMAT}
@@ -101,6 +103,7 @@ def sum_per_channel(xp: Any, values: Array, axis: int, out: Array | None = None)
 class BiasAddGrad(Op):
     """The sum over all dimensions but that of channels: a vector."""
 
+    images = Images((0,), is_output=False)
     inputs = "out_backprop: T"
     outputs = "output: T"
     attrs = {"T": type_attr(NUMERIC), "data_format": _DATA_FORMAT}

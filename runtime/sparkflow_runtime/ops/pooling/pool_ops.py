@@ -17,6 +17,7 @@ from sparkflow_runtime.dtypes import FLOATING, REAL, float32, float64
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.by_shape import ByShape
+from sparkflow_runtime.ops.images import IMAGE, Images
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.nn.windows import (
     as_channels_last,
@@ -389,6 +390,7 @@ class MaxPool(_Max):
     A window may be of channels instead of height and width, as long as it moves by its size.
     """
 
+    images = IMAGE
     family = _MAX
     attrs = {"T": type_attr(REAL, float32), **_MAX_ATTRS}
 
@@ -397,6 +399,7 @@ class MaxPool(_Max):
 class MaxPoolGrad(_MaxGrad):
     """The gradient of `MaxPool`: each window's `grad` at its first maximum, added up."""
 
+    images = Images((0, 1, 2))
     family = _MAX
     attrs = {**_MAX_ATTRS, "T": type_attr(REAL, float32)}
 
@@ -442,6 +445,7 @@ class MaxPool3DGradGrad(_MaxGradGrad):
 class AvgPool(_Average):
     """The mean of every window, per channel; padding does not count."""
 
+    images = IMAGE
     inputs = "value: T"
     family = _AVERAGE
     attrs = {**PLAIN_ATTRS, "T": type_attr(FLOATING)}
@@ -451,6 +455,7 @@ class AvgPool(_Average):
 class AvgPoolGrad(_AverageGrad):
     """The gradient of `AvgPool`: each window's `grad` in equal parts over its elements."""
 
+    images = Images((1,), sizes=0)
     family = _AVERAGE
     attrs = {**PLAIN_ATTRS, "T": type_attr(FLOATING)}
 
