@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -27,60 +27,6 @@ from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.variable import Variable
-
-_HANDLES: Final = frozenset({"Variable", "VariableV2", "VarHandleOp"})
-"""Ops that give variables."""
-
-_ON_HOST: Final[Mapping[str, frozenset[int]]] = {
-    name: frozenset(numbers)
-    for name, *numbers in (
-        ("ArgMax", 1),
-        ("ArgMin", 1),
-        ("BroadcastTo", 1),
-        ("ConcatV2", -1),
-        ("Conv2DBackpropFilter", 1),
-        ("Conv2DBackpropInput", 0),
-        ("ExpandDims", 1),
-        ("Fill", 0),
-        ("Max", 1),
-        ("Mean", 1),
-        ("Min", 1),
-        ("Pad", 1),
-        ("PadV2", 1),
-        ("Prod", 1),
-        ("Reshape", 1),
-        ("Slice", 1, 2),
-        ("Split", 0),
-        ("SplitV", 1, 2),
-        ("StridedSlice", 1, 2, 3),
-        ("StridedSliceGrad", 0, 1, 2, 3),
-        ("Sum", 1),
-        ("Tile", 1),
-        ("Transpose", 1),
-    )
-}
-"""Inputs that kernels read as Python's numbers: from the card, each would cost a wait for it."""
-
-RECORDABLE: Final = frozenset(
-    {
-        *_HANDLES,
-        *("BatchMatMul", "BatchMatMulV2", "BiasAdd", "BiasAddGrad", "Identity", "MatMul"),
-        *("Add", "AddN", "AddV2", "Mul", "Neg", "Square", "Sub"),
-        *("ExpandDims", "ReadVariableOp", "Reshape", "Squeeze", "StopGradient", "Transpose"),
-        *("Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "MaxPool", "MaxPoolGrad"),
-        *("Relu", "ReluGrad", "Sigmoid", "SigmoidGrad", "Tanh", "TanhGrad"),
-        *("Assign", "AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"),
-        *("ApplyAdadelta", "ApplyAdagrad", "ApplyAdam", "ApplyCenteredRMSProp"),
-        *("ApplyGradientDescent", "ApplyMomentum", "ApplyRMSProp"),
-        *("ResourceApplyAdam", "ResourceApplyGradientDescent", "ResourceApplyMomentum"),
-        *("_Arg", "_Retval"),
-    }
-)
-"""Ops whose kernels only launch on the card, the same launches in every step.
-
-The kernel of one that is not here may take something from the host to the card in each step, which
-a recording would not. Read a kernel before its op comes in here.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +103,7 @@ class CardCompiler:
         )
         if self._is_function:
             return planned
-        may_record = not self._takes_step and planned.alone <= RECORDABLE
+        may_record = not self._takes_step and _is_capturable(planned)
         steady = SteadyPlan(
             self._gpu.cupy, planned, lambda: list(self._variables.values()), may_record
         )
@@ -171,7 +117,7 @@ class CardCompiler:
         kernel = self._bound[node.name]
         if node.op == "_Retval":
             return self._copied
-        if node.op not in _HANDLES:
+        if not registry.lookup(node.op).is_variable:
             return kernel
 
         def noted() -> Any:
@@ -205,9 +151,14 @@ class CardCompiler:
         return found.bind(sizes)
 
 
+def _is_capturable(planned: Planned) -> bool:
+    return all(registry.lookup(op).capturable for op in planned.alone)
+
+
 def _is_on_host(node: Node, number: int) -> bool:
-    numbers = _ON_HOST.get(node.op, frozenset())
-    return number in numbers or number - len(node.inputs) in numbers
+    """Whether a kernel reads an input as Python's numbers, which from the card cost a wait."""
+    op = registry.lookup(node.op)
+    return bool(op.host_inputs) and (op.signature.input_names(node.attrs)[number] in op.host_inputs)
 
 
 def card_specialisations(

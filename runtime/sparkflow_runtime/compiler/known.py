@@ -57,9 +57,7 @@ def find_known(
     """
     known: dict[Endpoint, Known] = {}
     handles: dict[Endpoint, Shape] = {}
-    reshaped = {
-        node.inputs[0] for node in nodes if node.op == "Assign" and not node.attrs["validate_shape"]
-    }
+    reshaped = {node.inputs[0] for node in nodes if _may_reshape(node)}
     for node in nodes:
         op = registry.lookup(node.op)
         outputs = op.signature.output_dtypes(node.attrs)
@@ -67,7 +65,7 @@ def find_known(
             value = node.attrs["value"]
             known[Endpoint(node.name, 0)] = Known(outputs[0], value.shape, value)
             continue
-        if node.op == "VarHandleOp":
+        if op.is_variable and op.signature.gives_handles:
             handles[Endpoint(node.name, 0)] = node.attrs["shape"]
         inputs = [known[endpoint] for endpoint in node.inputs]
         found = _shapes(op, node, inputs, len(outputs), handles)
@@ -81,6 +79,13 @@ def find_known(
             shape = None if endpoint in reshaped else given.get(endpoint, shape)
             known[endpoint] = Known(dtype, shape)
     return known
+
+
+def _may_reshape(node: Node) -> bool:
+    """Whether the variable whose reference it is given may get another shape."""
+    if node.attrs.get("validate_shape", True) or not node.inputs:
+        return False
+    return registry.lookup(node.op).signature.input_dtypes(node.attrs)[0].is_ref
 
 
 def _shapes(

@@ -15,11 +15,9 @@ import numpy as np
 
 from sparkflow_runtime.compiler.memory import ALIGNMENT_BYTES
 from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ops import registry
 
 FILE: Final = "<sparkflow partition>"
-
-QUIET: Final = frozenset({"_Arg", "_Retval", "VariableV2", "VarHandleOp", "Identity"})
-"""Ops that compute nothing, so that numpy has nothing to warn of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,8 @@ class Planned:
     _frames: list[Callable[..., tuple[Any, ...]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_quiet", self.alone <= QUIET)
+        is_quiet = all(registry.lookup(op).quiet for op in self.alone)
+        object.__setattr__(self, "is_quiet", is_quiet)
 
     def __call__(self, step: Any, *args: Any) -> tuple[Any, ...]:
         """Runs one step in a frame that no other step is in."""

@@ -26,6 +26,8 @@ from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.storage import Kernels, assign_storage
 from sparkflow_runtime.compiler.update_groups import group_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.control_flow import While
 from sparkflow_runtime.resources.container import Resources
 
 EARLY: Final = 4
@@ -40,8 +42,6 @@ _MAX_SEEN: Final = 1024
 
 CompileKernel = Callable[[Kernel, tuple[int, ...]], Callable[..., bool]]
 """From a kernel and the sizes of its iteration space to a function of its arrays."""
-
-LOOPS: Final = frozenset({"While", "StatelessWhile"})
 
 Signature = tuple[Any, ...]
 """The shapes of the arguments."""
@@ -138,7 +138,7 @@ def find_units(
 
 def _with_loops(kernels: Kernels, bind_loop: BindLoop, known: Mapping[Endpoint, Known]) -> Kernels:
     def bind(node: Node) -> Callable[..., Any]:
-        found = bind_loop(node, known) if node.op in LOOPS else None
+        found = bind_loop(node, known) if isinstance(registry.lookup(node.op), While) else None
         return kernels.bind(node) if found is None else found
 
     return replace(kernels, bind=bind)

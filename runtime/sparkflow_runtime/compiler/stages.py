@@ -22,7 +22,6 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.random.random import RandomOp
 
 MOST_COPIED_BYTES: Final = 4096
-_WITHOUT_EFFECT: Final = frozenset({"Const", "NoOp", "VariableV2", "Variable", ARG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
     only_early_so_far = True
     has_handed_on = False
     for node in nodes:
-        if node.op in _WITHOUT_EFFECT:
+        if _is_repeated(node):
             if node.op != ARG and all(name in early for name in node.control_inputs):
                 early.add(node.name)
             continue
@@ -81,6 +80,14 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
     if not sources or only_early_so_far:
         return None
     return _divide(nodes, known, early, sources | kept, num_args)
+
+
+def _is_repeated(node: Node) -> bool:
+    """Whether both stages may have it: it is constant, or says where a variable is."""
+    if node.op in ("Const", "NoOp", ARG):
+        return True
+    op = registry.lookup(node.op)
+    return op.is_variable and op.signature.gives_references
 
 
 def _hands_on(node: Node) -> bool:
@@ -149,7 +156,7 @@ def _divide(
             entry.append(node)
             needed.update(endpoint.node for endpoint in node.inputs)
     entry.reverse()
-    again = {node.name for node in entry if node.op in _WITHOUT_EFFECT}
+    again = {node.name for node in entry if _is_repeated(node)}
     moved = {node.name for node in entry} - again
     others = [node for node in nodes if node.name not in moved]
     crossing = list(

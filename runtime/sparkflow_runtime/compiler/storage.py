@@ -16,10 +16,10 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.memory import Layout, Life, lay_out
 from sparkflow_runtime.compiler.plan import Unit
+from sparkflow_runtime.ir.function import ARG, RETVAL
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 
-_TRANSFERS: Final = frozenset({"_Arg", "_Retval"})
 _NOTHING: Final[frozenset[Endpoint]] = frozenset()
 
 
@@ -163,7 +163,7 @@ class _Assigner:
         found = [self.known[each] for each in outputs]
         if (
             not outputs
-            or node.op in _TRANSFERS
+            or node.op in (ARG, RETVAL)
             or op.takes_step
             or any(each.full_shape is None or each.dtype not in dtypes.PLAIN for each in found)
         ):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.graph import predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
-
-_UNFED: Final = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"})
 
 
 def is_reference(nodes: Mapping[str, Node], endpoint: Endpoint) -> bool:
@@ -46,7 +43,7 @@ def has_effects(node: Node) -> bool:
     Variables and other handles only stand for what others change, and reads change nothing.
     """
     op = registry.lookup(node.op)
-    if not op.stateful or op.only_reads or node.op in _UNFED:
+    if not op.stateful or op.only_reads or op.is_placeholder or node.op == "_Arg":
         return False
     if node.inputs or not op.signature.outputs:
         return True

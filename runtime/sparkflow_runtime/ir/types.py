@@ -98,7 +98,8 @@ def _node_types(
 
     def variable(index: int) -> Shape:
         source = graph.nodes.get(node.inputs[index].node)
-        return source.attrs["shape"] if source is not None and source.op == "VarHandleOp" else None
+        known = source is not None and registry.lookup(source.op).is_variable
+        return source.attrs["shape"] if source is not None and known else None
 
     shapes = op.infer(Inference(static, kinds, node.attrs, constant, variable))
     return list(zip(op.signature.output_dtypes(node.attrs), shapes, strict=True))

@@ -111,6 +111,9 @@ class Op:
             them to that.
         is_view: Where an output shares memory with an input, shapes and known inputs alone tell so,
             and where it begins: the view is then made once, and not in every step.
+        is_variable: Whether it gives the reference or handle of the variable that its attributes
+            `container` and `shared_name` name, of their `dtype` and `shape`.
+        is_placeholder: Whether a step is to feed its output.
         reads_variable: Whether the output is the value of the variable of which the first input is
             the reference or the handle.
         commutative: Whether the two inputs may change places: not where they are texts.
@@ -125,6 +128,12 @@ class Op:
             as often as they fit; its size follows from shapes and from other inputs.
         fills: The number of which the output consists, where it is always the same.
         images: Which arguments are images in the order that the attribute `data_format` says.
+        host_inputs: Names of the inputs that the kernel reads as Python's numbers: where they are
+            known they stay on the host, and no step waits for the card to send them.
+        capturable: Whether the kernel on a GPU does nothing but launch, and the same in every step,
+            so that a CUDA graph may replay it: it takes nothing from the host, and decides nothing
+            by values.
+        quiet: Whether it computes nothing, so that numpy has nothing to warn of.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
         value_rule: What is known of the outputs where the inputs' values are known in part.
@@ -146,6 +155,8 @@ class Op:
     ends_with_step: ClassVar[bool] = False
     aliases: frozenset[str] | None = None
     is_view: ClassVar[bool] = False
+    is_variable: ClassVar[bool] = False
+    is_placeholder: ClassVar[bool] = False
     reads_variable: ClassVar[bool] = False
     commutative: ClassVar[bool] = False
     passes_on: ClassVar[bool] = False
@@ -156,6 +167,9 @@ class Op:
     repeats: ClassVar[str | None] = None
     fills: ClassVar[int | None] = None
     images: ClassVar[Images | None] = None
+    host_inputs: ClassVar[frozenset[str]] = frozenset()
+    capturable: ClassVar[bool] = False
+    quiet: ClassVar[bool] = False
     fuse_over: ClassVar[int | None] = None
     value_rule: ClassVar[ValueRule] = WHOLE
     gradient: ClassVar[Callable[..., Any] | None] = None

@@ -48,7 +48,6 @@ from sparkflow_runtime.ir.purity import mutates
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.partition import Partition
 
-_VARIABLES: Final = frozenset({"VariableV2", "Variable", "VarHandleOp"})
 _NEVER: Final = 1 << 62
 
 Name = tuple[str, str, str]
@@ -143,13 +142,13 @@ class _Side:
                 self.received_at[node.attrs["key"]] = index
                 bundle = (index, node.attrs["key"])
                 self.received_from.setdefault(node.attrs["source"], []).append(bundle)
-            elif node.op in _VARIABLES:
+            elif registry.lookup(node.op).is_variable:
                 handles[Endpoint(node.name, 0)] = self._variable(node)
             else:
                 self._follow(index, node, handles)
         for function in self.part.functions.values():
             for node in function.body:
-                if node.op in _VARIABLES:
+                if registry.lookup(node.op).is_variable:
                     self.hidden.add(self._variable(node))
 
     def _variable(self, node: Node) -> Name:

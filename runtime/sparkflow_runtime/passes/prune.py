@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph, rewired
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
-
-_PLACEHOLDERS: Final = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 
 
 def prune(
@@ -42,7 +39,7 @@ def prune(
         attrs = {"T": dtype, "index": index, "shape": None}
         args.append(Node(name, "_Arg", device=producer.device, attrs=attrs))
         replaced[endpoint] = Endpoint(name, 0)
-        if producer.op in _PLACEHOLDERS:
+        if registry.lookup(producer.op).is_placeholder:
             stand_ins[producer.name] = name
     for index, endpoint in enumerate(fetches):
         producer = graph[endpoint.node]

@@ -253,6 +253,7 @@ class Conv2D(_Forward):
     an equal share of the outputs.
     """
 
+    capturable = True
     images = Images((0,), is_convolution=True)
     family = _FLAT_FAMILY
     attrs = {"T": type_attr(FLOATING | {int32}), **_FLAT}
@@ -262,6 +263,8 @@ class Conv2D(_Forward):
 class Conv2DBackpropInput(_BackpropInput):
     """The gradient of a convolution with respect to its images, whose shape is `input_sizes`."""
 
+    capturable = True
+    host_inputs = frozenset({"input_sizes"})
     images = Images((2,), sizes=0)
     inputs = "input_sizes: int32, filter: T, out_backprop: T"
     family = _FLAT_FAMILY
@@ -272,6 +275,8 @@ class Conv2DBackpropInput(_BackpropInput):
 class Conv2DBackpropFilter(_BackpropFilter):
     """The gradient of a convolution with respect to its filter, whose shape is `filter_sizes`."""
 
+    capturable = True
+    host_inputs = frozenset({"filter_sizes"})
     images = Images((0, 2), is_output=False)
     family = _FLAT_FAMILY
     attrs = {"T": type_attr(FLOATING), **_FLAT}

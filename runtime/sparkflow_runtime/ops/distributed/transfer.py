@@ -30,6 +30,8 @@ from sparkflow_runtime.shapes import Shape
 class Arg(Op):
     """A fed tensor: argument `index` of the step. The compiler reads it from its parameters."""
 
+    quiet = True
+    capturable = True
     type = "_Arg"
     outputs = "output: T"
     attrs = {"T": type_attr(), "index": int_attr(minimum=0), "shape": shape_attr(None)}
@@ -53,6 +55,8 @@ class Retval(Op):
     once (see `passes.lend.live_results`).
     """
 
+    quiet = True
+    capturable = True
     type = "_Retval"
     inputs = "input: T"
     attrs = {"T": type_attr(), "index": int_attr(minimum=0), "live": bool_attr(False)}

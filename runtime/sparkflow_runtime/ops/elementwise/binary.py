@@ -145,6 +145,7 @@ binary(
     lambda g, x, y, z, dz: (dz, dz),
     kernels={"CPU": None, "GPU": _ADDABLE},
     commutative=True,
+    capturable=True,
 )
 binary(
     "AddV2",
@@ -153,8 +154,16 @@ binary(
     "x + y",
     lambda g, x, y, z, dz: (dz, dz),
     commutative=True,
+    capturable=True,
 )
-binary("Sub", NUMERIC, "subtract", "x - y", lambda g, x, y, z, dz: (dz, g.Neg(dz)))
+binary(
+    "Sub",
+    NUMERIC,
+    "subtract",
+    "x - y",
+    lambda g, x, y, z, dz: (dz, g.Neg(dz)),
+    capturable=True,
+)
 binary(
     "Mul",
     NUMERIC,
@@ -162,6 +171,7 @@ binary(
     "x * y",
     lambda g, x, y, z, dz: (g.Mul(dz, y), g.Mul(dz, x)),
     commutative=True,
+    capturable=True,
 )
 binary(
     "Div",

@@ -100,7 +100,14 @@ def _one_minus_square(g: Any, x: Any) -> Any:
     return g.Sub(1.0, g.Square(x))
 
 
-unary("Neg", _SIGNED | COMPLEX, "negative", "-x", lambda g, x, y, dy: g.Neg(dy))
+unary(
+    "Neg",
+    _SIGNED | COMPLEX,
+    "negative",
+    "-x",
+    lambda g, x, y, dy: g.Neg(dy),
+    capturable=True,
+)
 unary("Abs", _SIGNED, "absolute", "absolute(x)", lambda g, x, y, dy: g.Mul(dy, g.Sign(x)))
 unary(
     "Conj",
@@ -138,6 +145,7 @@ unary(
     "square",
     "x * x",
     lambda g, x, y, dy: g.Mul(dy, g.Mul(x, 2.0)),
+    capturable=True,
 )
 unary(
     "Reciprocal",

@@ -57,6 +57,7 @@ def _require_two_matrices(a: Array, b: Array) -> None:
 class MatMul(Op):
     """The product of two matrices, either of them transposed first."""
 
+    capturable = True
     inputs = "a: T, b: T"
     outputs = "product: T"
     attrs = {
@@ -217,6 +218,8 @@ def _adjoint(xp: Any, x: Array) -> Array:
 class BatchMatMul(_BatchMatMulOp):
     """Products of matrices in the last two dimensions; the others must be equal."""
 
+    capturable = True
+
     def _batch(self, node: Inference, x: Shape, y: Shape) -> Shape:
         """The common dimensions."""
         return shapes.merge(x, y)
@@ -235,6 +238,7 @@ class BatchMatMul(_BatchMatMulOp):
 class BatchMatMulV2(_BatchMatMulOp):
     """Products of matrices in the last two dimensions; the others are broadcast."""
 
+    capturable = True
     attrs = {**_BatchMatMulOp.attrs, "T": type_attr(_MATRIX | UNSIGNED | {int16})}
 
     def _batch(self, node: Inference, x: Shape, y: Shape) -> Shape:

@@ -57,16 +57,30 @@ def _tanh_grad_gradient(g: Any, y: Any, dy: Any, z: Any, grad: Any) -> tuple[Any
 
 
 # Unlike `SqrtGrad` and its like, these two leave conjugating a complex y to their caller.
-unary("Tanh", _FIELD, "tanh", "tanh(x)", lambda g, x, y, dy: g.TanhGrad(y, dy))
+unary(
+    "Tanh",
+    _FIELD,
+    "tanh",
+    "tanh(x)",
+    lambda g, x, y, dy: g.TanhGrad(y, dy),
+    capturable=True,
+)
 unary(
     "Sigmoid",
     _FIELD,
     _sigmoid,
     "sigmoid(x)",
     lambda g, x, y, dy: g.SigmoidGrad(y, dy),
+    capturable=True,
 )
 binary(
-    "TanhGrad", _FIELD, _tanh_grad, "dy * (1 - y * y)", _tanh_grad_gradient, inputs="y: T, dy: T"
+    "TanhGrad",
+    _FIELD,
+    _tanh_grad,
+    "dy * (1 - y * y)",
+    _tanh_grad_gradient,
+    inputs="y: T, dy: T",
+    capturable=True,
 )
 binary(
     "SigmoidGrad",
@@ -75,6 +89,7 @@ binary(
     "dy * y * (1 - y)",
     _sigmoid_grad_gradient,
     inputs="y: T, dy: T",
+    capturable=True,
 )
 
 
@@ -197,8 +212,17 @@ _REAL = {"T": type_attr(REAL)}
 _FLOATING = {"T": type_attr(FLOATING)}
 _FROM_OUTPUTS = "gradients: T, outputs: T"
 
+enter(
+    ActivationOp,
+    "Relu",
+    _REAL,
+    _relu,
+    "maximum(features, 0)",
+    gradient=_from_output("ReluGrad"),
+    capturable=True,
+)
+
 for _name, _attrs, _kernel, _expression, _gradient in (
-    ("Relu", _REAL, _relu, "maximum(features, 0)", _from_output("ReluGrad")),
     ("Relu6", _REAL, _relu6, "minimum(maximum(features, 0), 6)", _from_output("Relu6Grad")),
     (
         "Elu",
@@ -238,6 +262,7 @@ enter(
     _relu_grad,
     "gradients * (features > 0)",
     gradient=_mask_gradient,
+    capturable=True,
 )
 enter(
     ActivationGradOp,

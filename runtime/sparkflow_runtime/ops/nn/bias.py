@@ -33,6 +33,7 @@ def _channel_axis(rank: int, data_format: str) -> int:
 class BiasAdd(Op):
     """`value` with bias[c] added to channel c: the last dimension, or dimension 1 for NCHW."""
 
+    capturable = True
     images = IMAGE
     inputs = "value: T, bias: T"
     outputs = "output: T"
@@ -103,6 +104,7 @@ def sum_per_channel(xp: Any, values: Array, axis: int, out: Array | None = None)
 class BiasAddGrad(Op):
     """The sum over all dimensions but that of channels: a vector."""
 
+    capturable = True
     images = Images((0,), is_output=False)
     inputs = "out_backprop: T"
     outputs = "output: T"

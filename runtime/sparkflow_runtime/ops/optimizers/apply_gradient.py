@@ -184,6 +184,7 @@ class RowUpdate(DenseUpdate):
 class ApplyGradientDescent(DenseUpdate):
     """`var -= alpha * delta`."""
 
+    capturable = True
     inputs = "var: Ref(T), alpha: T, delta: T"
     attrs = update_attrs(types=_COMPLEX_TOO)
     rule = update_rules.gradient_descent
@@ -194,6 +195,7 @@ class ApplyGradientDescent(DenseUpdate):
 class ApplyMomentum(DenseUpdate):
     """Gradient descent with momentum, see `update_rules.momentum`."""
 
+    capturable = True
     inputs = "var: Ref(T), accum: Ref(T), lr: T, grad: T, momentum: T"
     attrs = update_attrs("use_nesterov", types=_COMPLEX_TOO)
     rule = update_rules.momentum
@@ -212,6 +214,7 @@ class SparseApplyMomentum(RowUpdate):
 class ApplyAdagrad(DenseUpdate):
     """Adagrad, see `update_rules.adagrad`."""
 
+    capturable = True
     inputs = "var: Ref(T), accum: Ref(T), lr: T, grad: T"
     attrs = update_attrs("update_slots")
     rule = update_rules.adagrad
@@ -248,6 +251,7 @@ class SparseApplyAdagradV2(RowUpdate):
 class ApplyAdadelta(DenseUpdate):
     """Adadelta, see `update_rules.adadelta`."""
 
+    capturable = True
     inputs = "var: Ref(T), accum: Ref(T), accum_update: Ref(T), lr: T, rho: T, epsilon: T, grad: T"
     attrs = update_attrs()
     rule = update_rules.adadelta
@@ -269,6 +273,7 @@ class SparseApplyAdadelta(RowUpdate):
 class ApplyAdam(DenseUpdate):
     """Adam, see `update_rules.adam`."""
 
+    capturable = True
     inputs = (
         "var: Ref(T), m: Ref(T), v: Ref(T), beta1_power: T, beta2_power: T, lr: T, beta1: T, "
         "beta2: T, epsilon: T, grad: T"
@@ -281,6 +286,7 @@ class ApplyAdam(DenseUpdate):
 class ApplyRMSProp(DenseUpdate):
     """RMSProp, see `update_rules.rms_prop`."""
 
+    capturable = True
     inputs = "var: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, epsilon: T, grad: T"
     attrs = update_attrs()
     rule = update_rules.rms_prop
@@ -302,6 +308,7 @@ class SparseApplyRMSProp(RowUpdate):
 class ApplyCenteredRMSProp(DenseUpdate):
     """RMSProp by standard deviation, see `update_rules.centered_rms_prop`."""
 
+    capturable = True
     inputs = (
         "var: Ref(T), mg: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, "
         "epsilon: T, grad: T"

@@ -390,6 +390,7 @@ class MaxPool(_Max):
     A window may be of channels instead of height and width, as long as it moves by its size.
     """
 
+    capturable = True
     images = IMAGE
     family = _MAX
     attrs = {"T": type_attr(REAL, float32), **_MAX_ATTRS}
@@ -399,6 +400,7 @@ class MaxPool(_Max):
 class MaxPoolGrad(_MaxGrad):
     """The gradient of `MaxPool`: each window's `grad` at its first maximum, added up."""
 
+    capturable = True
     images = Images((0, 1, 2))
     family = _MAX
     attrs = {**_MAX_ATTRS, "T": type_attr(REAL, float32)}

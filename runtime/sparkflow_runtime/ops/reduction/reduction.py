@@ -42,6 +42,7 @@ class ReductionOp(Op):
         fused: The reduction of kernels that is the same; "" where there is none.
     """
 
+    host_inputs = frozenset({"reduction_indices"})
     reduction = True
     inputs = "input: T, reduction_indices: Tidx"
     outputs = "output: T"

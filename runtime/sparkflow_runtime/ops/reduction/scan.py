@@ -185,6 +185,7 @@ def _fill_positions(
 class _ArgOp(Op):
     """The position of an extreme element along one axis; of several the first."""
 
+    host_inputs = frozenset({"dimension"})
     inputs = "input: T, dimension: Tidx"
     outputs = "output: output_type"
     attrs = {

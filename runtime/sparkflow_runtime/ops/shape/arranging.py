@@ -38,6 +38,8 @@ from sparkflow_runtime.shapes import Dim, Shape
 class Transpose(Op):
     """Dimensions in another order: output dimension i is input dimension perm[i]."""
 
+    capturable = True
+    host_inputs = frozenset({"perm"})
     inputs = "x: T, perm: Tperm"
     outputs = "y: T"
     aliases = frozenset({"x"})
@@ -137,6 +139,7 @@ class InvertPermutation(Op):
 class BroadcastTo(Op):
     """The tensor repeated along dimensions of size 1 and new leading ones."""
 
+    host_inputs = frozenset({"shape"})
     repeats = "input"
     inputs = "input: T, shape: Tidx"
     outputs = "output: T"
@@ -227,6 +230,7 @@ class BroadcastArgs(Op):
 class Tile(Op):
     """The tensor repeated `multiples[i]` times along dimension i."""
 
+    host_inputs = frozenset({"multiples"})
     repeats = "input"
     inputs = "input: T, multiples: Tmultiples"
     outputs = "output: T"

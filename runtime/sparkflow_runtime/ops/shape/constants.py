@@ -75,6 +75,7 @@ class Const(Op):
 class Placeholder(Op):
     """A tensor that every step must feed; `shape` says what may be fed."""
 
+    is_placeholder = True
     outputs = "output: dtype"
     attrs = {"dtype": type_attr(), "shape": shape_attr(None)}
     kernels = STRINGS_ON_HOST
@@ -104,6 +105,7 @@ class Placeholder(Op):
 class PlaceholderWithDefault(Op):
     """Its input, unless the step feeds another value of that shape."""
 
+    is_placeholder = True
     inputs = "input: dtype"
     outputs = "output: dtype"
     aliases = frozenset({"input"})
@@ -130,6 +132,8 @@ class PlaceholderWithDefault(Op):
 class _PassThrough(Op):
     """One input, handed on as it is."""
 
+    quiet = True
+    capturable = True
     passes_on = True
     inputs = "input: T"
     outputs = "output: T"
@@ -167,6 +171,7 @@ class Identity(_PassThrough):
 class IdentityN(Op):
     """Its inputs, one output for each."""
 
+    quiet = True
     passes_on = True
     inputs = "input: T"
     outputs = "output: T"
@@ -318,6 +323,7 @@ class OnesLike(Op):
 class Fill(Op):
     """A tensor of shape `dims` with every element equal to the scalar `value`."""
 
+    host_inputs = frozenset({"dims"})
     repeats = "value"
     inputs = "dims: index_type, value: T"
     outputs = "output: T"

@@ -149,6 +149,7 @@ def _concatenated(given: Sequence[Shape], axis: int | None) -> Shape:
 class ConcatV2(_Concatenation):
     """Tensors joined along `axis`, the last input."""
 
+    host_inputs = frozenset({"axis"})
     inputs = "values: N * T, axis: Tidx"
     attrs = {"N": int_attr(minimum=2), "T": type_attr(), "Tidx": type_attr(INDEX, int32)}
     kernels = STRINGS_ON_HOST
@@ -204,6 +205,7 @@ class ConcatOffset(Op):
 class Split(Op):
     """`num_split` equal parts along a dimension."""
 
+    host_inputs = frozenset({"split_dim"})
     inputs = "split_dim: int32, value: T"
     outputs = "output: num_split * T"
     aliases = frozenset({"value"})
@@ -250,6 +252,7 @@ class Split(Op):
 class SplitV(Op):
     """Parts of the sizes `size_splits` along a dimension; one size may be -1: what is left."""
 
+    host_inputs = frozenset({"size_splits", "split_dim"})
     inputs = "value: T, size_splits: Tlen, split_dim: int32"
     outputs = "output: num_split * T"
     aliases = frozenset({"value"})

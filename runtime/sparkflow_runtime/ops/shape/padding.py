@@ -119,6 +119,7 @@ def _inner_part(g: GraphBuilder, op: OperationView, dy: Tensor) -> Tensor:
 class Pad(Op):
     """A tensor with `paddings[i]` = (before, after) zeros around dimension i."""
 
+    host_inputs = frozenset({"paddings"})
     inputs = "input: T, paddings: Tpaddings"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS}
@@ -155,6 +156,7 @@ class Pad(Op):
 class PadV2(Op):
     """As `Pad`, with a constant of choice."""
 
+    host_inputs = frozenset({"paddings"})
     inputs = "input: T, paddings: Tpaddings, constant_values: T"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tpaddings": _TPADDINGS}

@@ -132,6 +132,8 @@ class Rank(Op):
 class Reshape(Op):
     """The same elements in row-major order in another shape; one size may be -1: what is left."""
 
+    capturable = True
+    host_inputs = frozenset({"shape"})
     reshapes = True
     inputs = "tensor: T, shape: Tshape"
     outputs = "output: T"
@@ -253,6 +255,8 @@ def _resolved(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
 class ExpandDims(Op):
     """The tensor with a dimension of size 1 inserted at `dim`."""
 
+    capturable = True
+    host_inputs = frozenset({"dim"})
     reshapes = True
     inputs = "input: T, dim: Tdim"
     outputs = "output: T"
@@ -314,6 +318,7 @@ def _check_insertion(axis: int, rank: int) -> None:
 class Squeeze(Op):
     """The tensor without its dimensions of size 1, or without those named in `squeeze_dims`."""
 
+    capturable = True
     reshapes = True
     inputs = "input: T"
     outputs = "output: T"

@@ -35,6 +35,7 @@ from sparkflow_runtime.shapes import Dim, Shape
 class Slice(Op):
     """The part of a tensor that begins at `begin` and has the sizes `size`; -1: all the rest."""
 
+    host_inputs = frozenset({"begin", "size"})
     inputs = "input: T, begin: Index, size: Index"
     outputs = "output: T"
     aliases = frozenset({"input"})
@@ -160,6 +161,7 @@ class StridedSlice(Op):
     plain number.
     """
 
+    host_inputs = frozenset({"begin", "end", "strides"})
     inputs = "input: T, begin: Index, end: Index, strides: Index"
     outputs = "output: T"
     aliases = frozenset({"input"})
@@ -215,6 +217,7 @@ class StridedSlice(Op):
 class StridedSliceGrad(Op):
     """Zeros of shape `shape` with `dy` where the strided slice of these bounds lies."""
 
+    host_inputs = frozenset({"shape", "begin", "end", "strides"})
     inputs = "shape: Index, begin: Index, end: Index, strides: Index, dy: T"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Index": type_attr(INDEX), **_MASKS}

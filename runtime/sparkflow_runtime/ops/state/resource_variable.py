@@ -57,6 +57,9 @@ class _HandleOp(Op):
 class VarHandleOp(_HandleOp):
     """The handle of the variable of this name on the task, made at the first mention."""
 
+    is_variable = True
+    quiet = True
+    capturable = True
     outputs = "resource: resource"
     attrs = {
         "container": string_attr(""),
@@ -80,6 +83,7 @@ class VarHandleOp(_HandleOp):
 class ReadVariableOp(_HandleOp):
     """The value of a variable: a copy, which later updates do not reach."""
 
+    capturable = True
     only_reads = True
     reads_variable = True
     inputs = "resource: resource"
@@ -319,6 +323,7 @@ def _on_handle(
         "inputs": inputs,
         "attrs": attrs,
         "reference": reference,
+        "capturable": reference.capturable,
         "__doc__": f"`{reference.__name__}` of a variable given by its handle.",
         "__module__": __name__,
     }

@@ -38,6 +38,9 @@ class VariableV2(Op):
     Steps and sessions that name the same (container, shared_name or node name) share it.
     """
 
+    is_variable = True
+    quiet = True
+    capturable = True
     outputs = "ref: Ref(dtype)"
     attrs = {
         "shape": shape_attr(),
@@ -213,6 +216,7 @@ class Assign(Op):
     says, which costs nothing where nobody competes for it.
     """
 
+    capturable = True
     inputs = "ref: Ref(T), value: T"
     outputs = "output_ref: Ref(T)"
     attrs = {
@@ -268,6 +272,7 @@ class Assign(Op):
 class _AssignUpdate(Op):
     """An elementwise update of a whole variable."""
 
+    capturable = True
     inputs = "ref: Ref(T), value: T"
     outputs = "output_ref: Ref(T)"
     attrs = {"T": type_attr(dtypes.NUMERIC), "use_locking": bool_attr(False)}
