@@ -27,7 +27,7 @@ from sparkflow_runtime.compiler.storage import Kernels, assign_storage
 from sparkflow_runtime.compiler.update_groups import group_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.control_flow import While
+from sparkflow_runtime.ops.control.control_flow import While
 from sparkflow_runtime.resources.container import Resources
 
 EARLY: Final = 4

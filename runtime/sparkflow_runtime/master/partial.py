@@ -162,8 +162,8 @@ class PartialRun:
         fed = self._request.feeds
         for endpoint in wanted:
             source, node = endpoint, self._graph[endpoint.node]
-            while node.op == "Identity" and not node.control_inputs and source not in fed:
-                source = node.inputs[0]
+            while _passes_on(node) and source not in fed:
+                source = node.inputs[source.slot]
                 node = self._graph[source.node]
             if _is_state(node) and source not in fed:
                 found[endpoint] = source
@@ -211,6 +211,10 @@ def _waiting_for(node: Node, names: set[str]) -> Node:
     """The node without control inputs that have run before."""
     control = tuple(name for name in node.control_inputs if name in names)
     return Node(node.name, node.op, node.inputs, control, node.device, node.attrs)
+
+
+def _passes_on(node: Node) -> bool:
+    return registry.lookup(node.op).passes_on and not node.control_inputs
 
 
 def _is_state(node: Node) -> bool:

@@ -134,6 +134,17 @@ class Op:
             so that a CUDA graph may replay it: it takes nothing from the host, and decides nothing
             by values.
         quiet: Whether it computes nothing, so that numpy has nothing to warn of.
+        applies_gradients: Whether it updates the variable of its first input by gradients, which
+            the other inputs are or belong to.
+        sums_rows: Names of the inputs that are rows and their ids, where rows of equal ids count as
+            their sum.
+        looks_up_rows: Whether the output is the rows of the first input, or of its variable, for
+            the ids in the second one.
+        reads_parts: Whether the first output is rows or slices of what the first input's handle
+            stands for.
+        tolerates_rounding: Whether its inputs may be rounded to 16 bits where its output is applied
+            to a variable that travels so (`passes.wire_dtypes`).
+        exact_inputs: Whether its inputs are not to be rounded, whatever they are read from.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
         value_rule: What is known of the outputs where the inputs' values are known in part.
@@ -170,6 +181,12 @@ class Op:
     host_inputs: ClassVar[frozenset[str]] = frozenset()
     capturable: ClassVar[bool] = False
     quiet: ClassVar[bool] = False
+    applies_gradients: ClassVar[bool] = False
+    sums_rows: ClassVar[tuple[str, str] | None] = None
+    looks_up_rows: ClassVar[bool] = False
+    reads_parts: ClassVar[bool] = False
+    tolerates_rounding: ClassVar[bool] = False
+    exact_inputs: ClassVar[bool] = False
     fuse_over: ClassVar[int | None] = None
     value_rule: ClassVar[ValueRule] = WHOLE
     gradient: ClassVar[Callable[..., Any] | None] = None
@@ -257,6 +274,18 @@ class Op:
         if self.aliases is None:
             return True
         return (self.stateful or self.takes_step) and self.keeps_inputs and not self.ends_with_step
+
+    def row_gradients(self, node: NodeView) -> Sequence[tuple[int, int]]:
+        """Numbers of the inputs that are rows and of those that are their ids, see `sums_rows`."""
+        if self.sums_rows is None:
+            return ()
+        names = [arg.name for arg in self.signature.inputs]
+        rows, ids = self.sums_rows
+        return [(names.index(rows), names.index(ids))]
+
+    def met_gradients(self, node: NodeView) -> Sequence[int]:
+        """Numbers of the inputs that are gradients of several replicas, which meet in this node."""
+        return ()
 
     def is_fusable(self, node: NodeView) -> bool:
         """Whether `fuse` may be asked about this node at all; cheap.

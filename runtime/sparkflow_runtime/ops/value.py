@@ -99,11 +99,13 @@ class ValueRule:
         find: The rule.
         reads: Whether the outputs depend on the inputs' values, not on their shapes alone.
         lenient: Whether anything can follow although an input is not known at all.
+        moves: The inputs of whose elements the outputs are made, and of zeros, see `moving`.
     """
 
     find: Callable[[Valuation], Found]
     reads: bool = True
     lenient: bool = False
+    moves: tuple[int | slice, ...] = ()
 
 
 WHOLE: Final = ValueRule(lambda node: None)
@@ -125,7 +127,8 @@ def moving(*data: int | slice, alike: bool = False) -> ValueRule:
         data: Which inputs' elements are copied, as indices of the list of inputs.
         alike: Whether those inputs have one shape.
     """
-    return ValueRule(functools.partial(_moved, data=data, alike=alike), lenient=True)
+    find = functools.partial(_moved, data=data, alike=alike)
+    return ValueRule(find, lenient=True, moves=data)
 
 
 def _moved(node: Valuation, data: Sequence[int | slice], alike: bool) -> Found:

@@ -12,7 +12,7 @@ often as they come. Here the worker tells them apart first (`ops.row_travel`):
     sparse_apply_adagrad(var, accum, lr, sums, distinct)
 
 That happens where ids, and what reads the rows, are on one CPU of another task than the table, and
-rows have `LEAST_ROW_BYTES`. Who takes a gradient (`_TAKERS`, and `Unique` with
+rows have `LEAST_ROW_BYTES`. Who takes a gradient (`Op.sums_rows`, and `Unique` with
 `UnsortedSegmentSum`) adds rows of equal ids up itself too, so that nothing is wrong where the
 worker leaves them apart because few are equal.
 
@@ -35,24 +35,9 @@ from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import is_reference, without_dead
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.sparse_updates import row_update
 
 LEAST_ROW_BYTES: Final = 64
 """Shorter rows cost less to send than to tell apart."""
-
-_GATHERS: Final[Mapping[str, int]] = {"Gather": 2, "GatherV2": 3, "ResourceGather": 2}
-"""Ops that look rows up, with how many inputs they have; ids are the second."""
-_TAKERS: Final[Mapping[str, tuple[int, int]]] = {
-    "ScatterAdd": (2, 1),
-    "ScatterSub": (2, 1),
-    "ResourceScatterAdd": (2, 1),
-    "ResourceScatterSub": (2, 1),
-    "SparseAccumulatorApplyGradient": (3, 2),
-    "ResourceSparseAccumulatorApplyGradient": (3, 2),
-}
-"""Ops besides `RowUpdate` that take rows for ids, and where: rows, ids."""
-_MEETING_AT: Final = 4
-"""The first gradient among the inputs of `GradientRoundsMeet`."""
 
 
 def distinct_rows(graph: Graph, types: Types) -> Graph:
@@ -66,19 +51,12 @@ def distinct_rows(graph: Graph, types: Types) -> Graph:
         return graph
     work = _Work(graph, types)
     for node in graph:
-        if node.op in _GATHERS:
+        if registry.lookup(node.op).looks_up_rows:
             work.pull(node)
     for node in graph:
-        op = row_update(node)
-        if op is not None and op.indices_at is not None:
-            work.push(node, op.grad_at, op.indices_at)
-        elif node.op in _TAKERS:
-            work.push(node, *_TAKERS[node.op])
-        elif node.op == "GradientRoundsMeet":
-            count, first = len(node.attrs["index_types"]), len(node.attrs["dense_types"])
-            for place in range(_MEETING_AT + first, _MEETING_AT + first + count):
-                work.push(node, place + count, place)
-        elif node.op == "Unique":
+        for rows_at, ids_at in registry.lookup(node.op).row_gradients(node):
+            work.push(node, rows_at, ids_at)
+        if node.op == "Unique":
             work.push_sums(node)
     return work.result()
 
@@ -177,11 +155,12 @@ class _Work:
 
     def _takes_rows(self, node: Node) -> bool:
         """Whether a lookup is one of whole rows."""
-        if node.attrs.get("batch_dims", 0) or len(node.inputs) != _GATHERS[node.op]:
+        if node.attrs.get("batch_dims", 0):
             return False
-        if node.op != "GatherV2":
+        names = registry.lookup(node.op).signature.input_names(node.attrs)
+        if "axis" not in names:
             return True
-        axis = self.graph[node.inputs[2].node]
+        axis = self.graph[node.inputs[names.index("axis")].node]
         return axis.op == "Const" and not axis.attrs["value"].any()
 
     def _travels(self, ids: Endpoint, taker: Node) -> bool:

@@ -21,15 +21,12 @@ in which they come, here as there.
 
 from __future__ import annotations
 
-from typing import Final
-
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import without_dead
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.optimizers.apply_gradient import RowUpdate
-
-_RESOURCE: Final = "Resource"
+from sparkflow_runtime.ops.state.resource_variable import OnHandle
 
 
 def sparse_updates(graph: Graph) -> Graph:
@@ -38,7 +35,7 @@ def sparse_updates(graph: Graph) -> Graph:
     Args:
         graph: Placed.
     """
-    updates = {node.name: op for node in graph if (op := row_update(node)) is not None}
+    updates = {node.name: op for node in graph if (op := _row_update(node)) is not None}
     if not updates:
         return graph
     consumers = graph.consumers()
@@ -63,12 +60,11 @@ def sparse_updates(graph: Graph) -> Graph:
     return Graph(without_dead(nodes, once_read, ()))
 
 
-def row_update(node: Node) -> RowUpdate | None:
+def _row_update(node: Node) -> RowUpdate | None:
     """The op whose kernel the node runs, where it is an update of rows."""
-    name = node.op.removeprefix(_RESOURCE)
-    if not name.startswith("Sparse") or not registry.contains(name):
-        return None
-    op = registry.lookup(name)
+    op = registry.lookup(node.op)
+    if isinstance(op, OnHandle):
+        op = registry.lookup(op.reference.__name__)
     return op if isinstance(op, RowUpdate) else None
 
 

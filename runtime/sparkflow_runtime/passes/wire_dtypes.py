@@ -2,10 +2,11 @@
 
 A variable with the attribute `WIRE_ATTR` says in what. Then
 
-- what is read of it (`_READS`: the value, rows, slices) is cast before it goes to another task,
-  and cast back there; not for those who save it;
+- what is read of it (the value, rows, slices, in any order) is cast before it goes to another
+  task, and cast back there; not for those who save it;
 - likewise what comes from another task to be applied to it: the inputs of its updates, and of what
-  its own task makes them of (`_SUMS`), back to the accumulators where replicas' gradients meet.
+  its own task makes them of (`Op.tolerates_rounding`), back to the accumulators where replicas'
+  gradients meet.
 
 Inside of a task nothing is cast. Every transport moves what the partitions then send.
 """
@@ -22,6 +23,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.state.conditional_accumulator import AppliesGradient, TakesGradient
 
 WIRE_ATTR: Final = "_wire_dtype"
 """On the node of a variable: the dtype in which it travels."""
@@ -31,36 +33,6 @@ GRADIENTS_OF: Final = "_gradients_of"
 """On a `GradientRoundsMeet`: the names of the variables, those of dense gradients first."""
 NARROWED: Final = frozenset({dtypes.float32, dtypes.float64})
 """The dtypes of variables that may travel in others."""
-
-_READS: Final = frozenset(
-    {
-        *("Gather", "GatherV2", "Identity", "ReadVariableOp", "ResourceGather", "Reshape"),
-        *("EmbeddingLookup", "ExpandDims", "Slice", "Squeeze", "StridedSlice"),
-    }
-)
-"""Ops that only move values, which come first."""
-_SAVES: Final = frozenset({"Save", "SaveSlices", "SaveV2"})
-_UPDATES: Final = ("Apply", "SparseApply", "ScatterAdd", "ScatterSub", "AssignAdd", "AssignSub")
-_SUMS: Final = frozenset(
-    {
-        *("Add", "AddN", "AddV2", "Assign", "AssignAdd", "AssignSub", "ConcatV2", "Div"),
-        *("Identity", "Maximum", "Minimum", "Mul", "Neg", "RealDiv", "Reshape", "ScatterAdd"),
-        *("ScatterSub", "Select", "Sqrt", "Square", "Sub", "UnsortedSegmentSum"),
-    }
-)
-"""What a parameter server may do with gradients before it applies them."""
-_ACCUMULATOR_APPLIES: Final = (
-    *("AccumulatorApplyGradient", "ResourceAccumulatorApplyGradient"),
-    "SparseAccumulatorApplyGradient",
-)
-_ACCUMULATOR_TAKES: Final = frozenset(
-    {
-        *("AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient"),
-        "SparseAccumulatorTakeGradient",
-    }
-)
-_MEETING_AT: Final = 4
-"""The first gradient among the inputs of `GradientRoundsMeet`."""
 
 
 def wire_dtypes(graph: Graph, types: Types, whole: Graph) -> Graph:
@@ -86,13 +58,13 @@ def wire_dtypes(graph: Graph, types: Types, whole: Graph) -> Graph:
             travelling[endpoint] = dtype
         for endpoint in _applied(whole, _updated(whole, owners, types), types, crossing=False):
             taken = whole[endpoint.node]
-            if taken.op in _ACCUMULATOR_TAKES:
+            if isinstance(registry.lookup(taken.op), TakesGradient):
                 accumulators[taken.inputs[0].node] = dtype
     for name, dtype in accumulators.items():
         pushes = [
             each
             for node in graph
-            if node.op in _ACCUMULATOR_APPLIES and node.inputs[0].node == name
+            if isinstance(registry.lookup(node.op), AppliesGradient) and node.inputs[0].node == name
             for each in _values(graph, node, types)
         ]
         for endpoint in _applied(graph, pushes, types, crossing=True):
@@ -124,10 +96,16 @@ def _read(graph: Graph, variable: str) -> Iterator[Endpoint]:
         yield endpoint
         for node in consumers[endpoint.node]:
             found = Endpoint(node.name, 0)
-            moves = node.op in _READS and endpoint in node.inputs and node.device == device
-            if moves and found not in seen:
+            gives = _gives_values(node) and endpoint in node.inputs and node.device == device
+            if gives and found not in seen:
                 seen.add(found)
                 stack.append(found)
+
+
+def _gives_values(node: Node) -> bool:
+    """Whether the first output is elements of the first input, or of what that refers to."""
+    op = registry.lookup(node.op)
+    return op.reads_variable or op.reads_parts or op.passes_on or 0 in op.value_rule.moves
 
 
 def _updated(graph: Graph, variables: frozenset[str], types: Types) -> list[Edge]:
@@ -135,7 +113,7 @@ def _updated(graph: Graph, variables: frozenset[str], types: Types) -> list[Edge
     return [
         edge
         for node in graph
-        if node.op.removeprefix("Resource").startswith(_UPDATES)
+        if registry.lookup(node.op).applies_gradients
         and node.inputs
         and node.inputs[0].node in variables
         for edge in _values(graph, node, types)
@@ -145,13 +123,11 @@ def _updated(graph: Graph, variables: frozenset[str], types: Types) -> list[Edge
 def _met(graph: Graph, variable: str) -> Iterator[Edge]:
     """The gradients of a variable where those of replicas meet."""
     for node in graph:
-        if node.op != "GradientRoundsMeet":
-            continue
-        dense, sparse = len(node.attrs["dense_types"]), len(node.attrs["index_types"])
-        for place, name in enumerate(node.attrs.get(GRADIENTS_OF, ())):
+        names = node.attrs.get(GRADIENTS_OF, ())
+        places = registry.lookup(node.op).met_gradients(node) if names else ()
+        for place, name in zip(places, names, strict=False):
             if name == variable:
-                after = place if place < dense else place + sparse  # past the ids of all
-                yield node.inputs[_MEETING_AT + after], node
+                yield node.inputs[place], node
 
 
 def _values(graph: Graph, node: Node, types: Types) -> Iterator[Edge]:
@@ -183,10 +159,11 @@ def _applied(
         away = crossing and _task(producer) != _task(reader)
         if away or not crossing:
             yield endpoint
-        if away or producer.op not in _SUMS or producer.name in seen:
+        op = registry.lookup(producer.op)
+        if away or not op.tolerates_rounding or producer.name in seen:
             continue
         seen.add(producer.name)
-        signature = registry.lookup(producer.op).signature
+        signature = op.signature
         held = signature.input_dtypes(producer.attrs)
         for edge in _values(graph, producer, types):
             at = producer.inputs.index(edge[0])
@@ -195,7 +172,8 @@ def _applied(
         stack.extend(  # what is added to a slot comes through its reference
             (each, producer)
             for each in producer.inputs
-            if _dtype(graph, each).is_ref and graph[each.node].op in _SUMS
+            if _dtype(graph, each).is_ref
+            and registry.lookup(graph[each.node].op).tolerates_rounding
         )
 
 
@@ -204,10 +182,11 @@ def _cast(graph: Graph, travelling: Mapping[Endpoint, DType]) -> Graph:
     changed: list[Node] = []
     for node in graph:
         inputs = list(node.inputs)
-        expected = registry.lookup(node.op).signature.input_dtypes(node.attrs)
+        op = registry.lookup(node.op)
+        expected = op.signature.input_dtypes(node.attrs)
         for place, endpoint in enumerate(node.inputs):
             wire = travelling.get(endpoint)
-            if wire is None or node.op in _SAVES or expected[place].is_ref:
+            if wire is None or op.exact_inputs or expected[place].is_ref:
                 continue
             producer = graph[endpoint.node]
             if producer.device == node.device or _task(producer) == _task(node):

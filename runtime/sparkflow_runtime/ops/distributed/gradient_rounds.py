@@ -169,6 +169,18 @@ class GradientRoundsMeet(_Meets):
     first_gradient = 4
     first_mean = 1
 
+    def row_gradients(self, node: NodeView) -> list[tuple[int, int]]:
+        """The sparse gradients."""
+        ids = self.first_gradient + len(node.attrs["dense_types"])
+        count = len(node.attrs["index_types"])
+        return [(place + count, place) for place in range(ids, ids + count)]
+
+    def met_gradients(self, node: NodeView) -> list[int]:
+        """The dense gradients, then the rows of the others."""
+        dense = range(len(node.attrs["dense_types"]))
+        rows = [values for values, _ in self.row_gradients(node)]
+        return [*(self.first_gradient + place for place in dense), *rows]
+
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel, see `resources.gradient_rounds.GradientRounds.meet`."""
         attrs = node.attrs

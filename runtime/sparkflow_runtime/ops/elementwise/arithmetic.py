@@ -31,6 +31,7 @@ __all__ = ["AddN", "Cast", "binary", "unary"]
 class AddN(Op):
     """The sum of tensors of one shape; no broadcasting."""
 
+    tolerates_rounding = True
     capturable = True
     elementwise = True
     inputs = "inputs: N * T"

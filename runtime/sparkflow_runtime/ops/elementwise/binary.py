@@ -146,6 +146,7 @@ binary(
     kernels={"CPU": None, "GPU": _ADDABLE},
     commutative=True,
     capturable=True,
+    tolerates_rounding=True,
 )
 binary(
     "AddV2",
@@ -155,6 +156,7 @@ binary(
     lambda g, x, y, z, dz: (dz, dz),
     commutative=True,
     capturable=True,
+    tolerates_rounding=True,
 )
 binary(
     "Sub",
@@ -163,6 +165,7 @@ binary(
     "x - y",
     lambda g, x, y, z, dz: (dz, g.Neg(dz)),
     capturable=True,
+    tolerates_rounding=True,
 )
 binary(
     "Mul",
@@ -172,6 +175,7 @@ binary(
     lambda g, x, y, z, dz: (g.Mul(dz, y), g.Mul(dz, x)),
     commutative=True,
     capturable=True,
+    tolerates_rounding=True,
 )
 binary(
     "Div",
@@ -180,6 +184,7 @@ binary(
     "x / y",
     _div_gradient,
     integer_kernel=_integer_truncate_div,
+    tolerates_rounding=True,
 )
 binary(
     "RealDiv",
@@ -188,6 +193,7 @@ binary(
     "x / y",
     _div_gradient,
     kernels={"CPU": _FIELD, "GPU": _FIELD},
+    tolerates_rounding=True,
 )
 binary("DivNoNan", _FIELD, _div_no_nan, "where(y == 0, 0.0, x / y)", _div_no_nan_gradient)
 binary("FloorDiv", REAL, _floor_div, "floor(x / y)", integer_kernel=_integer_floor_div)
@@ -208,8 +214,22 @@ for _name in ("Mod", "TruncateMod"):
         "fmod(x, y)",
         integer_kernel=_checked_division("fmod"),
     )
-binary("Maximum", REAL, "maximum", "maximum(x, y)", _chosen_gradient("GreaterEqual"))
-binary("Minimum", REAL, "minimum", "minimum(x, y)", _chosen_gradient("LessEqual"))
+binary(
+    "Maximum",
+    REAL,
+    "maximum",
+    "maximum(x, y)",
+    _chosen_gradient("GreaterEqual"),
+    tolerates_rounding=True,
+)
+binary(
+    "Minimum",
+    REAL,
+    "minimum",
+    "minimum(x, y)",
+    _chosen_gradient("LessEqual"),
+    tolerates_rounding=True,
+)
 binary(
     "Pow",
     _FIELD | SIGNED,

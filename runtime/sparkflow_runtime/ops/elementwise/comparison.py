@@ -147,6 +147,7 @@ class Select(Op):
     The condition has the shape of `t` and `e`, or is a scalar, or a vector that chooses rows.
     """
 
+    tolerates_rounding = True
     elementwise = True
     inputs = "condition: bool, t: T, e: T"
     outputs = "output: T"

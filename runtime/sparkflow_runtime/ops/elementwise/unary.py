@@ -107,6 +107,7 @@ unary(
     "-x",
     lambda g, x, y, dy: g.Neg(dy),
     capturable=True,
+    tolerates_rounding=True,
 )
 unary("Abs", _SIGNED, "absolute", "absolute(x)", lambda g, x, y, dy: g.Mul(dy, g.Sign(x)))
 unary(
@@ -137,7 +138,7 @@ unary(
     lambda g, x, y, dy: g.Mul(dy, g.Reciprocal(g.Add(x, 1.0))),
     kernels=REAL_KERNELS_ON_GPU,
 )
-unary("Sqrt", _FIELD, "sqrt", "sqrt(x)", "SqrtGrad")
+unary("Sqrt", _FIELD, "sqrt", "sqrt(x)", "SqrtGrad", tolerates_rounding=True)
 unary("Rsqrt", _FIELD, _rsqrt, "1 / sqrt(x)", "RsqrtGrad")
 unary(
     "Square",
@@ -146,6 +147,7 @@ unary(
     "x * x",
     lambda g, x, y, dy: g.Mul(dy, g.Mul(x, 2.0)),
     capturable=True,
+    tolerates_rounding=True,
 )
 unary(
     "Reciprocal",

@@ -95,6 +95,7 @@ class EmbeddingLookup(_TableOp):
     `initial` are rows to start from: an id gets the one that its number says.
     """
 
+    reads_parts = True
     inputs = "handle: resource, values: Ref(T), initial: T, ids: int64, counts: int32"
     outputs = "found: T, rows: int64"
     attrs = {"T": _VALUES, "dim": int_attr(minimum=1), "insert": bool_attr(True)}

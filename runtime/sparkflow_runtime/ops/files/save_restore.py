@@ -37,6 +37,7 @@ class _FileOp(Op):
 
 
 class _Saves(_FileOp):
+    exact_inputs = True
     keeps_inputs = False
 
     def infer(self, node: Inference) -> Sequence[Shape]:

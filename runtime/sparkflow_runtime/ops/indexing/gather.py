@@ -56,6 +56,7 @@ def _sparse_gradient(g: GraphBuilder, params: Tensor, indices: Tensor, dy: Tenso
 class Gather(Op):
     """Slices of the first dimension: output[i, ...] = params[indices[i], ...]."""
 
+    looks_up_rows = True
     inputs = "params: Tparams, indices: Tindices"
     outputs = "output: Tparams"
     attrs = {
@@ -121,6 +122,7 @@ def _take(xp: Any, params: Array, indices: Array, axis: int) -> Array:
 class GatherV2(Op):
     """Slices along `axis`, after `batch_dims` leading dimensions that params and indices share."""
 
+    looks_up_rows = True
     inputs = "params: Tparams, indices: Tindices, axis: Taxis"
     outputs = "output: Tparams"
     attrs = {

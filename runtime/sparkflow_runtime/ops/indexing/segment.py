@@ -241,6 +241,8 @@ class _UnsortedSegment(Op):
 class UnsortedSegmentSum(_UnsortedSegment):
     """Sums; zero for ids that do not occur."""
 
+    tolerates_rounding = True
+
     def combine(self, xp: Any, rows: Array, ids: Array, count: int) -> Array:
         """The sums."""
         return sum_by_segment(xp, rows, ids, count)

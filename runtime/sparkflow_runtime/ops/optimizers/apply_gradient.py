@@ -58,6 +58,7 @@ class DenseUpdate(Op):
         grad: The name of the gradient's argument.
     """
 
+    applies_gradients = True
     outputs = "out: Ref(T)"
     stateful = True
     keeps_inputs = False
@@ -147,6 +148,8 @@ class DenseUpdate(Op):
 
 class RowUpdate(DenseUpdate):
     """An update of the rows `indices`: of shape [n], for a gradient `[n] + var.shape[1:]`."""
+
+    sums_rows = ("grad", "indices")
 
     def _gradient_shape(self, node: Inference, shape: Shape) -> Shape:
         assert self.indices_at is not None

@@ -132,6 +132,7 @@ class PlaceholderWithDefault(Op):
 class _PassThrough(Op):
     """One input, handed on as it is."""
 
+    tolerates_rounding = True
     quiet = True
     capturable = True
     passes_on = True

@@ -39,6 +39,7 @@ class _Concatenation(Op):
         axis_index: Which input is the axis: the first or the last.
     """
 
+    tolerates_rounding = True
     outputs = "output: T"
     kernels = STRINGS_ON_HOST
     axis_index: ClassVar[int]

@@ -130,7 +130,9 @@ class AccumulatorCancelTakes(_AccumulatorOp):
         handle.cancel_takes()
 
 
-class _Applies(_AccumulatorOp):
+class AppliesGradient(_AccumulatorOp):
+    """Adds a gradient to the accumulator of the first input."""
+
     def infer(self, node: Inference) -> list[Shape]:
         """No outputs.
 
@@ -142,7 +144,7 @@ class _Applies(_AccumulatorOp):
 
 
 @register
-class AccumulatorApplyGradient(_Applies):
+class AccumulatorApplyGradient(AppliesGradient):
     """Adds a gradient, unless its step is over."""
 
     inputs = "handle: Ref(string), local_step: int64, gradient: dtype"
@@ -156,9 +158,10 @@ class AccumulatorApplyGradient(_Applies):
 
 
 @register
-class SparseAccumulatorApplyGradient(_Applies):
+class SparseAccumulatorApplyGradient(AppliesGradient):
     """Adds rows, unless their step is over."""
 
+    sums_rows = ("gradient_values", "gradient_indices")
     inputs = (
         "handle: Ref(string), local_step: int64, gradient_indices: int64, gradient_values: dtype, "
         "gradient_shape: int64"
@@ -181,7 +184,9 @@ class SparseAccumulatorApplyGradient(_Applies):
         handle.apply(int(local_step), gradient_indices, gradient_values, shape)
 
 
-class _Takes(_AccumulatorOp):
+class TakesGradient(_AccumulatorOp):
+    """Takes the mean of the gradients out of the accumulator of the first input."""
+
     inputs = "handle: Ref(string), num_required: int32"
     attrs = _DTYPE
     takes_step = True
@@ -197,7 +202,7 @@ class _Takes(_AccumulatorOp):
 
 
 @register
-class AccumulatorTakeGradient(_Takes):
+class AccumulatorTakeGradient(TakesGradient):
     """The mean or sum once so many gradients are in; blocks until then."""
 
     outputs = "average: dtype"
@@ -209,7 +214,7 @@ class AccumulatorTakeGradient(_Takes):
 
 
 @register
-class SparseAccumulatorTakeGradient(_Takes):
+class SparseAccumulatorTakeGradient(TakesGradient):
     """Rows once so many gradients are in; blocks until then."""
 
     outputs = "indices: int64, values: dtype, shape: int64"

@@ -170,6 +170,8 @@ class AssignVariableOp(_HandleOp):
 class ResourceGather(_HandleOp):
     """Rows of a variable, see `GatherV2`."""
 
+    looks_up_rows = True
+    reads_parts = True
     only_reads = True
     inputs = "resource: resource, indices: Tindices"
     outputs = "output: dtype"
@@ -226,6 +228,7 @@ class ResourceGather(_HandleOp):
 class ResourceGatherNd(_HandleOp):
     """Slices of a variable, see `GatherNd`."""
 
+    reads_parts = True
     only_reads = True
     inputs = "resource: resource, indices: Tindices"
     outputs = "output: dtype"
@@ -269,7 +272,7 @@ class ResourceCountUpTo(_HandleOp):
         return before
 
 
-class _OnHandle(_HandleOp):
+class OnHandle(_HandleOp):
     """The op `reference`, given handles instead of references; it has no outputs."""
 
     reference: ClassVar[type[Op]]
@@ -289,6 +292,8 @@ def handle_form(op_type: str) -> str | None:
     return _FORMS.get(op_type)
 
 
+_SHARED: Final = ("applies_gradients", "capturable", "sums_rows")
+"""What holds of both."""
 _FORMS: Final[dict[str, str]] = {
     "Assign": "AssignVariableOp",
     "CountUpTo": "ResourceCountUpTo",
@@ -323,11 +328,11 @@ def _on_handle(
         "inputs": inputs,
         "attrs": attrs,
         "reference": reference,
-        "capturable": reference.capturable,
+        **{trait: getattr(reference, trait) for trait in _SHARED},
         "__doc__": f"`{reference.__name__}` of a variable given by its handle.",
         "__module__": __name__,
     }
-    register(type(name, (_OnHandle,), members))
+    register(type(name, (OnHandle,), members))
     _FORMS[reference.type or reference.__name__] = name
 
 

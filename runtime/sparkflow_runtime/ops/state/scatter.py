@@ -110,6 +110,9 @@ class ScatterUpdate(_Scatter):
 class ScatterAdd(_Scatter):
     """Adds to rows."""
 
+    applies_gradients = True
+    sums_rows = ("updates", "indices")
+    tolerates_rounding = True
     ufunc = "add"
 
 
@@ -117,6 +120,9 @@ class ScatterAdd(_Scatter):
 class ScatterSub(_Scatter):
     """Subtracts from rows."""
 
+    applies_gradients = True
+    sums_rows = ("updates", "indices")
+    tolerates_rounding = True
     ufunc = "subtract"
 
 

@@ -216,6 +216,7 @@ class Assign(Op):
     says, which costs nothing where nobody competes for it.
     """
 
+    tolerates_rounding = True
     capturable = True
     inputs = "ref: Ref(T), value: T"
     outputs = "output_ref: Ref(T)"
@@ -272,6 +273,8 @@ class Assign(Op):
 class _AssignUpdate(Op):
     """An elementwise update of a whole variable."""
 
+    applies_gradients = True
+    tolerates_rounding = True
     capturable = True
     inputs = "ref: Ref(T), value: T"
     outputs = "output_ref: Ref(T)"
