@@ -15,17 +15,15 @@ import uuid
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.plan.prepare import release
-
-if TYPE_CHECKING:
-    from sparkflow.spark.model.trainer_model import SparkTrainerModel
-    from sparkflow.spark.trainer import BaseTrainer, TrainingData
+from sparkflow.spark.launch.training import TrainingData
+from sparkflow.spark.model.trainer_model import SparkTrainerModel
 
 _OF_THE_ROWS = (
     "labelCol",
@@ -43,8 +41,37 @@ _OF_THE_ROWS = (
 """The Params that decide which rows are trained on."""
 
 
+class SharesRows(Protocol):
+    """An estimator whose preparation of rows and training on them are two steps."""
+
+    uid: str
+
+    def copy(self, extra: Any = None) -> SharesRows:
+        """The same estimator with other Params."""
+
+    def setParams(self, **params: Any) -> Any:
+        """Sets Params by name."""
+
+    def hasParam(self, paramName: str) -> bool:
+        """Whether there is a Param of this name."""
+
+    def getOrDefault(self, param: Any) -> Any:
+        """The value of a Param, by name."""
+
+    def getFeaturesCol(self) -> Any:
+        """The columns of features, which some make of other Params."""
+
+    def training_data(
+        self, dataset: DataFrame, validation: DataFrame | None = None
+    ) -> contextlib.AbstractContextManager[TrainingData]:
+        """The rows, for as long as a `with` block lasts."""
+
+    def fit_data(self, data: TrainingData) -> SparkTrainerModel:
+        """Trains on rows that `training_data` gave."""
+
+
 def fit_multiple(
-    estimator: BaseTrainer,
+    estimator: SharesRows,
     dataset: DataFrame,
     param_maps: Sequence[Any],
     validation: DataFrame | None = None,
@@ -63,7 +90,7 @@ def fit_multiple(
     run = uuid.uuid4().hex[:8]
     estimators = [estimator.copy(dict(each)) for each in param_maps]
     for index, each in enumerate(estimators):
-        if directory := each.getCheckpointDir():
+        if directory := each.getOrDefault("checkpointDir"):
             # Neither other parameters nor, in a cross-validation, other rows are gone on from.
             own = f"{directory.rstrip('/')}/{estimator.uid}-{run}-{index}"
             each.setParams(checkpointDir=own, resume="never")
@@ -74,7 +101,7 @@ class _Trainings:
     """The iterator. What it has cached goes when the last model is there, or with the iterator."""
 
     def __init__(
-        self, estimators: Sequence[BaseTrainer], dataset: DataFrame, validation: DataFrame | None
+        self, estimators: Sequence[SharesRows], dataset: DataFrame, validation: DataFrame | None
     ) -> None:
         self._estimators = estimators
         keys = [_key(each) for each in estimators]
@@ -114,7 +141,7 @@ class _Group:
         self._data: TrainingData | None = None
 
     @contextlib.contextmanager
-    def data(self, estimator: BaseTrainer) -> Iterator[TrainingData]:
+    def data(self, estimator: SharesRows) -> Iterator[TrainingData]:
         """The rows, for one training."""
         try:
             with self._lock:
@@ -129,7 +156,7 @@ class _Group:
                     self._open.close()
                     self._data = None
 
-    def _prepared(self, estimator: BaseTrainer) -> TrainingData:
+    def _prepared(self, estimator: SharesRows) -> TrainingData:
         data = self._open.enter_context(estimator.training_data(*self._given))
         if self._left > 1:
             # Otherwise each training would move all rows to their workers again.
@@ -143,18 +170,19 @@ class _Group:
             self._open.close()
 
 
-def _key(estimator: BaseTrainer) -> str:
+def _key(estimator: SharesRows) -> str:
     """A text that is the same for two estimators only if the same rows go to the same tasks."""
     values = {name: estimator.getOrDefault(name) for name in _OF_THE_ROWS}
-    mode = estimator.getSyncMode()
+    mode = estimator.getOrDefault("syncMode")
     values["features"] = estimator.getFeaturesCol()  # which some make of other Params
-    values["layout"] = asdict(Layout.of(estimator.getNumPs(), estimator.getNumWorkers(), mode))
+    numbers = estimator.getOrDefault("numPs"), estimator.getOrDefault("numWorkers")
+    values["layout"] = asdict(Layout.of(*numbers, mode))
     if estimator.hasParam("standardization"):  # decides what is looked at
         values["standardization"] = estimator.getOrDefault("standardization")
-    values["in_step"] = mode in ("sync", "allreduce") and estimator.getShuffle()
+    values["in_step"] = mode in ("sync", "allreduce") and estimator.getOrDefault("shuffle")
     if values["in_step"] or values["validationFraction"]:
         # Otherwise rows are dealt out by their numbers, and none is drawn.
-        values["seed"] = estimator.getSeed()
+        values["seed"] = estimator.getOrDefault("seed")
     return json.dumps(values, sort_keys=True)
 
 

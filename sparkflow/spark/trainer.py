@@ -7,7 +7,6 @@ import os
 import platform
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,6 @@ from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.feed.feed_plan import ARRIVAL, PERMUTED, FeedPlan
 from sparkflow.spark.data.plan.arrange import arranged_rows
 from sparkflow.spark.data.plan.parquet_rows import parquet_rows
-from sparkflow.spark.data.plan.placement import PlacedRows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.fit_multiple import fit_multiple
@@ -47,7 +45,8 @@ from sparkflow.spark.graphs.model_fn import (
     takes,
 )
 from sparkflow.spark.graphs.training import TrainingGraph, TrainingMode, build_training_graph
-from sparkflow.spark.launch.classic import Training, backend_for
+from sparkflow.spark.launch.backends import backend_for
+from sparkflow.spark.launch.training import Training, TrainingData
 from sparkflow.spark.model.outputs import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.params.identity import deciding, placement
@@ -56,35 +55,6 @@ from sparkflow.spark.report.reporters import Reporters
 from sparkflow.spark.unsaved import TrainerReader
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.security import new_token
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingData:
-    """Rows on their way to the workers: what several trainings can share.
-
-    Attributes:
-        prepared: The rows that are trained on.
-        layout: The tasks.
-        placed: The rows in one partition per task.
-        worker_rows: By worker the rows that train.
-        validation_rows: By worker the rows that validate.
-        facts: What `look_at` of the estimator said of them.
-    """
-
-    prepared: PreparedRows
-    layout: Layout
-    placed: DataFrame
-    worker_rows: tuple[int, ...]
-    validation_rows: tuple[int, ...]
-    facts: Any
-
-    @classmethod
-    def of(
-        cls, prepared: PreparedRows, layout: Layout, placed: PlacedRows, facts: Any
-    ) -> TrainingData:
-        """From what `prepare_rows` and `place_rows` gave."""
-        shares = tuple(placed.worker_rows), tuple(placed.validation_rows)
-        return cls(prepared, layout, placed.df, *shares, facts)
 
 
 class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):

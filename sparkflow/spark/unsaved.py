@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from pyspark.ml.util import DefaultParamsReader, MLReader
+from pyspark.ml.util import DefaultParamsReader, MLReadable, MLReader
 
 from sparkflow.spark.model.persistence import metadata_context
 from sparkflow_runtime.errors import FailedPreconditionError
 
-if TYPE_CHECKING:
-    from sparkflow.spark.trainer import SparkTrainer
+Trainer = TypeVar("Trainer", bound=MLReadable[Any])
 
 
 def missing_model_fn(features: Any) -> Any:
@@ -25,22 +24,23 @@ def missing_model_fn(features: Any) -> Any:
     )
 
 
-class TrainerReader(MLReader[Any]):
+class TrainerReader(MLReader[Trainer]):
     """Reads the parameters of a `SparkTrainer`.
 
     Args:
         trainer_class: The class that `load` was called on.
     """
 
-    def __init__(self, trainer_class: type[SparkTrainer]) -> None:
+    def __init__(self, trainer_class: type[Trainer]) -> None:
         super().__init__()
         self._class = trainer_class
 
-    def load(self, path: str) -> SparkTrainer:
+    def load(self, path: str) -> Trainer:
         """A trainer that has everything but its model_fn and callbacks."""
         name = f"{self._class.__module__}.{self._class.__name__}"
         metadata = DefaultParamsReader.loadMetadata(path, metadata_context(self.sparkSession), name)
-        trainer = self._class(model_fn=missing_model_fn)
+        kind: Any = self._class
+        trainer = kind(model_fn=missing_model_fn)
         trainer._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(trainer, metadata)
-        return trainer
+        return trainer  # type: ignore[no-any-return]  # it is of `_class`

@@ -10,12 +10,6 @@ from typing import Any
 import numpy.typing as npt
 
 from sparkflow.spark.control.callbacks import Callbacks
-from sparkflow.spark.control.checkpoints.resuming import (
-    ALWAYS,
-    NEVER,
-    describe_resumed,
-    require_same_training,
-)
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.checkpoints.store import (
     Checkpoint,
@@ -27,6 +21,12 @@ from sparkflow.spark.control.finite import non_finite
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
+from sparkflow.spark.control.resuming import (
+    ALWAYS,
+    NEVER,
+    describe_resumed,
+    require_same_training,
+)
 from sparkflow.spark.control.schedule import Schedule
 from sparkflow.spark.control.training_run import TrainingRun
 

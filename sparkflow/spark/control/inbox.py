@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeGuard
 from sparkflow.spark.cluster.events import Event, JobEnded, LoopEnded, TaskFailed
 from sparkflow.spark.cluster.failures import is_cause, is_failure, lost_worker, to_exception
 from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.control.checkpoints.saving import CheckpointEnded
 
 # How long the reason of a failure may take after its first consequence.
 _CAUSE_WAIT_S = 10.0
@@ -31,21 +32,6 @@ class SegmentEnded:
     worker: int
     num_steps: int
     reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointEnded:
-    """A checkpoint was written, or could not be.
-
-    Attributes:
-        step: The step that it is of.
-        path: Where it is; "" if it failed.
-        error: Why it failed.
-    """
-
-    step: int
-    path: str
-    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from sparkflow.spark.control.history import TrainingHistory
+
+class Plotted(Protocol):
+    """What is drawn of a `TrainingHistory`."""
+
+    loss: list[float]
+    rows: list[int]
+    time: list[float]
+    rows_per_epoch: int
+    epoch_rows: list[int]
+    validation: list[dict[str, float]]
+    restarts: list[dict[str, Any]]
+
+    @property
+    def epoch_loss(self) -> list[float]:
+        """By epoch the mean loss of its rows."""
 
 
-def plot_loss(history: TrainingHistory, axes: Any = None) -> Any:
+def plot_loss(history: Plotted, axes: Any = None) -> Any:
     """Draws the loss per step, per epoch and of the validation rows, over epochs.
 
     Args:
@@ -68,7 +81,7 @@ def _new_axes() -> Any:
     return pyplot.subplots(figsize=(7, 4), layout="constrained")[1]
 
 
-def _epochs_done(history: TrainingHistory, time_s: float) -> float:
+def _epochs_done(history: Plotted, time_s: float) -> float:
     """The epochs that were done at a time, by rows."""
     known = int(np.searchsorted(history.time, time_s, side="right"))
     return sum(history.rows[:known]) / max(history.rows_per_epoch, 1)

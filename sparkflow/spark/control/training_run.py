@@ -18,13 +18,13 @@ import numpy.typing as npt
 from sparkflow.spark.cluster.events import RowsReady, StepsDone
 from sparkflow.spark.cluster.watchdog import Tasks, Watchdog
 from sparkflow.spark.control.callbacks import Callbacks
-from sparkflow.spark.control.checkpoints.saving import CheckpointWriter
+from sparkflow.spark.control.checkpoints.saving import CheckpointEnded, CheckpointWriter
 from sparkflow.spark.control.checkpoints.snapshot import FINGERPRINT, IS_FINITE, Position, Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.control.finite import FiniteWatch
 from sparkflow.spark.control.gathering import POLL_S, Gathering, Job
 from sparkflow.spark.control.history import TrainingHistory
-from sparkflow.spark.control.inbox import CheckpointEnded, Inbox, Message
+from sparkflow.spark.control.inbox import Inbox, Message
 from sparkflow.spark.control.lost_workers import LostWorkers, Returns
 from sparkflow.spark.control.plan import TrainingPlan as TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder

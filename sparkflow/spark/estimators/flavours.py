@@ -36,7 +36,8 @@ from sparkflow.spark.estimators.params import ClassifierParams
 from sparkflow.spark.estimators.sizes import Size, size_of
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics, row_statistics
 from sparkflow.spark.graphs.model_fn import require_callable, takes
-from sparkflow.spark.trainer import BaseTrainer, TrainingData
+from sparkflow.spark.launch.training import TrainingData
+from sparkflow.spark.trainer import BaseTrainer
 
 _log = logging.getLogger(__name__)
 

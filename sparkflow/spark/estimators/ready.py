@@ -19,7 +19,7 @@ from sparkflow.spark.estimators.optimizers import COSINE
 from sparkflow.spark.estimators.params import HiddenParams, SizeParams, StandardizationParams
 from sparkflow.spark.estimators.sizes import weight_decay_of
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics
-from sparkflow.spark.trainer import TrainingData
+from sparkflow.spark.launch.training import TrainingData
 
 BATCH_NORM_MOMENTUM = 0.9
 """Of the moving averages: those of TensorFlow's canned networks need thousands of steps."""

@@ -33,7 +33,7 @@ from sparkflow.spark.estimators.params import StandardizationParams
 from sparkflow.spark.estimators.ready import Deep, deep_network
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics
 from sparkflow.spark.estimators.wide_params import WideParams
-from sparkflow.spark.trainer import TrainingData
+from sparkflow.spark.launch.training import TrainingData
 
 
 class _WideDeep(Deep, WideParams, StandardizationParams):

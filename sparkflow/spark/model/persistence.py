@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader, MLWriter
+from pyspark.ml.param import Params
+from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWriter
 
 from sparkflow.export import InferenceModel
 from sparkflow.export.model_files import MODEL_FILE, read_description
@@ -24,24 +25,26 @@ from sparkflow_runtime.errors import (
     OpError,
 )
 
-if TYPE_CHECKING:
-    from sparkflow.spark.model.trainer_model import SparkTrainerModel
-
 _PACKAGE = "sparkflow."
 _METADATA = "spark_metadata"
 """The member of the description that has what Spark ML writes of parameters."""
+
+
+Model = TypeVar("Model", bound=MLReadable[Any])
 
 
 class ModelWriter(MLWriter):
     """Writes Spark ML's metadata and the files of the inference model.
 
     Args:
-        model: What is written.
+        model: Whose Params are written.
+        inference_model: Whose files are.
     """
 
-    def __init__(self, model: SparkTrainerModel) -> None:
+    def __init__(self, model: Params, inference_model: InferenceModel) -> None:
         super().__init__()
         self._model = model
+        self._inference_model = inference_model
         self._replaced: Collection[str] | None = None
 
     def _handleOverwrite(self, path: str) -> None:
@@ -59,8 +62,8 @@ class ModelWriter(MLWriter):
         session = self.sparkSession
         context = metadata_context(session)
         described = DefaultParamsWriter._get_metadata_to_save(self._model, context)
-        model = self._model.inference_model
-        model = replace(model, extra={**model.extra, _METADATA: json.loads(described)})
+        given = self._inference_model
+        model = replace(given, extra={**given.extra, _METADATA: json.loads(described)})
         metadata = posixpath.join(path, "metadata")
         if self._replaced is None:
             DefaultParamsWriter.saveMetadata(self._model, path, context)
@@ -84,18 +87,18 @@ class ModelWriter(MLWriter):
             upload(self.sparkSession, Path(folder), path)
 
 
-class ModelReader(MLReader[Any]):
+class ModelReader(MLReader[Model]):
     """Reads what `ModelWriter` wrote.
 
     Args:
         model_class: The class that `load` was called on; the saved one may be a subclass of it.
     """
 
-    def __init__(self, model_class: type[SparkTrainerModel]) -> None:
+    def __init__(self, model_class: type[Model]) -> None:
         super().__init__()
         self._class = model_class
 
-    def load(self, path: str) -> SparkTrainerModel:
+    def load(self, path: str) -> Model:
         """The model, as it was saved.
 
         Raises:
@@ -112,7 +115,7 @@ class ModelReader(MLReader[Any]):
         metadata = extra.pop(_METADATA, None)
         if metadata is None:  # sparkflow before 2026-11-23 had them in Spark's place only
             metadata = DefaultParamsReader.loadMetadata(path, metadata_context(session))
-        kind = self._saved_class(path, str(metadata["class"]))
+        kind: Any = self._saved_class(path, str(metadata["class"]))
         inference_model = replace(inference_model, extra=extra)
         history = TrainingHistory.from_dict(inference_model.extra.get("history", {}))
         model = kind(inference_model, history)
@@ -122,9 +125,9 @@ class ModelReader(MLReader[Any]):
         for part in ("paramMap", "defaultParamMap"):
             metadata[part] = {k: v for k, v in metadata[part].items() if k in known}
         DefaultParamsReader.getAndSetParams(model, metadata)
-        return model
+        return model  # type: ignore[no-any-return]  # `kind` is a subclass of `_class`
 
-    def _saved_class(self, path: str, name: str) -> type[SparkTrainerModel]:
+    def _saved_class(self, path: str, name: str) -> type[Model]:
         """The class that was saved; only classes of sparkflow and `_class` itself are imported."""
         if name == f"{self._class.__module__}.{self._class.__name__}":
             return self._class

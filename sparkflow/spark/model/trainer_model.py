@@ -134,7 +134,7 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
 
     def write(self) -> MLWriter:
         """A writer: `model.write().overwrite().save(path)`."""
-        return ModelWriter(self)
+        return ModelWriter(self, self.inference_model)
 
     @classmethod
     def read(cls) -> MLReader[SparkTrainerModel]:

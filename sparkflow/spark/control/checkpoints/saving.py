@@ -6,16 +6,31 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.inbox import CheckpointEnded
 from sparkflow.spark.errors import SparkTrainingError
 
 _log = logging.getLogger(__name__)
 
 MAX_FAILURES = 3
 """So many failures in a row end training: the user counts on checkpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEnded:
+    """A checkpoint was written, or could not be.
+
+    Attributes:
+        step: The step that it is of.
+        path: Where it is; "" if it failed.
+        error: Why it failed.
+    """
+
+    step: int
+    path: str
+    error: Exception | None = None
 
 
 class CheckpointWriter:

@@ -17,9 +17,9 @@ from sparkflow.spark.control.callbacks import Callbacks, Update
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.launch.classic import Trained, Training
 from sparkflow.spark.launch.connect.job import ConnectJob, require_slots
 from sparkflow.spark.launch.connect.lead import Leadership, picklable
+from sparkflow.spark.launch.training import Trained, Training
 
 _log = logging.getLogger(__name__)
 

@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 from pyarrow import fs
 
-from sparkflow.spark.control.checkpoints.saving import MAX_FAILURES, CheckpointWriter
+from sparkflow.spark.control.checkpoints.saving import (
+    MAX_FAILURES,
+    CheckpointEnded,
+    CheckpointWriter,
+)
 from sparkflow.spark.control.checkpoints.snapshot import Position, Snapshot, WorkerState
 from sparkflow.spark.control.checkpoints.store import MANIFEST, CheckpointStore
-from sparkflow.spark.control.inbox import CheckpointEnded
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.storage.checkpoint_files import PathFiles, pyarrow_reaches
 from sparkflow.spark.storage.hadoop_files import HadoopFiles

@@ -1,0 +1,101 @@
+"""A training as values: its rows, all that it needs to be started, and who can start it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy.typing as npt
+from pyspark.sql import DataFrame
+
+from sparkflow.spark.cluster.worker_callbacks import WorkerCallback
+from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.control.callbacks import Callbacks
+from sparkflow.spark.control.checkpoints.snapshot import Snapshot
+from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.plan.placement import PlacedRows
+from sparkflow.spark.data.plan.prepare import PreparedRows
+
+Trained = tuple[Mapping[str, npt.NDArray[Any]], TrainingHistory]
+"""The values of the wanted variables by name, and the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One training, ready to run.
+
+    Attributes:
+        plan: What is to be trained.
+        feed: What workers are told about their rows.
+        rows: The placed rows, one partition per task.
+        name: Of the fit, unique.
+        description: What Spark's UI shows.
+        token: The job's token.
+        callbacks: Are told of everything.
+        worker_callbacks: The user's functions for the workers.
+        shows_logs: Whether what the tasks write is shown on the driver.
+        max_restarts: How often training may begin again.
+        start: What training begins with where there is no checkpoint; None for initial values.
+    """
+
+    plan: TrainingPlan
+    feed: FeedPlan
+    rows: DataFrame
+    name: str
+    description: str
+    token: str = field(repr=False)
+    callbacks: Callbacks
+    worker_callbacks: tuple[WorkerCallback, ...] = ()
+    shows_logs: bool = False
+    max_restarts: int = 0
+    start: Snapshot | None = None
+
+
+class Backend(Protocol):
+    """Trains on one kind of session.
+
+    What differs between them: how slots are counted, how the barrier job is run and where the
+    loop over attempts is.
+    """
+
+    def require_slots(self, layout: Layout) -> None:
+        """Passes when all tasks can run at once.
+
+        Raises:
+            SparkTrainingError: They cannot; the text has both numbers.
+        """
+
+    def train(self, training: Training) -> Trained:
+        """Trains, and blocks until it has. Raises what `SparkTrainer.fit` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """Rows on their way to the workers: what several trainings can share.
+
+    Attributes:
+        prepared: The rows that are trained on.
+        layout: The tasks.
+        placed: The rows in one partition per task.
+        worker_rows: By worker the rows that train.
+        validation_rows: By worker the rows that validate.
+        facts: What `look_at` of the estimator said of them.
+    """
+
+    prepared: PreparedRows
+    layout: Layout
+    placed: DataFrame
+    worker_rows: tuple[int, ...]
+    validation_rows: tuple[int, ...]
+    facts: Any
+
+    @classmethod
+    def of(
+        cls, prepared: PreparedRows, layout: Layout, placed: PlacedRows, facts: Any
+    ) -> TrainingData:
+        """From what `prepare_rows` and `place_rows` gave."""
+        shares = tuple(placed.worker_rows), tuple(placed.validation_rows)
+        return cls(prepared, layout, placed.df, *shares, facts)
