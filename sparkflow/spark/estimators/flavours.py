@@ -19,6 +19,7 @@ import sparkflow as tf
 from sparkflow.export import InferenceModel
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.estimators.accessors import ClassifierParams
 from sparkflow.spark.estimators.heads import (
     Logits,
     ModelFn,
@@ -32,7 +33,6 @@ from sparkflow.spark.estimators.models import (
 )
 from sparkflow.spark.estimators.optimizer_params import OptimizerParams
 from sparkflow.spark.estimators.optimizers import ADAMW_DECAY, CONSTANT, Schedule, Stepping
-from sparkflow.spark.estimators.params import ClassifierParams
 from sparkflow.spark.estimators.sizes import Size, size_of
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics, row_statistics
 from sparkflow.spark.graphs.model_fn import require_callable, takes

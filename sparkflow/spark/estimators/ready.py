@@ -12,11 +12,11 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 
 import sparkflow as tf
 from sparkflow.estimator.canned.models import deep_logits, linear_logits
+from sparkflow.spark.estimators.accessors import HiddenParams, SizeParams, StandardizationParams
 from sparkflow.spark.estimators.feature_columns import InputColumns, require_numbers
 from sparkflow.spark.estimators.flavours import ClassifierTrainer, RegressorTrainer
 from sparkflow.spark.estimators.heads import Logits
 from sparkflow.spark.estimators.optimizers import COSINE
-from sparkflow.spark.estimators.params import HiddenParams, SizeParams, StandardizationParams
 from sparkflow.spark.estimators.sizes import weight_decay_of
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics
 from sparkflow.spark.launch.training import TrainingData

@@ -18,6 +18,7 @@ import sparkflow as tf
 from sparkflow.estimator.canned.models import linear_logits
 from sparkflow.export import InferenceModel
 from sparkflow.spark.data.schema.row_format import RAGGED, Input
+from sparkflow.spark.estimators.accessors import StandardizationParams
 from sparkflow.spark.estimators.feature_columns import InputColumns
 from sparkflow.spark.estimators.flavours import ClassifierTrainer, HeadTrainer, RegressorTrainer
 from sparkflow.spark.estimators.heads import Logits
@@ -29,7 +30,6 @@ from sparkflow.spark.estimators.kinds import (
     log_kinds,
 )
 from sparkflow.spark.estimators.optimizers import Stepping
-from sparkflow.spark.estimators.params import StandardizationParams
 from sparkflow.spark.estimators.ready import Deep, deep_network
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics
 from sparkflow.spark.estimators.wide_params import WideParams

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from pyspark.ml.param import Param, Params
 
+from sparkflow.spark.params.row import UNSET, Row, camel_case
 from sparkflow.unknown_names import closest
 
 Self = TypeVar("Self", bound="ParamAliases")
-
-
-def camel_case(name: str) -> str:
-    """`features_col` as `featuresCol`; a name without underscores is returned as it is."""
-    return re.sub(r"_([a-z])", lambda match: match.group(1).upper(), name)
 
 
 class ParamAliases(Params):
@@ -23,6 +19,10 @@ class ParamAliases(Params):
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = {}
     """The default values of the Params of this class; those of its bases are theirs to say."""
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]  # what `help` looks at
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,3 +112,39 @@ class ParamAliases(Params):
 def _meant(name: str, known: Iterable[str]) -> str:
     close = closest(name, known)
     return f" Did you mean {' or '.join(close)}?" if close else ""
+
+
+def param(row: Row) -> Any:
+    """The Param of a row; what is wrong with a value is said with the Param's name."""
+    return Param(Params._dummy(), row.name, row.doc, _named(row.name, row.convert))
+
+
+def _named(name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def converter(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
+
+    return converter
+
+
+def _signature(kind: type[ParamAliases]) -> inspect.Signature:
+    """That of the constructor, in which `**params` is spelt out: for `help` and completion."""
+    signature = inspect.signature(kind.__init__)
+    own = [each for each in list(signature.parameters.values())[1:] if each.kind != _REST]
+    if len(own) + 1 == len(signature.parameters):
+        return signature.replace(parameters=own)
+    defaults: dict[str, Any] = {}
+    names: set[str] = set()
+    for base in reversed(kind.__mro__):
+        names |= {name for name, value in vars(base).items() if isinstance(value, Param)}
+        defaults |= vars(base).get("DEFAULTS", {})
+    spelt = (
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name, UNSET))
+        for name in sorted(names)
+    )
+    return signature.replace(parameters=[*own, *spelt])
+
+
+_REST = inspect.Parameter.VAR_KEYWORD

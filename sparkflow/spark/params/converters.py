@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from pyspark.ml.param import Param, Params
 
 from sparkflow.unknown_names import closest
+
+FeaturesCol: TypeAlias = str | list[str] | dict[str, str | list[str]]
+"""A column, a list of scalar columns, or a dictionary of input to one of these."""
 
 
 def column(value: Any) -> str:
@@ -22,7 +24,7 @@ def column(value: Any) -> str:
     return value
 
 
-def columns(value: Any) -> str | list[str] | dict[str, str | list[str]]:
+def columns(value: Any) -> FeaturesCol:
     """The name of a column, a list of them, or a dictionary of input to one of these."""
     if isinstance(value, Mapping):
         if not value:
@@ -166,18 +168,3 @@ def json_dict(value: Any) -> dict[str, Any]:
             f"the values must be what JSON can hold, so that the model can be saved: {error}"
         ) from None
     return dict(value)
-
-
-def _named(name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def converter(value: Any) -> Any:
-        try:
-            return convert(value)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{name}: {error}") from None
-
-    return converter
-
-
-def param(name: str, doc: str, convert: Callable[[Any], Any]) -> Any:
-    """A Param whose values pass through `convert`; errors name the Param."""
-    return Param(Params._dummy(), name, doc, _named(name, convert))

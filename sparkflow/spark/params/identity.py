@@ -1,6 +1,6 @@
 """Which parameters decide what is learnt: a checkpoint of other ones is of another training.
 
-A parameter that is not named here does: so an estimator's own ones count, and new ones.
+Their rows say so; an estimator's own ones count.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sparkflow.spark.params.control import ControlParams
-from sparkflow.spark.params.life import LifeParams
-from sparkflow.spark.params.reporting import ReportingParams
+from sparkflow.spark.params.table import TRAINER
 
 PLACEMENT: Final = ("numWorkers", "numPs")
 """Decide which task does what: training may go on with others, but ends as another one."""
@@ -21,20 +19,8 @@ _WATCHED: Final = ("earlyStoppingMetric", "earlyStoppingMode")
 
 _FREE: Final = frozenset(
     {
-        # How long training goes on, how it is judged, kept, watched and shown.
-        "epochs",
-        "maxSteps",
-        *ControlParams.DEFAULTS,
-        *LifeParams.DEFAULTS,
-        *ReportingParams.DEFAULTS,
-        # How the same rows are read.
-        "cache",
-        # What the model does once it is there.
-        "inferenceBatchSize",
-        "inferenceDevice",
-        "predictionCol",
-        "probabilityCol",
-        "rawPredictionCol",
+        *(row.name for group in TRAINER for row in group if not row.decides),
+        # What a classifier's model does once it is there.
         "thresholds",
     }
 )

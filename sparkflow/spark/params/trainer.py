@@ -1,4 +1,4 @@
-"""All parameters of `SparkTrainer`, of which each room beside this one has its own.
+"""All parameters of `SparkTrainer`, as `table` describes them.
 
 Every parameter is checked when it is set, so that a wrong one fails before any job. Each has a
 second spelling in snake_case (`features_col` for `featuresCol`), which the constructors,
@@ -7,16 +7,18 @@ second spelling in snake_case (`features_col` for `featuresCol`), which the cons
 
 from __future__ import annotations
 
+from sparkflow.spark.params.accessors import (
+    ControlParams,
+    DataParams,
+    FaultToleranceParams,
+    ReportingParams,
+    TrainingParams,
+)
 from sparkflow.spark.params.columns import ColumnParams
-from sparkflow.spark.params.control import ControlParams
-from sparkflow.spark.params.data import DataParams
-from sparkflow.spark.params.life import LifeParams
-from sparkflow.spark.params.reporting import ReportingParams
-from sparkflow.spark.params.training import TrainingParams
 
 
 class TrainerParams(
-    ColumnParams, DataParams, TrainingParams, ControlParams, LifeParams, ReportingParams
+    ColumnParams, DataParams, TrainingParams, ControlParams, FaultToleranceParams, ReportingParams
 ):
     """What the estimators know."""
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.control.callbacks import Callback
-from sparkflow.spark.params.reporting import ReportingParams
+from sparkflow.spark.params.accessors import ReportingParams
 from sparkflow.spark.report.displays import choose_display
 from sparkflow.spark.report.guarded import Guarded
 from sparkflow.spark.report.live import LiveReporter

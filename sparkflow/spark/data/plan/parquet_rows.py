@@ -38,7 +38,7 @@ from sparkflow.spark.data.plan.weights import class_factors
 from sparkflow.spark.data.schema.parquet_columns import ParquetColumn
 from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
-from sparkflow.spark.params.data import STRATIFIED
+from sparkflow.spark.params.table import STRATIFIED
 from sparkflow.spark.params.trainer import TrainerParams
 
 _SAMPLE_ROWS: Final = 64

@@ -45,7 +45,7 @@ from sparkflow.spark.data.plan.validation import (
 from sparkflow.spark.data.plan.weights import BALANCED, class_factors, require_classes, weight
 from sparkflow.spark.data.schema.frame import Schema, quoted
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
-from sparkflow.spark.params.data import DataParams
+from sparkflow.spark.params.accessors import DataParams
 from sparkflow.spark.params.trainer import TrainerParams
 
 _log = logging.getLogger(__name__)

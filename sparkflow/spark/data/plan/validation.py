@@ -10,7 +10,8 @@ from pyspark.sql.types import BooleanType
 
 from sparkflow.spark.data.plan.sources import SCALAR, VALIDATES, Source
 from sparkflow.spark.data.schema.frame import Schema, quoted
-from sparkflow.spark.params.data import CONTENT, SINGLE, STRATIFIED, DataParams
+from sparkflow.spark.params.accessors import DataParams
+from sparkflow.spark.params.table import CONTENT, SINGLE, STRATIFIED
 
 _STEPS: Final = 1 << 31
 
@@ -65,7 +66,7 @@ def drawn(
         names: The columns of the content.
         fraction: The share.
         seed: For other shares.
-        how: One of `params.data.DRAWS`.
+        how: One of `params.table.DRAWS`.
         label: The labels, of whose classes `STRATIFIED` takes the share each.
 
     Raises:

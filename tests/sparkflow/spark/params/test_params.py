@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sparkflow.spark.params.aliases import camel_case
+from sparkflow.spark.params.row import camel_case
 
 pytestmark = pytest.mark.spark  # pyspark.ml's Params need no session, but pyspark
 
