@@ -13,7 +13,6 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sparkflow.graph import graph as _graph  # noqa: F401  (its import fills the registry)
 from sparkflow.ops.op_functions import TAPE, attrs_of, function_of, inputs_of
 from sparkflow_runtime.once import once
 from sparkflow_runtime.ops import registry

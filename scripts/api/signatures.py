@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
-from sparkflow_runtime.ops import (
-    all as _all,  # noqa: F401  (its import fills the registry)
-    registry,
-)
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.signature import Arg, Attr
 

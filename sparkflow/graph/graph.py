@@ -24,10 +24,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir import graph_def
 from sparkflow_runtime.ir.node import SOURCE_ATTR
-from sparkflow_runtime.ops import (
-    all as _all_ops,  # noqa: F401  (registers every op)
-    registry,
-)
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Inference
 from sparkflow_runtime.ops.signature import AttributeValueError
 from sparkflow_runtime.protos import function_pb2, graph_pb2, node_def_pb2

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
+from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.op_functions import function_of
 from sparkflow_runtime.ops import registry
@@ -64,7 +64,6 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
             f"{op.op_type} takes a reference to a variable: it must say stateful = True, because "
             "it changes the variable, or only_reads = True"
         )
-    get_default_graph()  # Fills the registry, so that an op of sparkflow's own is not hidden.
     registry.add_own(op)
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return function_of(op, _snake_case(op.op_type), positional, {}, lambda result: result)

@@ -1,4 +1,4 @@
 """One op, one place: attributes, shape inference, gradient and kernels, one file per family.
 
-Importing `sparkflow_runtime.ops.all` fills the registry.
+`registry` imports the module of an op when the op is first asked for.
 """

@@ -1,15 +1,25 @@
-"""The table of ops: by type name, with the devices and dtypes that have a kernel."""
+"""The table of ops: by type name, with the devices and dtypes that have a kernel.
+
+A module of ops is imported when an op of its is first asked for: `index` says where an op type is.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import AlreadyExistsError, NotFoundError, UnimplementedError
+from sparkflow_runtime.ops.index import MODULES
 from sparkflow_runtime.ops.op import Op
 
+_ROOM = "sparkflow_runtime.ops."
+_HOMES: dict[str, str] = {
+    op_type: _ROOM + module for module, op_types in MODULES.items() for op_type in op_types.split()
+}
+"""The module of every op type that sparkflow ships."""
 _OPS: dict[str, Op] = {}
 
 OpClass = TypeVar("OpClass", bound=type[Op])
@@ -38,7 +48,7 @@ def add(op: Op) -> None:
         args = op.signature.inputs
         holds = any(arg.dtype is dtypes.variant for arg in op.signature.outputs)
         op.aliases = frozenset(arg.name for arg in args if holds or arg.dtype is dtypes.variant)
-    add_own(op)
+    _enter(op)
 
 
 def add_own(op: Op) -> None:
@@ -47,6 +57,12 @@ def add_own(op: Op) -> None:
     Raises:
         AlreadyExistsError: The name is taken.
     """
+    if op.op_type in _HOMES:
+        raise AlreadyExistsError(message=f"sparkflow has an op of the type {op.op_type!r}")
+    _enter(op)
+
+
+def _enter(op: Op) -> None:
     if op.op_type in _OPS:
         raise AlreadyExistsError(message=f"Op type {op.op_type!r} is registered already")
     _OPS[op.op_type] = op
@@ -61,21 +77,37 @@ def lookup(op_type: str) -> Op:
     try:
         return _OPS[op_type]
     except KeyError:
-        raise NotFoundError(
-            message=f"Op type {op_type!r} is not registered in this process; sparkflow knows "
-            f"{len(_OPS)} op types. An op of your own must be registered (tf.register_op) in every "
-            "process that builds or runs it: import its module in the servers' programs too"
-        ) from None
+        return _imported(op_type)
+
+
+def _imported(op_type: str) -> Op:
+    if op_type in _HOMES:
+        importlib.import_module(_HOMES[op_type])
+        if op_type in _OPS:
+            return _OPS[op_type]
+    raise NotFoundError(
+        message=f"Op type {op_type!r} is not registered in this process; sparkflow knows "
+        f"{len(_HOMES.keys() | _OPS)} op types. An op of your own must be registered "
+        "(tf.register_op) in every process that builds or runs it: import its module in the "
+        "servers' programs too"
+    )
 
 
 def contains(op_type: str) -> bool:
-    """Whether the type is registered."""
-    return op_type in _OPS
+    """Whether there is such an op."""
+    return op_type in _OPS or op_type in _HOMES
 
 
 def all_ops() -> Iterator[Op]:
-    """Every registered op, by name."""
-    return iter([_OPS[name] for name in sorted(_OPS)])
+    """Every op, by name; all modules of ops are imported."""
+    for module in MODULES:
+        importlib.import_module(_ROOM + module)
+    return iter(imported_ops())
+
+
+def imported_ops() -> list[Op]:
+    """The ops of the modules that have been imported, by name."""
+    return [_OPS[name] for name in sorted(_OPS)]
 
 
 def has_kernel(op: Op, device_type: str, attrs: Mapping[str, Any]) -> bool:

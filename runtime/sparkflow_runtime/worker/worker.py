@@ -30,7 +30,6 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (registers every op)
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
 from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous

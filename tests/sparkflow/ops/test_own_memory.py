@@ -153,8 +153,7 @@ def copying(op):
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch):
-    tf.get_default_graph()
-    monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
+    monkeypatch.setattr(registry, "_OPS", {op.op_type: op for op in registry.all_ops()})
 
 
 def first(made):

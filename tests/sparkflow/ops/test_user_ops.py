@@ -27,7 +27,7 @@ class AddTimes(Op):
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch):
     with tf.Graph().as_default():
-        monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
+        monkeypatch.setattr(registry, "_OPS", {op.op_type: op for op in registry.all_ops()})
         yield
 
 

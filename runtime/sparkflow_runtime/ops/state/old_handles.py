@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkflow_runtime.ops.files import reader
 from sparkflow_runtime.ops.op import Op
-from sparkflow_runtime.ops.registry import all_ops, register
+from sparkflow_runtime.ops.registry import imported_ops, register
 from sparkflow_runtime.ops.state import lookup_table
 
 _HANDLES = ("table_handle", "reader_handle", "queue_handle")
@@ -43,7 +43,7 @@ def _by_reference(op: type[Op]) -> None:
     register(type(f"{op.__name__}WithReference", (op,), changed))
 
 
-for _op in list(all_ops()):
+for _op in imported_ops():
     _class = type(_op)
     if _class.__module__ in (lookup_table.__name__, reader.__name__) and (
         # TensorFlow never had the others in this form.

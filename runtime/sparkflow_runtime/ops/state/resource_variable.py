@@ -22,7 +22,7 @@ from sparkflow_runtime.ops.optimizers import (  # all updates get a form for han
     apply_proximal,  # noqa: F401
     apply_sign,  # noqa: F401
 )
-from sparkflow_runtime.ops.registry import all_ops, lookup, register
+from sparkflow_runtime.ops.registry import imported_ops, lookup, register
 from sparkflow_runtime.ops.signature import (
     bool_attr,
     int_attr,
@@ -343,6 +343,6 @@ for _name in ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max"):
 for _name in ("Update", "Add", "Sub", "Min", "Max"):
     _on_handle(type(lookup(f"ScatterNd{_name}")), f"ResourceScatterNd{_name}", "ref", "T")
 _on_handle(strided_assign.StridedSliceAssign, "ResourceStridedSliceAssign", "ref", "T")
-for _each in all_ops():
+for _each in imported_ops():
     if isinstance(_each, apply_gradient.DenseUpdate):
         _on_handle(type(_each), f"Resource{_each.op_type}", "var", "T")
