@@ -55,7 +55,11 @@ print("right")
 
 
 def start(cache: Path | None, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "SPARKFLOW_KERNEL_CACHE": "" if cache is None else str(cache)}
+    environment = {
+        **os.environ,
+        "SPARKFLOW_KERNEL_CACHE": "" if cache is None else str(cache),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),  # `support` is where pytest found it
+    }
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", PROGRAM, *arguments],
         stdout=subprocess.PIPE,
