@@ -18,7 +18,7 @@ from typing import Any, Final
 from sparkflow_runtime.codegen import loops, native, threads
 from sparkflow_runtime.codegen.kernel import Kernel
 from sparkflow_runtime.codegen.loops import UnsupportedKernel
-from sparkflow_runtime.compiler.emit import emit
+from sparkflow_runtime.compiler import emit
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known, find_known
 from sparkflow_runtime.compiler.plan import Unit, make_units
@@ -26,6 +26,7 @@ from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.storage import Kernels, assign_storage
 from sparkflow_runtime.compiler.update_groups import group_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.phases import Phase, run_phases
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.control.control_flow import While
 from sparkflow_runtime.resources.container import Resources
@@ -100,20 +101,30 @@ def make_plan(
         for node in nodes
         if node.op == "_Arg" and shapes[node.attrs["index"]] is not None
     }
-    known = find_known(nodes, given)
 
-    def bind(fused: FusedKernel) -> Callable[..., bool]:
+    def bind_fused(fused: FusedKernel) -> Callable[..., bool]:
         assert compile_kernel is not None
         return compile_kernel(fused.kernel, fused.sizes)
 
     least_alone = 0 if is_function or compile_kernel is not _machine_code else LEAST_ALONE
-    units = find_units(nodes, known, compile_kernel, least_alone)
-    if bind_loop is not None:
-        kernels = _with_loops(kernels, bind_loop, known)
-    if kernels.bind_group is not None:
-        units = group_updates(units, known, kernels.bind_group)
-    storage = assign_storage(units, known, kernels, is_function)
-    return emit(units, known, storage, kernels, bind, copied, is_function)
+    values: dict[str, Any] = {
+        "nodes": nodes,
+        "given": given,
+        "compile_kernel": compile_kernel,
+        "least_alone": least_alone,
+        "kernels": kernels,
+        "bind_loop": bind_loop,
+        "bind_fused": bind_fused,
+        "copied": copied,
+        "is_function": is_function,
+    }
+    run_phases(PLANNING, values, _log_seconds)
+    planned: Planned = values["planned"]
+    return planned
+
+
+def _log_seconds(phase: Phase, values: Mapping[str, Any], changed: bool, seconds: float) -> None:
+    _log.debug("%s took %.3f ms", phase.name, seconds * 1e3)
 
 
 def find_units(
@@ -136,12 +147,42 @@ def find_units(
     return make_units(nodes, known, can_generate, least_alone)
 
 
-def _with_loops(kernels: Kernels, bind_loop: BindLoop, known: Mapping[Endpoint, Known]) -> Kernels:
+def _with_loops(
+    kernels: Kernels, bind_loop: BindLoop | None, known: Mapping[Endpoint, Known]
+) -> Kernels:
+    if bind_loop is None:
+        return kernels
+
     def bind(node: Node) -> Callable[..., Any]:
         found = bind_loop(node, known) if isinstance(registry.lookup(node.op), While) else None
         return kernels.bind(node) if found is None else found
 
     return replace(kernels, bind=bind)
+
+
+def _grouped(units: list[Unit], known: Mapping[Endpoint, Known], kernels: Kernels) -> list[Unit]:
+    return units if kernels.bind_group is None else group_updates(units, known, kernels.bind_group)
+
+
+GIVEN: Final = (
+    *("nodes", "given", "compile_kernel", "least_alone", "kernels"),
+    *("bind_loop", "bind_fused", "copied", "is_function"),
+)
+"""What the first phase of `PLANNING` finds: the arguments of `make_plan`, made ready."""
+PLANNING: Final = (
+    Phase("known", find_known, ("nodes", "given"), ("known",)),
+    Phase("loops", _with_loops, ("kernels", "bind_loop", "known"), ("kernels",)),
+    Phase("fusion", find_units, ("nodes", "known", "compile_kernel", "least_alone"), ("units",)),
+    Phase("update_groups", _grouped, ("units", "known", "kernels"), ("units",)),
+    Phase("storage", assign_storage, ("units", "known", "kernels", "is_function"), ("storage",)),
+    Phase(
+        "emit",
+        emit.emit,
+        ("units", "known", "storage", "kernels", "bind_fused", "copied", "is_function"),
+        ("planned",),
+    ),
+)
+"""From the shapes of arguments to a plan."""
 
 
 def serial_machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:

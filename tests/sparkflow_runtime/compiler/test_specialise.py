@@ -4,9 +4,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sparkflow_runtime.compiler import specialise
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.compiler.specialise import Signature, Specialisations
+from sparkflow_runtime.ir.phases import missing
 from support.graphs import node
 from support.plans import arg, fetch, new_context, without_machine_code
 
@@ -130,3 +132,7 @@ def test_without_a_code_generator_there_are_plans_too(plans_at_once: None) -> No
     assert compiled.statistics is not None
     assert compiled.statistics.planned == 1
     assert compiled.statistics.block_bytes > 0  # of what is between the two
+
+
+def test_every_phase_needs_only_what_there_is_before_it() -> None:
+    assert missing(specialise.PLANNING, specialise.GIVEN) == []
