@@ -268,6 +268,7 @@ from sparkflow.graph.scopes import (
     get_default_session,
     init_scope,
     name_scope,
+    op_scope,
     reset_default_graph,
 )
 from sparkflow.graph.slicing import newaxis
@@ -351,12 +352,13 @@ from sparkflow.ops.constants import (
 )
 from sparkflow.ops.control import group, identity, tuple_of as tuple
 from sparkflow.ops.control_flow.cond import case, cond, switch_case
-from sparkflow.ops.control_flow.higher_order import foldl, foldr, map_fn, scan
+from sparkflow.ops.control_flow.higher_order import foldl, foldr, map_fn, scan, vectorized_map
 from sparkflow.ops.control_flow.tensor_array import TensorArray
 from sparkflow.ops.control_flow.while_loop import while_loop
 from sparkflow.ops.conversions import (
     convert_to_tensor_or_indexed_slices,
     convert_to_tensor_or_sparse_tensor,
+    is_symbolic_tensor,
     is_tensor,
     make_ndarray,
     make_tensor_proto,
@@ -401,15 +403,6 @@ from sparkflow.ops.histogram import (
     confusion_matrix,
     histogram_fixed_width,
     histogram_fixed_width_bins,
-)
-from sparkflow.ops.leftovers import (
-    is_symbolic_tensor,
-    load_file_system_library,
-    load_library,
-    load_op_library,
-    op_scope,
-    timestamp,
-    vectorized_map,
 )
 from sparkflow.ops.linalg import eye, matmul, tensordot
 from sparkflow.ops.linear_systems import cholesky_solve, matrix_solve_ls
@@ -490,6 +483,7 @@ from sparkflow.ops.script import (
     numpy_function,
     py_func,
     recompute_grad,
+    timestamp,
 )
 from sparkflow.ops.segment import (
     sparse_segment_mean,
@@ -581,7 +575,12 @@ from sparkflow.ops.tensor_spec import (
     TypeSpec,
     type_spec_from_value,
 )
-from sparkflow.ops.user_ops import register_op
+from sparkflow.ops.user_ops import (
+    load_file_system_library,
+    load_library,
+    load_op_library,
+    register_op,
+)
 from sparkflow.ops.vocabulary import tables_initializer as initialize_all_tables, tables_initializer
 from sparkflow.queues.queue_base import QueueBase
 from sparkflow.queues.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue

@@ -80,7 +80,8 @@ HOMES: Final[Mapping[str, str]] = {
     "sparkflow.graph.scopes": (
         "add_to_collection add_to_collections colocate_with container "
         "control_dependencies convert_to_tensor device get_collection get_collection_ref "
-        "get_default_graph get_default_session init_scope name_scope reset_default_graph"
+        "get_default_graph get_default_session init_scope name_scope op_scope "
+        "reset_default_graph"
     ),
     "sparkflow.graph.slicing": "newaxis",
     "sparkflow.graph.sparse_tensor": "SparseTensor SparseTensorValue",
@@ -114,12 +115,13 @@ HOMES: Final[Mapping[str, str]] = {
     "sparkflow.ops.constants": "constant get_static_value ones ones_like placeholder range zeros zeros_like",
     "sparkflow.ops.control": "group identity tuple_of:tuple",
     "sparkflow.ops.control_flow.cond": "case cond switch_case",
-    "sparkflow.ops.control_flow.higher_order": "foldl foldr map_fn scan",
+    "sparkflow.ops.control_flow.higher_order": "foldl foldr map_fn scan vectorized_map",
     "sparkflow.ops.control_flow.tensor_array": "TensorArray",
     "sparkflow.ops.control_flow.while_loop": "while_loop",
     "sparkflow.ops.conversions": (
-        "convert_to_tensor_or_indexed_slices convert_to_tensor_or_sparse_tensor is_tensor "
-        "make_ndarray make_tensor_proto register_tensor_conversion_function"
+        "convert_to_tensor_or_indexed_slices convert_to_tensor_or_sparse_tensor "
+        "is_symbolic_tensor is_tensor make_ndarray make_tensor_proto "
+        "register_tensor_conversion_function"
     ),
     "sparkflow.ops.critical_section": "CriticalSection",
     "sparkflow.ops.debugging": "Assert Print add_check_numerics_ops print verify_tensor_all_finite",
@@ -133,10 +135,6 @@ HOMES: Final[Mapping[str, str]] = {
     ),
     "sparkflow.ops.fourier": "fft fft2d fft3d ifft ifft2d ifft3d",
     "sparkflow.ops.histogram": "bincount confusion_matrix histogram_fixed_width histogram_fixed_width_bins",
-    "sparkflow.ops.leftovers": (
-        "is_symbolic_tensor load_file_system_library load_library load_op_library "
-        "op_scope timestamp vectorized_map"
-    ),
     "sparkflow.ops.linalg": "eye matmul tensordot",
     "sparkflow.ops.linear_systems": "cholesky_solve matrix_solve_ls",
     "sparkflow.ops.morphology": "extract_image_patches",
@@ -168,7 +166,9 @@ HOMES: Final[Mapping[str, str]] = {
         "batch_gather broadcast_dynamic_shape broadcast_static_shape parallel_stack "
         "repeat reverse_sequence sequence_mask"
     ),
-    "sparkflow.ops.script": "custom_gradient grad_pass_through numpy_function py_func recompute_grad",
+    "sparkflow.ops.script": (
+        "custom_gradient grad_pass_through numpy_function py_func recompute_grad timestamp"
+    ),
     "sparkflow.ops.segment": (
         "sparse_segment_mean sparse_segment_sqrt_n sparse_segment_sum "
         "unsorted_segment_mean unsorted_segment_sqrt_n"
@@ -201,7 +201,7 @@ HOMES: Final[Mapping[str, str]] = {
         "decode_raw reduce_join regex_replace string_split string_to_hash_bucket string_to_number"
     ),
     "sparkflow.ops.tensor_spec": "IndexedSlicesSpec SparseTensorSpec TensorSpec TypeSpec type_spec_from_value",
-    "sparkflow.ops.user_ops": "register_op",
+    "sparkflow.ops.user_ops": "load_file_system_library load_library load_op_library register_op",
     "sparkflow.ops.vocabulary": "tables_initializer:initialize_all_tables tables_initializer",
     "sparkflow.queues.queue_base": "QueueBase",
     "sparkflow.queues.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue RandomShuffleQueue",

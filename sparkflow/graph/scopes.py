@@ -230,3 +230,13 @@ def get_collection(key: Hashable, scope: str | None = None) -> list[Any]:
 def get_collection_ref(key: Hashable) -> list[Any]:
     """A collection of the default graph itself."""
     return get_default_graph().get_collection_ref(key)
+
+
+@export("op_scope")
+@contextmanager
+def op_scope(
+    values: Sequence[Any], name: str | None, default_name: str | None = None
+) -> Iterator[str]:
+    """The old form of `name_scope`, with `values` first."""
+    with name_scope(name, default_name, values) as scope:
+        yield scope

@@ -128,3 +128,9 @@ def make_ndarray(tensor: tensor_pb2.TensorProto) -> np.ndarray[Any, Any]:
         TypeError: Its dtype is unknown.
     """
     return tensor_proto.import_tensor(tensor).copy()
+
+
+@export("is_symbolic_tensor")
+def is_symbolic_tensor(tensor: Any) -> bool:
+    """Whether it is a tensor of a graph, without a value of its own."""
+    return isinstance(tensor, Tensor) and not tensor.graph.is_eager

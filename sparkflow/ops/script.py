@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tree
 
 from sparkflow._api import export
@@ -16,7 +18,7 @@ from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.variables.variable import Variable
-from sparkflow_runtime.dtypes import as_dtype
+from sparkflow_runtime.dtypes import as_dtype, float64
 from sparkflow_runtime.resources.py_functions import PyFunction
 
 _FUNCTIONS = ("sparkflow", "python functions")
@@ -156,3 +158,14 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         return f(*args, **kwargs)
 
     return same
+
+
+@export("timestamp")
+def timestamp(name: str | None = None) -> Tensor:
+    """The seconds since 1970 at which the node runs, a float64 scalar.
+
+    It is the clock of the process that built the graph, see `tf.py_func`.
+    """
+    now: Tensor = py_func(lambda: np.float64(time.time()), [], float64, name=name or "Timestamp")
+    now.set_shape([])
+    return now

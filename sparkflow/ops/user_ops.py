@@ -1,16 +1,17 @@
-"""Ops of your own: `tf.register_op`."""
+"""Ops of your own: `tf.register_op`; and what TensorFlow has beside it, libraries of ops and `my_fact`."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from sparkflow._api import export
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.op_functions import function_of
+from sparkflow_runtime.errors import UnimplementedError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 
@@ -77,3 +78,40 @@ def my_fact() -> Tensor:
 
 def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _refuse(function: str, path: Any) -> NoReturn:
+    raise UnimplementedError(
+        message=f"{function}({path!r}): sparkflow loads no compiled libraries of TensorFlow. Write "
+        "the op as a class and register it with tf.register_op, see docs/own_ops.md"
+    )
+
+
+@export("load_op_library")
+def load_op_library(library_filename: Any) -> NoReturn:
+    """Not available: `tf.register_op` registers ops of your own.
+
+    Raises:
+        UnimplementedError: Always.
+    """
+    _refuse("load_op_library", library_filename)
+
+
+@export("load_library")
+def load_library(library_location: Any) -> NoReturn:
+    """Not available, see `load_op_library`.
+
+    Raises:
+        UnimplementedError: Always.
+    """
+    _refuse("load_library", library_location)
+
+
+@export("load_file_system_library")
+def load_file_system_library(library_filename: Any) -> NoReturn:
+    """Not available: files are those of this machine.
+
+    Raises:
+        UnimplementedError: Always.
+    """
+    _refuse("load_file_system_library", library_filename)

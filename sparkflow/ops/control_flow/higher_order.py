@@ -279,3 +279,19 @@ def scan(
             maximum_iterations=rows.count,
         )
         return rows.stacked(written, state)
+
+
+@export("vectorized_map")
+def vectorized_map(
+    fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True
+) -> Any:
+    """As `tf.map_fn`, with the dtypes that `fn` gives.
+
+    Args:
+        fn: From one element to its result, nested as the elements are or not.
+        elems: Tensors of the same first dimension, nested.
+        fallback_to_while_loop: Accepted for TensorFlow's sake: it is a loop.
+    """
+    elems = tree.map_structure(convert_to_tensor, elems)
+    first = fn(tree.map_structure(lambda each: each[0], elems))
+    return map_fn(fn, elems, dtype=tree.map_structure(lambda each: each.dtype, first))
