@@ -16,7 +16,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants, cross_entropy, elementwise
 from sparkflow.ops.rank_fitting import broadcastable, one_rank, squeeze_weights
 from sparkflow.ops.reduction import reduce_sum
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import float32
 
 

@@ -17,7 +17,7 @@ from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops import arrays, elementwise, reduction
 from sparkflow.ops.axis_order import exchanged_with_last
 from sparkflow.ops.random import random_uniform
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import as_dtype, float32, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 

@@ -17,7 +17,7 @@ from sparkflow.graph.operators import Held, Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import as_dtype, int32
 
 

@@ -14,7 +14,7 @@ from sparkflow.graph.scopes import convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays
 from sparkflow.ops.elementwise import floormod
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import int32
 
 

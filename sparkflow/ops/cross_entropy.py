@@ -11,7 +11,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise
 from sparkflow.ops.checks import assert_equal
 from sparkflow.ops.control import with_dependencies
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import float16, float32
 
 

@@ -11,7 +11,7 @@ from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, comparison, constants, elementwise, reduction
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import int32, int64
 
 

@@ -15,7 +15,7 @@ from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_grap
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control import group
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import float16, float32, float64, string
 
 

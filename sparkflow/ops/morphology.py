@@ -9,7 +9,7 @@ from sparkflow._generated.ops.morphology import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 
 
 @export("nn.dilation2d")

@@ -11,7 +11,7 @@ from sparkflow._generated.ops.normalization import local_response_normalization
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, constants, elementwise, reduction
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import bfloat16, float16, float32
 
 _LEAST_EPSILON = 1.001e-5

@@ -11,7 +11,7 @@ from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, reduction
 from sparkflow.ops.elementwise import pow, sqrt
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 
 _MATRIX = ("fro", "euclidean", 1, 2, np.inf)
 _VECTOR = ("euclidean", 1, 2, np.inf)

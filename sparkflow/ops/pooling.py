@@ -12,7 +12,7 @@ from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, blocks
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow.ops.window_arguments import (
     is_channels_first,
     padding_attrs,

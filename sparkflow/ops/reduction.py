@@ -14,7 +14,7 @@ from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operan
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.complex import conj, real
 from sparkflow.ops.elementwise import cast, exp, log
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import as_dtype, bool_, int64, string
 
 

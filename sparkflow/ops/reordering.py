@@ -15,7 +15,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape, to_shape
 from sparkflow.ops import arrays, reduction
 from sparkflow.ops.elementwise import cast, maximum
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import as_dtype, bool_, int64
 from sparkflow_runtime.errors import InvalidArgumentError

@@ -16,7 +16,7 @@ from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops import arrays, reduction
 from sparkflow.ops.constants import placeholder, placeholder_with_default
 from sparkflow.ops.elementwise import cast
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import DType, as_dtype, bool_, int64, string
 
 

@@ -12,7 +12,7 @@ from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import as_dtype, int32
 
 _SPARSE = (SparseTensor, SparseTensorValue)

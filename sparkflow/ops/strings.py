@@ -9,7 +9,7 @@ from sparkflow._generated.ops.strings import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
 from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import float32, int32, string
 
 

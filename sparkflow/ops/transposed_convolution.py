@@ -8,7 +8,7 @@ from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow.ops.window_arguments import (
     is_channels_first,
     padding_attrs,

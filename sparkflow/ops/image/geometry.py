@@ -24,7 +24,7 @@ from sparkflow.ops import arrays, elementwise
 from sparkflow.ops.control_flow.cond import cond
 from sparkflow.ops.random import random_uniform
 from sparkflow.ops.reduction import reduce_max
-from sparkflow.ops.spelling import either
+from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import float32, float64, int32
 
 
