@@ -1,4 +1,4 @@
-"""Ops of your own: `tf.register_op`; and what TensorFlow has beside it, libraries of ops and `my_fact`."""
+"""Ops of your own: `tf.register_op`; and the libraries of ops that TensorFlow has beside it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,26 @@
+"""How many of our modules the first step imports."""
+
+import subprocess
+import sys
+
+FIRST_RUN = """
+import sys
+import sparkflow as tf
+with tf.Session() as session:
+    session.run(tf.add(1.0, 2.0))
+print(len([name for name in sys.modules if name.startswith("sparkflow")]))
+"""
+MOST = 320
+"""It shrinks: 498 on 2026-11-24 before ops were imported when asked for; 150 is wanted."""
+
+
+def test_the_first_step_imports_what_it_needs():
+    command = [sys.executable, "-c", FIRST_RUN]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= MOST
+
+
+def test_importing_the_front_end_imports_next_to_nothing():
+    code = "import sys, sparkflow; print(len([m for m in sys.modules if m[:9] == 'sparkflow']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= 8
