@@ -33,9 +33,9 @@ def apply(
     op = registry.lookup(op_type)
     args = op.signature.inputs
     if _has_ref(op_type):
-        held = [value for value in values if isinstance(value, Held)]
-        if held:
-            return held[0].updated(graph, op_type, values, attrs, name)
+        for arg, value in zip(args, values, strict=False):
+            if arg.is_ref and isinstance(value, Held):  # others are only read
+                return value.updated(graph, op_type, values, attrs, name)
     if not _has_list(op_type):
         for value in values:
             if type(value) is not Tensor:

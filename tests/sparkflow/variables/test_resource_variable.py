@@ -269,6 +269,44 @@ def test_an_op_without_a_form_for_handles_says_so():
         tf.get_default_graph().apply("InitializedValue", (handled(1.0), 2.0), {}, None)
 
 
+CHANGES = {
+    "assign": (lambda v, i, w: tf.assign(v, w), [3, 4]),
+    "assign_add": (lambda v, i, w: tf.assign_add(v, w), [4, 6]),
+    "assign_sub": (lambda v, i, w: tf.assign_sub(v, w), [-2, -2]),
+    "scatter_update": (tf.scatter_update, [4, 3]),
+    "scatter_mul": (tf.scatter_mul, [4, 6]),
+    "scatter_nd_add": (lambda v, i, w: tf.scatter_nd_add(v, i[:, None], w), [5, 5]),
+}
+
+
+@pytest.mark.parametrize("kinds", list(np.ndindex(2, 2, 2)), ids=str)
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_variable_of_either_kind_is_changed_by_values_of_either(change, kinds):
+    v, i, w = (
+        tf.Variable(value, use_resource=bool(kind))
+        for value, kind in zip(([1.0, 2.0], [1, 0], [3.0, 4.0]), kinds, strict=True)
+    )
+    build, expected = CHANGES[change]
+    update = build(v, i, w)
+    with started() as session:
+        session.run(update.op)
+        assert session.run([v, i, w])[0].tolist() == expected
+        assert session.run(w).tolist() == [3, 4]
+
+
+def test_replicas_may_count_with_a_handle():
+    with tf.variable_scope("", use_resource=True):
+        step = tf.train.get_or_create_global_step()
+        w = tf.get_variable("w", initializer=[1.0, 2.0])
+    optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 1, 1)
+    train = optimizer.minimize(tf.reduce_sum(w * w), global_step=step)
+    hook = optimizer.make_session_run_hook(is_chief=True)
+    with tf.train.MonitoredTrainingSession(is_chief=True, hooks=[hook]) as session:
+        for _ in range(3):
+            session.run(train)
+        assert session.run(step) >= 2
+
+
 @pytest.mark.parametrize("place", ["one process", "servers"])
 def test_parameter_servers_hold_them(place, request):
     if place == "servers":
