@@ -44,12 +44,12 @@ def element_shape_of(given: Any) -> Shape:
 
 
 def _complete(items: Sequence[Any], element_shape: Any) -> Shape:
-    """The shape of the elements, from those that are set and what the node says."""
+    """The shape of the elements: what the node says, or that of all that are set if it is one."""
     shape = element_shape_of(element_shape)
-    for item in items:
-        if item is not None:
-            return tuple(item.shape)
-    return shape
+    if shapes.is_fully_defined(shape):
+        return shape
+    seen = {tuple(item.shape) for item in items if item is not None}
+    return seen.pop() if len(seen) == 1 else shape
 
 
 def filled(xp: Any, value: TensorList, element_shape: Any) -> list[Any]:

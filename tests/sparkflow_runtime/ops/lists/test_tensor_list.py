@@ -57,6 +57,14 @@ def test_an_index_outside_is_named(place):
         compute("TensorListGetItem", rows([1], [2]), np.int32(place), ANY)
 
 
+def test_of_elements_of_several_shapes_no_other_is_guessed():
+    mixed = rows([1], [1, 2], None)
+    with pytest.raises(InvalidArgumentError, match="Could not read from TensorArray index 2"):
+        compute("TensorListGetItem", mixed, np.int32(2), ANY)
+    with pytest.raises(InvalidArgumentError, match="Could not read from TensorArray index 2"):
+        compute("TensorListConcatV2", mixed, ANY, np.empty(0, np.int64))
+
+
 def test_what_was_never_set_is_zero_where_the_shape_is_known():
     holes = rows(None, [1, 2])
     assert compute("TensorListStack", holes, ANY).tolist() == [[0, 0], [1, 2]]
