@@ -188,7 +188,12 @@ class BundleReader:
         content = self._content(name, path, entry)
         values: np.ndarray[Any, Any]
         if dtype is dtypes.string:
-            values, crc = decode_strings(content.tobytes(), count)
+            try:
+                values, crc = decode_strings(content.tobytes(), count)
+            except DataLossError as error:
+                raise DataLossError(
+                    message=f"Tensor {name} in {path} is damaged: {error.message}"
+                ) from error
         else:
             crc = crc32c(content.data)
             values = content.view(dtype.as_numpy_dtype)

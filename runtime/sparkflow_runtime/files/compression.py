@@ -39,9 +39,14 @@ def expanding(stream: BinaryIO, kind: str) -> BinaryIO:
 
 
 class _Expanding(io.RawIOBase):
-    """Expands one or several compressed streams, one after the other."""
+    """Expands one or several compressed streams, one after the other.
+
+    Attributes:
+        name: Of the file below, for messages; empty where it has none.
+    """
 
     def __init__(self, stream: BinaryIO, window_bits: int) -> None:
+        self.name = getattr(stream, "name", "")
         self._stream = stream
         self._window_bits = window_bits
         self._engine = zlib.decompressobj(window_bits)
@@ -73,15 +78,18 @@ class _Expanding(io.RawIOBase):
                 if not rest:
                     data = self._engine.flush()
                     if not data and self._started:
-                        raise DataLossError(message="The compressed data end too early")
+                        raise self._damaged("The compressed data end too early")
                     return data
             self._started = True
             try:
                 data = self._engine.decompress(rest, size)
             except zlib.error as error:
-                raise DataLossError(message=f"The compressed data are damaged: {error}") from error
+                raise self._damaged(f"The compressed data are damaged: {error}") from error
             if data:
                 return data
+
+    def _damaged(self, what: str) -> DataLossError:
+        return DataLossError(message=f"{self.name}: {what}" if self.name else what)
 
 
 class _Compressing(io.RawIOBase):

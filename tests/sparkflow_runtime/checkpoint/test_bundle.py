@@ -121,6 +121,16 @@ def test_damage_is_noticed(tmp_path):
         BundleReader(str(tmp_path / "x")).read("v")
 
 
+def test_every_damage_of_texts_names_tensor_and_file(tmp_path):
+    write(tmp_path / "x", t=VALUES[7])
+    data = tmp_path / "x.data-00000-of-00001"
+    intact = data.read_bytes()
+    for place in range(len(intact)):
+        data.write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+        with pytest.raises(DataLossError, match=rf"[Tt]ensor t in .*{data.name}"):
+            BundleReader(str(tmp_path / "x")).read("t")
+
+
 def test_damaged_indexes_are_refused(tmp_path):
     write(tmp_path / "x", v=np.arange(100.0))
     index = tmp_path / "x.index"

@@ -53,3 +53,17 @@ def test_damage_is_reported():
         expanding(io.BytesIO(zlib.compress(DATA)[:-10]), "ZLIB").read()
     with pytest.raises(errors.InvalidArgumentError, match="LZ4"):
         expanding(io.BytesIO(), "LZ4")
+
+
+@pytest.mark.parametrize("kind", ["GZIP", "ZLIB"])
+@pytest.mark.parametrize("damage", [lambda data: data[:-10], lambda data: b"no" + data[2:]])
+def test_damage_names_the_file(tmp_path, kind, damage):
+    path = tmp_path / "rows"
+    with compressing(open(path, "wb"), kind) as stream:
+        stream.write(DATA)
+    path.write_bytes(damage(path.read_bytes()))
+    with (
+        expanding(open(path, "rb"), kind) as stream,
+        pytest.raises(errors.DataLossError, match="rows: The compressed data"),
+    ):
+        stream.read()
