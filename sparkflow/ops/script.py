@@ -51,12 +51,12 @@ def py_func(
     graph.add_to_collection(_FUNCTIONS, kept)
     several = isinstance(Tout, list | tuple)
     dtypes = [as_dtype(each) for each in (Tout if several else [Tout])]
-    outputs = graph.apply(
-        "PyFunc" if stateful else "PyFuncStateless",
-        ([*inp],),
-        {"token": kept.token, "Tout": dtypes},
-        name or "PyFunc",
-    )
+    op_type = "PyFunc" if stateful else "PyFuncStateless"
+    attrs = {"token": kept.token, "Tout": dtypes}
+    if not dtypes:
+        given = [convert_to_tensor(each) for each in inp]
+        return graph.add_node(op_type, [given], attrs, name or "PyFunc")
+    outputs = graph.apply(op_type, ([*inp],), attrs, name or "PyFunc")
     return outputs if several else outputs[0]
 
 
