@@ -42,3 +42,14 @@ def test_functions_call_through():
         assert increment.__doc__ == "Adds one."
         assert session.run(increment(tf.constant(2.0))) == 3.0
         assert increment.python_function is not increment
+
+
+@pytest.mark.parametrize("build", [tf.py_func, tf.py_function])
+def test_without_results_it_is_an_operation(build):
+    seen = []
+    with tf.Graph().as_default(), tf.Session() as session:
+        told = build(lambda x: seen.append(int(x)), [3], [])
+        assert isinstance(told, tf.Operation)
+        with tf.control_dependencies([told]):
+            assert session.run(tf.constant(4) + 0) == 4
+    assert seen == [3]
