@@ -16,12 +16,12 @@ from support.eager import EagerBuilder
 UPDATES = [
     op.op_type
     for op in registry.all_ops()
-    if isinstance(op, resource_variable._OnHandle) and op.op_type.startswith("ResourceApply")
+    if isinstance(op, resource_variable.OnHandle) and op.op_type.startswith("ResourceApply")
 ]
 SPARSE = [
     op.op_type
     for op in registry.all_ops()
-    if isinstance(op, resource_variable._OnHandle) and op.op_type.startswith("ResourceSparseApply")
+    if isinstance(op, resource_variable.OnHandle) and op.op_type.startswith("ResourceSparseApply")
 ]
 SCATTERS = {
     "ResourceScatterUpdate": lambda old, new: new,
