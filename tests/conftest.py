@@ -2,21 +2,20 @@
 
 import functools
 import logging
-import os
+import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from sparkflow_runtime.compiler import program, specialise
-from sparkflow_runtime.ir import verify
 from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (tests put back what they found)
 from sparkflow_runtime.testing.aliases import check_aliases
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.load_profile("same")
-# Of tests, and of the processes that they start, every graph is looked at after every pass.
-os.environ.setdefault(verify.VARIABLE, "1")
 
 
 @functools.cache
@@ -33,8 +32,24 @@ def _why_no_gpu() -> str | None:
     return None if count else "CUDA reports no device"
 
 
+_NOT_FAST = re.compile(
+    r"pyspark|sparkflow\.spark|local_?cluster|Server\(|subprocess|multiprocessing|support\.programs"
+    r"|support\.deaths|sparkflow_runtime\.codegen|plans_at_once|support\.plans|cuda|fake_cupy|onnx",
+    re.IGNORECASE,
+)
+"""What test files have in them that start Spark, servers or processes, or compile kernels."""
+
+_SAMPLE_OF = 32
+"""`--fast` takes every eighth row of a table with more rows than this."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Lets every test run what later steps of a kind run: `--plans-at-once`."""
+    parser.addoption(
+        "--fast",
+        action="store_true",
+        help="no Spark, clusters and compiled plans; every eighth row of long tables",
+    )
     parser.addoption(
         "--plans-at-once",
         action="store_true",
@@ -64,6 +79,8 @@ def no_plan_fails(request: pytest.FixtureRequest) -> Iterator[list[logging.LogRe
     """
     if request.config.getoption("--plans-at-once"):
         request.getfixturevalue("plans_at_once")
+    if request.config.getoption("--fast"):  # no plan: what is compiled otherwise is only faster
+        request.getfixturevalue("monkeypatch").setattr(specialise, "SIGHTINGS", sys.maxsize)
     failures = _Records()
     log = logging.getLogger(specialise.__name__)
     log.addHandler(failures)
@@ -99,12 +116,34 @@ def aliases_are_said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(program, "bind_kernel", bind_checked)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--fast`, leaves out files by their text: they are not even imported."""
+    if not config.getoption("--fast") or collection_path.suffix != ".py":
+        return None
+    return _NOT_FAST.search(collection_path.read_text()) is not None or None
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks every test that uses the `spark` fixture, so that none is forgotten by `-m`."""
+    if config.getoption("--fast"):
+        items[:] = _sample(items)
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+
+
+def _sample(items: list[pytest.Item]) -> list[pytest.Item]:
+    rows: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is None and item.get_closest_marker("gpu") is None:
+            rows.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return [
+        item
+        for table in rows.values()
+        for number, item in enumerate(table)
+        if len(table) <= _SAMPLE_OF or number % 8 == 0
+    ]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
