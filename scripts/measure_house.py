@@ -1,0 +1,293 @@
+"""Prints the measures that issue 13 asks for, of this tree or of another commit.
+
+    .venv/bin/python scripts/measure_house.py
+    .venv/bin/python scripts/measure_house.py --commit 29b69e0 --wheel
+
+What is counted, in both packages unless it says otherwise:
+
+hand-written lines
+    Lines of `.py` and `.pyi` files but for `protos/`, `_generated/`, and the other files that a
+    script writes: `raw_ops.pyi`, the index of ops.
+tables of op names outside ops
+    Constants of modules outside `sparkflow_runtime.ops` whose value has at least two strings that
+    are op types. Rewrite rules, dictionaries called `RULES` or `_RULES`, are not counted.
+comparisons with op names outside ops
+    `x.op == "MatMul"`, `x.type in ("Add", "AddV2")` and `case "Switch"` outside
+    `sparkflow_runtime.ops`, where the left side ends in `op`, `type` or `op_type`.
+places that turn Arrow into arrays
+    Modules, but for tests' support, that call `to_numpy`, `to_pylist`, `to_pandas`, `buffers` or
+    `flatten` and import pyarrow, or take a `pa.` type.
+circles
+    Strongly connected components of the folders and top modules of a package by their imports, at
+    import time and in functions, and of modules by the same.
+modules in one folder, at most
+    Files beside each other, without `__init__.py`.
+modules loaded by the first addition
+    Modules of ours in `sys.modules` of a new process after
+    `import sparkflow as tf; tf.Session().run(tf.add(1.0, 2.0))`.
+concepts
+    Proxies that can be counted, since what a person has to know cannot be:
+    an op: class attributes and methods of `Op`, plus op-name tables outside ops;
+    a Spark parameter: files of `sparkflow/spark` that say `epochs` as a name or a string;
+    the transport: classes at the top of `transport/` and `rendezvous/` modules;
+    a pass: modules that modules of the passes import from outside of them;
+    a fusion: classes at the top of modules of `compiler/` with "fus" in their path, and of
+    `codegen/` modules that they import.
+files on a row's way
+    Modules of `sparkflow.spark` that the training process of a task imports before its first batch:
+    the closure of import-time imports of its feed, in `sparkflow.spark` alone.
+modules without a test
+    Modules without a file of the same place and name in `tests/`, as tests/support/mirror.py says.
+wheel
+    Its size, where `--wheel` asks to build one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tests"))
+GENERATED = re.compile(r"/(protos|_generated)/|/raw_ops\.pyi$|/ops/index\.py$")
+_ARROW = frozenset({"to_numpy", "to_pylist", "to_pandas", "buffers", "flatten"})
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--commit", help="measure this commit in a work tree of its own")
+    parser.add_argument("--wheel", action="store_true", help="build the wheel, too")
+    arguments = parser.parse_args()
+    if arguments.commit:
+        with tempfile.TemporaryDirectory() as folder:
+            tree = Path(folder, "tree")
+            git = ["git", "-C", str(ROOT), "worktree"]
+            subprocess.run([*git, "add", "-q", "--detach", str(tree), arguments.commit], check=True)
+            try:
+                measure(tree, arguments.wheel)
+            finally:
+                subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+    else:
+        measure(ROOT, arguments.wheel)
+
+
+def measure(tree: Path, wheel: bool) -> None:
+    """Prints the measures of a tree."""
+    from support import import_graph
+
+    import_graph.set_root(tree)
+    names = sorted(each for each in import_graph.modules() if not each.startswith("support"))
+    paths = {name: import_graph.modules()[name] for name in names}
+    written = [path for path in _sources(tree) if not GENERATED.search(str(path))]
+    lines = {path: len(path.read_text().splitlines()) for path in written}
+    row("hand-written lines", sum(lines.values()))
+    row("  of them in sparkflow", _sum(lines, tree / "sparkflow"))
+    row("  of them in sparkflow.spark", _sum(lines, tree / "sparkflow" / "spark"))
+    row("  of them in sparkflow_runtime", _sum(lines, tree / "runtime"))
+    row("files", len(written))
+    row("lines of a file, median", sorted(lines.values())[len(lines) // 2])
+    row("files over 600 lines", sum(each > 600 for each in lines.values()))
+    ops = _op_names(tree)
+    tables, comparisons = _op_knowledge(paths, ops)
+    row("op types", len(ops))
+    row("tables of op names outside ops", len(tables))
+    row("comparisons with op names outside ops", comparisons)
+    arrow = [name for name, path in paths.items() if _decodes_arrow(path)]
+    row("places that turn Arrow into arrays", len(arrow), ", ".join(arrow))
+    for package in ("sparkflow", "sparkflow.spark", "sparkflow_runtime"):
+        found = import_graph.circles(import_graph.rooms(package))
+        row(
+            f"folder circles in {package}", len(found), " | ".join(" ".join(each) for each in found)
+        )
+    circles = import_graph.circles(import_graph.graph())
+    row("module circles", len(circles), " | ".join(str(len(each)) for each in circles))
+    folders = Counter(path.parent for path in paths.values() if path.name != "__init__.py")
+    folder, most = max(
+        (
+            (folder, count)
+            for folder, count in folders.items()
+            if not GENERATED.search(f"{folder}/")
+        ),
+        key=lambda pair: pair[1],
+    )
+    row("modules in one folder, at most", most, str(folder.relative_to(tree)))
+    row("folders with more than 20 modules", sum(count > 20 for count in folders.values()))
+    row("modules loaded by the first addition", _loaded(tree))
+    row("concepts: an op", _members(tree) + len(tables), "members of Op + tables")
+    spark = {name: path for name, path in paths.items() if name.startswith("sparkflow.spark")}
+    epochs = [name for name, path in spark.items() if "epochs" in path.read_text()]
+    row("concepts: a Spark parameter", len(epochs), "files that say `epochs`")
+    row("concepts: the transport", _classes(paths, r"\.(transport|rendezvous)\b"), "classes")
+    passes = re.compile(r"sparkflow_runtime\.(graph_)?passes\b")
+    row("concepts: a pass", len(_imported_by(passes)), "modules that passes import")
+    fusion = re.compile(r"sparkflow_runtime\.compiler\b.*fus")
+    below = {n for n in _imported_by(fusion) if n.startswith("sparkflow_runtime.codegen")}
+    own = _classes(paths, fusion.pattern)
+    row("concepts: a fusion", own + sum(_classes({n: paths[n]}, "") for n in below), "classes")
+    row("files on a row's way", len(_row_files(paths)))
+    row("modules without a test", len(_without_test(tree, paths)))
+    if wheel:
+        row("wheel, KiB", _wheel_kib(tree))
+
+
+def row(what: str, figure: object, note: str = "") -> None:
+    """Prints one."""
+    print(f"{what:42}{figure:>10}  {note}", flush=True)
+
+
+def _sources(tree: Path) -> Iterator[Path]:
+    for folder in (tree / "sparkflow", tree / "runtime"):
+        for suffix in ("*.py", "*.pyi"):
+            yield from sorted(folder.rglob(suffix))
+
+
+def _sum(lines: dict[Path, int], folder: Path) -> int:
+    return sum(count for path, count in lines.items() if folder in path.parents)
+
+
+def _in(tree: Path, program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tree,
+        env={"PYTHONPATH": f"{tree}:{tree / 'runtime'}", "PATH": "/usr/bin:/bin", "HOME": "/tmp"},  # noqa: S108
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def _op_names(tree: Path) -> frozenset[str]:
+    program = (
+        "from sparkflow_runtime.ops import all, registry\n"
+        "print(*[op.op_type for op in registry.all_ops()])"
+    )
+    return frozenset(_in(tree, program).split())
+
+
+def _loaded(tree: Path) -> int:
+    program = (
+        "import sys, sparkflow as tf\n"
+        "tf.Session().run(tf.add(1., 2.))\n"
+        "ours = ('sparkflow', 'sparkflow_runtime')\n"
+        "print(sum(name.partition('.')[0] in ours for name in sys.modules))"
+    )
+    return int(_in(tree, program).split()[-1])
+
+
+def _op_knowledge(paths: dict[str, Path], ops: frozenset[str]) -> tuple[list[str], int]:
+    tables, comparisons = [], 0
+    for name, path in paths.items():
+        if name.startswith("sparkflow_runtime.ops") or GENERATED.search(str(path)):
+            continue
+        tree = ast.parse(path.read_text())
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                label = ast.unparse(target)
+                if len(_texts(node.value) & ops) > 1 and label not in (
+                    "RULES",
+                    "_RULES",
+                    "__all__",
+                ):
+                    tables.append(f"{name}:{label}")
+        for inner in ast.walk(tree):
+            if isinstance(inner, ast.Compare):
+                left = inner.left
+                last = left.attr if isinstance(left, ast.Attribute) else getattr(left, "id", "")
+                if last in ("op", "type", "op_type") and _texts(inner) & ops:
+                    comparisons += 1
+            elif isinstance(inner, ast.match_case) and _texts(inner.pattern) & ops:
+                comparisons += 1
+    return tables, comparisons
+
+
+def _texts(node: ast.AST) -> set[str]:
+    constants = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+    return {value for value in constants if isinstance(value, str)}
+
+
+def _decodes_arrow(path: Path) -> bool:
+    text = path.read_text()
+    if "pyarrow" not in text and "pa." not in text:
+        return False
+    calls = (each.func for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
+    return any(isinstance(func, ast.Attribute) and func.attr in _ARROW for func in calls)
+
+
+def _members(tree: Path) -> int:
+    path = tree / "runtime" / "sparkflow_runtime" / "ops" / "op.py"
+    found = next(
+        node
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name == "Op"
+    )
+    kinds = (ast.AnnAssign, ast.FunctionDef, ast.Assign)
+    names = [each for each in found.body if isinstance(each, kinds)]
+    return sum(not getattr(each, "name", "").startswith("__") for each in names)
+
+
+def _classes(paths: dict[str, Path], pattern: str) -> int:
+    chosen = [path for name, path in paths.items() if re.search(pattern, name)]
+    return sum(
+        isinstance(node, ast.ClassDef)
+        for path in chosen
+        for node in ast.parse(path.read_text()).body
+    )
+
+
+def _imported_by(pattern: re.Pattern[str]) -> set[str]:
+    from support import import_graph
+
+    users = {name: used for name, used in import_graph.graph().items() if pattern.match(name)}
+    packages = {"sparkflow_runtime", "sparkflow_runtime.ops"}
+    found = {each for used in users.values() for each in used if not pattern.match(each)}
+    return {each for each in found - packages if "protos" not in each}
+
+
+def _row_files(paths: dict[str, Path]) -> set[str]:
+    from support import import_graph
+
+    edges = import_graph.graph(["import"])
+    border = [name for name in paths if re.search(r"\.spark\.(job|cluster)\.child$", name)]
+    border += [name for name in paths if re.search(r"\.spark\..*feed\.(source|spool)$", name)]
+    found: set[str] = set()
+    while border:
+        name = border.pop()
+        if name not in found and name.startswith("sparkflow.spark."):
+            found.add(name)
+            border += edges.get(name, ())
+    return {name for name in found if paths[name].name != "__init__.py"}
+
+
+def _without_test(tree: Path, paths: dict[str, Path]) -> list[str]:
+    from support.mirror import mirrored, needs_tests
+
+    tests = tree / "tests"
+    return [
+        name
+        for name, path in paths.items()
+        if needs_tests(name, path) and not mirrored(name, path, tests)
+    ]
+
+
+def _wheel_kib(tree: Path) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, str(tree)]
+        subprocess.run(build, check=True)
+        wheel = next(Path(folder).glob("*.whl"))
+        shutil.rmtree(tree / "build", ignore_errors=True)
+        return wheel.stat().st_size // 1024
+
+
+if __name__ == "__main__":
+    main()
