@@ -19,6 +19,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph_builder import FrontEndBuilder
 from sparkflow.ops.control import tuple_of
 from sparkflow_runtime.dtypes import int64, resource, variant
+from sparkflow_runtime.ops import registry
 
 Gradient = Tensor | IndexedSlices
 
@@ -337,7 +338,7 @@ class _Backward:
 
 def _passes(op: Operation) -> bool:
     """Whether a sparse gradient goes through `op` unchanged."""
-    return op.type in ("Identity", "ReadVariableOp")
+    return registry.lookup(op.type).reads_variable
 
 
 def _merge_shape(grad: Tensor, tensor: Tensor, op: Operation) -> None:

@@ -33,8 +33,6 @@ from sparkflow_runtime.passes.functions import ready_functions
 if TYPE_CHECKING:
     from sparkflow.eager.tape import GradientTape
 
-_NOT_HERE = frozenset({"Placeholder", "PlaceholderV2"})
-
 
 class EagerGraph(Graph):
     """Runs nodes when they are made.
@@ -74,9 +72,9 @@ class EagerGraph(Graph):
         name: str | None = None,
     ) -> Operation:
         """Runs one node; see `Graph.add_node`."""
-        if op_type in _NOT_HERE:
-            raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
         op = registry.lookup(op_type)
+        if op.is_placeholder and not op.signature.inputs:
+            raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
         flat: list[Tensor] = []
         given: list[Any] = []
         for value in inputs:
@@ -112,7 +110,7 @@ class EagerGraph(Graph):
             EagerTensor(operation, index, dtype, value)
             for index, (dtype, value) in enumerate(zip(output_dtypes, values, strict=False))
         ]
-        if op_type == "VariableV2":
+        if op.is_variable and op.signature.gives_references:
             operation.outputs[0]._shape = complete["shape"]
         tape = self.tapes.top()
         if tape is not None:

@@ -4,31 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
+from sparkflow_runtime.ops import registry
 
 _log = logging.getLogger(__name__)
-
-_BINARY: Final = frozenset(
-    {
-        "Add",
-        "AddV2",
-        "Div",
-        "Equal",
-        "Greater",
-        "Less",
-        "Maximum",
-        "Minimum",
-        "Mul",
-        "NotEqual",
-        "Pow",
-        "RealDiv",
-        "SquaredDifference",
-        "Sub",
-    }
-)
 
 
 def warn_of_broadcasts(loss: Any, labels: Any) -> None:
@@ -44,7 +26,7 @@ def warn_of_broadcasts(loss: Any, labels: Any) -> None:
     if not isinstance(labels, Tensor):
         return
     for op in _operations_below(loss):
-        if op.type not in _BINARY:
+        if not registry.find(op.type).broadcasts or len(op.inputs) != 2:
             continue
         one, other = op.inputs
         if not _crosses(one, other):

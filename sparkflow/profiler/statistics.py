@@ -10,6 +10,7 @@ from typing import Any
 
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.profiler.float_operations import float_operations
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.config_pb2 import RunMetadata
 
 _NUMBERS = (
@@ -119,7 +120,7 @@ def node_statistics(
         if not node.devices and op.device:
             node.devices = [op.device]
         node.float_ops = float_operations(op)
-        if op.type in ("Variable", "VariableV2", "VarHandleOp"):
+        if registry.find(op.type).is_variable:
             _count_parameters(node, op)
         found.append(node)
     return found

@@ -16,6 +16,7 @@ from sparkflow.graph.default_stack import DefaultStack
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 
@@ -114,9 +115,10 @@ class Replication:
         specialised = GraphDef()
         specialised.CopyFrom(graph_def)
         for node in nodes_of(specialised):
-            if node.op in BY_REPLICA:
+            attrs = registry.find(node.op).attrs
+            if "replica" in attrs:  # an op that knows which replica it belongs to
                 node.attr["replica"].i = replica
-            elif node.op in FOR_ALL:
+            elif "num_replicas" in attrs:  # one that knows how many there are
                 node.attr["num_replicas"].i = num_replicas
         return specialised
 
@@ -126,24 +128,6 @@ def nodes_of(graph_def: GraphDef) -> Iterator[NodeDef]:
     yield from graph_def.node
     for function in graph_def.library.function:
         yield from function.node_def
-
-
-BY_REPLICA: Final = frozenset(
-    {
-        "GradientRoundsJoin",
-        "GradientRoundsLeave",
-        "GradientRoundsMeet",
-        "GradientRoundsRelease",
-        "GradientRoundsStep",
-        "ReplicaMean",
-        "StalenessClockAdvance",
-        "StalenessClockJoin",
-        "StalenessClockLeave",
-    }
-)
-"""The ops that know which replica they belong to."""
-FOR_ALL: Final = frozenset({"GradientRounds", "StalenessClock"})
-"""The ops that know how many replicas there are."""
 
 
 class AsyncReplication(Replication):

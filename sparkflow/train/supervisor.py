@@ -34,6 +34,7 @@ from sparkflow.variables.initialization import (
     local_variables_initializer,
     report_uninitialized_variables,
 )
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunOptions
 from sparkflow_runtime.protos.event_pb2 import SessionLog
 
@@ -473,7 +474,9 @@ class Supervisor:
         if self._is_chief:
             return
         for op in self._graph.get_operations():
-            if op.type in ("Variable", "VariableV2") and not op.device:
+            kind = registry.find(op.type)
+            is_variable = kind.is_variable and kind.signature.gives_references
+            if is_variable and not op.device:
                 raise ValueError(
                     f"When using replicas, all Variables must have their device set: {op.name}"
                 )

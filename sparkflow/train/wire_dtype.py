@@ -8,6 +8,7 @@ from typing import Any
 from sparkflow.graph.operators import Symbolic
 from sparkflow.variables.partitioned import PartitionedVariable
 from sparkflow_runtime.dtypes import as_dtype
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.wire_dtypes import NARROWED, WIRE_ATTR, WIRE_DTYPES
 
 
@@ -33,7 +34,7 @@ def set_wire_dtype(variables: Any, dtype: Any) -> None:
         raise ValueError(f"Variables may travel as one of {names}, got {wire.name}")
     for variable in _each(variables):
         op = variable._to_tensor(as_ref=True).op
-        if op.type not in ("VariableV2", "VarHandleOp"):
+        if not registry.find(op.type).is_variable:
             raise TypeError(f"Only variables have a dtype on the wire, got {variable!r}")
         own = op.attr("dtype")
         if own not in NARROWED:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
@@ -21,6 +21,8 @@ _HOMES: dict[str, str] = {
 }
 """The module of every op type that sparkflow ships."""
 _OPS: dict[str, Op] = {}
+
+_UNKNOWN: Final = Op()
 
 OpClass = TypeVar("OpClass", bound=type[Op])
 
@@ -91,6 +93,11 @@ def _imported(op_type: str) -> Op:
         "(tf.register_op) in every process that builds or runs it: import its module in the "
         "servers' programs too"
     )
+
+
+def find(op_type: str) -> Op:
+    """The op of that type; one that says nothing of itself where it is not registered here."""
+    return _OPS.get(op_type, _UNKNOWN)
 
 
 def contains(op_type: str) -> bool:

@@ -23,12 +23,12 @@ from sparkflow.spark.graphs.model_fn import (
 )
 from sparkflow.spark.graphs.placement import WORKER_DEVICE, variables_on_ps
 from sparkflow.spark.graphs.training import TrainingGraph
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 LOSS: Final = "loss"
 """The name of the metric that every model has: the mean loss over the rows."""
 
-_VARIABLES: Final = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 _CONTAINER: Final = b"evaluation"
 
 
@@ -143,7 +143,7 @@ def _beside(training: TrainingGraph, layout: Layout) -> Callable[[Any], str]:
     rest: Any = variables_on_ps(layout.num_shards) or _on_first_worker
 
     def device_of(op: Any) -> str:
-        if op.type in _VARIABLES and op.name in known:
+        if registry.find(op.type).is_variable and op.name in known:
             return known[op.name]
         return str(rest(op))
 
@@ -152,7 +152,7 @@ def _beside(training: TrainingGraph, layout: Layout) -> Callable[[Any], str]:
 
 def _on_first_worker(op: Any) -> str:
     """Where the metrics of a job without parameter servers meet; the rest is on each worker."""
-    return f"{WORKER_DEVICE}/task:0" if op.type in _VARIABLES else WORKER_DEVICE
+    return f"{WORKER_DEVICE}/task:0" if registry.find(op.type).is_variable else WORKER_DEVICE
 
 
 def _require_trained(graph: tf.Graph, training: TrainingGraph) -> None:
@@ -172,7 +172,7 @@ def _apart(graph_def: GraphDef, local: set[str]) -> GraphDef:
     Training may keep metrics of the same names; variables of one name in one container are one.
     """
     for node in graph_def.node:
-        if node.op in _VARIABLES and node.name in local:
+        if registry.find(node.op).is_variable and node.name in local:
             node.attr["container"].s = _CONTAINER
     return graph_def
 

@@ -11,7 +11,7 @@ from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.graphs.inference import build_inference_graph, require_same_variables
 from sparkflow.spark.graphs.model_fn import ModelInputs
 from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
-from sparkflow.train.replication import BY_REPLICA
+from sparkflow_runtime.ops import registry
 
 ROWS = RowFormat(
     (Input("features", "dense", "float32", (4,)),),
@@ -64,7 +64,8 @@ def test_replicas_of_a_synchronous_graph_differ_in_their_numbers() -> None:
     first, second = graph.replica(0, 2), graph.replica(1, 2)
     different = {a.op for a, b in zip(first.node, second.node, strict=True) if a != b}
     assert {"GradientRoundsMeet", "GradientRoundsRelease", "RandomUniform"} <= different
-    assert different <= BY_REPLICA | {"RandomUniform"}
+    by_replica = {op.op_type for op in registry.all_ops() if "replica" in op.attrs}
+    assert different <= by_replica | {"RandomUniform"}
     counts = [n.attr["num_replicas"].i for n in first.node if n.op == "GradientRounds"]
     assert counts == [2]
 

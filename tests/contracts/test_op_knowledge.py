@@ -1,0 +1,178 @@
+"""What is true of an op stands beside the op: nothing else tells ops by their names.
+
+A comparison with the name of an op, or a collection of such names, is knowledge of ops that a
+user's op cannot be in. Rules that rewrite a pattern of certain ops, and what makes nodes, may name
+ops; so may whoever looks for the structure of a graph (`STRUCTURAL`).
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
+from sparkflow_runtime.ops import registry
+
+ROOT = Path(__file__).parents[2]
+NAMES = frozenset(op.op_type for op in registry.all_ops())
+STRUCTURAL = frozenset({"Const", "NoOp"})
+"""What a graph is made of, with every op whose name begins with `_`."""
+
+RULES = (
+    "runtime/sparkflow_runtime/passes/simplify/",
+    "runtime/sparkflow_runtime/passes/raise_",
+    "runtime/sparkflow_runtime/passes/distinct_rows.py",
+    "runtime/sparkflow_runtime/passes/sparse_updates.py",
+    "sparkflow/export/onnx/",
+    "sparkflow/gradient_registry.py",
+    "sparkflow/graph/importing.py",
+)
+"""Files, or folders, of rules keyed by op, and of the frames of TensorFlow's first control flow."""
+
+OTHER_WORDS = (
+    "runtime/sparkflow_runtime/device/gpu_collectives.py",
+    "runtime/sparkflow_runtime/resources/collective_sums.py",
+    "sparkflow/_generated/",
+    "sparkflow/_tf/",
+    "sparkflow/raw_ops.py",
+    "sparkflow/train/device_setter.py",
+)
+"""Where the same words are values of attributes, public names, or a constant of TensorFlow's."""
+
+LEFT: dict[str, int] = {
+    "sparkflow/contrib/data/__init__.py": 3,
+    "sparkflow/contrib/framework/tensors.py": 1,
+    "sparkflow/contrib/layers/summaries.py": 4,
+    "sparkflow/data/dataset.py": 1,
+    "sparkflow/data/iterator.py": 4,
+    "sparkflow/estimator/estimator.py": 5,
+    "sparkflow/graph/constant_value.py": 6,
+    "sparkflow/graph/function_graph.py": 2,
+    "sparkflow/graph_util.py": 19,
+    "sparkflow/ops/control_flow/functional.py": 1,
+    "sparkflow/ops/script.py": 1,
+    "sparkflow/profiler/float_operations.py": 23,
+    "sparkflow/ragged/elementwise.py": 27,
+    "sparkflow/ragged/reducing.py": 15,
+    "sparkflow/session/fetches.py": 1,
+    "sparkflow/session/session.py": 1,
+    "sparkflow/spark/graphs/model_fn.py": 1,
+    "sparkflow/summary/summaries.py": 1,
+    "sparkflow/test/messages.py": 2,
+    "sparkflow/train/all_reduce.py": 1,
+    "sparkflow/train/checkpoints/saveable.py": 6,
+    "sparkflow/train/moving_averages.py": 2,
+    "sparkflow/variables/initial_value.py": 9,
+    "sparkflow/variables/resource_variable.py": 1,
+    "sparkflow/variables/variable.py": 1,
+    "runtime/sparkflow_runtime/compiler/card.py": 1,
+}
+"""Names that are still told elsewhere, counted by file. It only gets shorter."""
+
+ADVICE = """
+Say it beside the op instead: a class attribute of sparkflow_runtime.ops.op.Op (see its docstring
+and docs/own_ops.md) with the answer that is safe for every op as its default, and ask
+registry.lookup(node.op) for it. A user's op can then say it as well. A rule that rewrites certain
+ops belongs to passes/simplify."""
+
+
+def files() -> Iterator[Path]:
+    for package in ("sparkflow", "runtime/sparkflow_runtime"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if "/protos/" in name or name.startswith("runtime/sparkflow_runtime/ops/"):
+                continue
+            if not name.startswith((*RULES, *OTHER_WORDS)):
+                yield path
+
+
+def told_by_name(source: str) -> list[tuple[int, str]]:
+    """Lines and names where an op is told by its name."""
+    tree = ast.parse(source)
+    found: set[tuple[int, str]] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            parts: list[ast.expr] = [node.left, *node.comparators]
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(
+            node.value, ast.Set | ast.Dict | ast.Tuple | ast.List | ast.Call
+        ):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(each, ast.Name) and each.id == "__all__" for each in targets):
+                continue
+            if isinstance(node.value, ast.Call) and not (
+                isinstance(node.value.func, ast.Name)
+                and node.value.func.id in ("frozenset", "set", "tuple", "dict")
+            ):
+                continue
+            parts = [node.value]
+        elif isinstance(node, ast.MatchValue):
+            parts = [node.value]
+        else:
+            continue
+        found.update(
+            (each.lineno, each.value)
+            for part in parts
+            for each in constants(part)
+            if each.value in NAMES
+            and each.value not in STRUCTURAL
+            and not each.value.startswith("_")
+        )
+    return sorted(found)
+
+
+def constants(expression: ast.AST) -> Iterator[ast.Constant]:
+    """Texts of an expression, but for those that are given to a function, such as `apply_op`."""
+    if isinstance(expression, ast.Constant):
+        if isinstance(expression.value, str):
+            yield expression
+        return
+    if isinstance(expression, ast.Call) and not (
+        isinstance(expression.func, ast.Name)
+        and expression.func.id in ("frozenset", "set", "tuple", "dict")
+    ):
+        return
+    for child in ast.iter_child_nodes(expression):
+        yield from constants(child)
+
+
+def test_no_op_is_told_by_its_name() -> None:
+    told = {
+        path.relative_to(ROOT).as_posix(): told_by_name(path.read_text("utf-8")) for path in files()
+    }
+    counts = {name: len(found) for name, found in told.items() if found}
+    worse = {n: told[n] for n, count in counts.items() if count > LEFT.get(n, 0)}
+    assert not worse, f"Ops are told by their names in {worse}.{ADVICE}"
+    better = {name: counts.get(name, 0) for name in LEFT if counts.get(name, 0) < LEFT[name]}
+    assert not better, f"Fewer names than LEFT says: set them to {better}, or take out the zeros"
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ('X = frozenset({"MatMul", "Const"})', ["MatMul"]),
+        ('X = {"MatMul": 1}', ["MatMul"]),
+        ('def f(n):\n    return n.op in ("Relu", "Abs")', ["Abs", "Relu"]),
+        ('def f(n):\n    return n.op == "Relu"', ["Relu"]),
+        ('def f(n):\n    match n.op:\n        case "Relu":\n            return 1', ["Relu"]),
+        ('__all__ = ["Variable"]', []),
+        ('y = apply_op("Relu", x)', []),
+        ('def f(n):\n    return n.op in ("Const", "_Arg")', []),
+    ],
+)
+def test_what_counts_as_a_name(source: str, names: list[str]) -> None:
+    assert Counter(name for _, name in told_by_name(source)) == Counter(names)
+
+
+def test_ops_name_arguments_that_they_have() -> None:
+    for op in registry.all_ops():
+        names = {arg.name for arg in op.signature.inputs}
+        said = set(op.host_inputs) | set(op.sums_rows or ()) | set(op.aliases or ())
+        if op.repeats is not None:
+            said.add(op.repeats)
+        assert said <= names, f"{op.op_type} speaks of {said - names}, its inputs are {names}"
+        if op.commutative:
+            assert len(names) == 2, op.op_type
+        if op.broadcasts:
+            assert op.elementwise, op.op_type
