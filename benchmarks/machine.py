@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Some images set it to a kernel that is slower than the one OpenBLAS would choose (design D4).
+# Some images set it to a kernel that is slower than the one OpenBLAS would choose.
 _SLOWER_KERNEL = "OPENBLAS_CORETYPE"
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -26,7 +26,7 @@ _METHOD = "/wire/Exchange"
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _SIZES = struct.Struct("<QQ")  # of what follows, and of what is to come back
 _LARGEST = 128 << 20
-_SOCKET_BUFFER = 256 << 10  # faster than larger ones, see design D5
+_SOCKET_BUFFER = 256 << 10  # over TCP faster than 4 MiB
 _context = multiprocessing.get_context("spawn")
 
 

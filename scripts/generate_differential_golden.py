@@ -1,4 +1,4 @@
-"""Writes tests/golden/differential/FAMILY.json: what TensorFlow 1 answers to lines of Python.
+"""Writes tests/golden/differential/<family>.json: what TensorFlow 1 answers to lines of Python.
 
 Run with a Python that has TensorFlow; `tests/sparkflow/test_differential.py` replays the files:
 

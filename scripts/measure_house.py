@@ -1,4 +1,4 @@
-"""Prints the measures that issue 13 asks for, of this tree or of another commit.
+"""Prints how large and how entangled the code is, in this tree or in another commit.
 
     .venv/bin/python scripts/measure_house.py
     .venv/bin/python scripts/measure_house.py --commit 29b69e0 --wheel

@@ -1,7 +1,7 @@
 """Discrete events of training steps: who waits for which port and which processor.
 
 A worker computes, sends its gradients to every parameter server, and gets the next parameters back
-from each (design D6: one round trip per step). Ports and processors serve in the order of arrival.
+from each (one round trip per step). Ports and processors serve in the order of arrival.
 All that happens to a message follows from when it arrives at the parameter server, and ports and
 processors are known by when they are next free; so there is one event per message, 2 µs of Python
 each, where simpy would need a process, its requests and some 20 times as long. 1,000 workers at 64

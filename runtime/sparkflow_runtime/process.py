@@ -16,7 +16,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 SLOWER_KERNEL: Final = "OPENBLAS_CORETYPE"
-"""Some images set it to a kernel that is slower than the one OpenBLAS would choose (design D4)."""
+"""Some images set it to a kernel that is slower than the one OpenBLAS would choose."""
 THREAD_VARIABLES: Final = (threads.VARIABLE, "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 

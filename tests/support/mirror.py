@@ -1,8 +1,8 @@
 """Where the tests of a module are: `sparkflow_runtime.shapes` has sparkflow_runtime/test_shapes.py.
 
-A module `a.b.c` is tested by `tests/a/b/test_c.py`, or by more than one file when it needs them:
-`tests/a/b/test_c_*.py`, or `tests/a/b/c/test_*.py`. An `__init__.py` that has code is tested by
-`tests/a/b/test_b.py`.
+A module `c` of a package is tested by `test_c.py` in the folder of `tests/` that is named as the
+package, or by more than one file: `test_c_*.py` beside it, or `test_*.py` in a folder `c`. An
+`__init__.py` that has code is tested by a file in its folder that is named as that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compiles a partition to one straight-line Python function (design D3).
+"""Compiles a partition to one straight-line Python function (ADR 0003).
 
 Every node is one line of the function, so that a traceback's line number names the node that
 failed without any bookkeeping while it runs. Values are locals and are deleted after their last

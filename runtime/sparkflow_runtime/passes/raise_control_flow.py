@@ -2,7 +2,7 @@
 
 There `tf.cond` was `Switch` and `Merge`, `tf.while_loop` these with `Enter`, `Exit`,
 `NextIteration` and `LoopCond`, and an executor went along with whatever was alive. Here a step is
-straight lines, so what runs together becomes a function (design D1).
+straight lines, so what runs together becomes a function (ADR 0006).
 """
 
 from __future__ import annotations
