@@ -152,3 +152,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = _why_no_gpu()
         if reason is not None:
             pytest.skip(reason)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Where a recorded answer differs, says which functions and ops it is about."""
+    outcome = yield
+    report = outcome.get_result()
+    parameters = getattr(getattr(item, "callspec", None), "params", None)
+    if not report.failed or call.when != "call" or parameters is None:
+        return
+    from support.suspects import suspects, texts_in
+
+    found = suspects([*texts_in(parameters), str(call.excinfo.value)])
+    if found:
+        report.sections.append(("where to look", "\n".join(found)))
