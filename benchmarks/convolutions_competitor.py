@@ -164,7 +164,7 @@ def _sparkflow(threads: int) -> tuple[Callable[..., Run], Callable[[Any], Any]]:
     """The ops' own kernels, which fill an array that they are given."""
     import sparkflow  # noqa: F401  (named as the software)
     import sparkflow_runtime.ops.all  # noqa: F401  (fills the registry)
-    from sparkflow_runtime.codegen import threads as pools
+    from sparkflow_runtime.codegen.machine import threads as pools
     from sparkflow_runtime.dtypes import float32
     from sparkflow_runtime.ops import registry
     from sparkflow_runtime.ops.kernel import KernelContext

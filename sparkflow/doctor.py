@@ -20,7 +20,7 @@ import threadpoolctl
 
 from sparkflow.spark import interpreter
 from sparkflow.version import SPARKFLOW_VERSION
-from sparkflow_runtime.codegen import host, native, object_cache, threads
+from sparkflow_runtime.codegen.machine import host, native, object_cache, threads
 from sparkflow_runtime.device.device import count_gpus
 from sparkflow_runtime.process import SLOWER_KERNEL
 

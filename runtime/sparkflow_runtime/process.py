@@ -11,7 +11,7 @@ from typing import Final
 
 import threadpoolctl
 
-from sparkflow_runtime.codegen import threads
+from sparkflow_runtime.codegen.machine import threads
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 

@@ -1,6 +1,6 @@
 """`tf.data.Dataset`: elements that graphs go through, and the methods that change them.
 
-A dataset is a node of its graph; what runs is in `sparkflow_runtime.resources.dataset*`. Sources
+A dataset is a node of its graph; what runs is in `sparkflow_runtime.resources.datasets`. Sources
 are in `sources` and `readers`, iterators in `iterator`.
 """
 

@@ -24,7 +24,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType, as_dtype, int64
 from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.files import system
-from sparkflow_runtime.resources.dataset_files import require_no_tables
+from sparkflow_runtime.resources.datasets.file_datasets import require_no_tables
 
 if TYPE_CHECKING:
     from sparkflow.data.dataset import Dataset
@@ -368,7 +368,7 @@ def from_arrow(source: Any, columns: Sequence[str] | None = None) -> Dataset:
     """
     import pyarrow as pa
 
-    from sparkflow_runtime.resources.dataset_files import column_array
+    from sparkflow_runtime.resources.datasets.file_datasets import column_array
 
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])

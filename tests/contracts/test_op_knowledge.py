@@ -33,7 +33,7 @@ RULES = (
 
 OTHER_WORDS = (
     "runtime/sparkflow_runtime/device/gpu_collectives.py",
-    "runtime/sparkflow_runtime/resources/collective_sums.py",
+    "runtime/sparkflow_runtime/resources/collectives/collective_sums.py",
     "sparkflow/_generated/",
     "sparkflow/_tf/",
     "sparkflow/raw_ops.py",

@@ -7,7 +7,7 @@ import threadpoolctl
 
 from sparkflow import __main__, doctor
 from sparkflow.doctor import Finding, Verdict
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 
 LIBRARY = {
     "user_api": "blas",

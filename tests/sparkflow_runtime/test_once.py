@@ -203,7 +203,7 @@ def _names(node: ast.expr) -> Iterator[ast.expr]:
 
 
 REPLACED = {
-    "runtime/sparkflow_runtime/codegen/threads.py": {"_limit", "_lock"},
+    "runtime/sparkflow_runtime/codegen/machine/threads.py": {"_limit", "_lock"},
 }
 """Names of modules that functions may bind anew: settings, and locks in a forked child."""
 

@@ -7,7 +7,7 @@ import pytest
 import threadpoolctl
 
 import sparkflow as tf
-from sparkflow_runtime.codegen import threads
+from sparkflow_runtime.codegen.machine import threads
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.process import apply_threads, worker_environment
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
@@ -42,7 +42,7 @@ def test_a_workers_environment():
 
 def test_a_process_started_with_it_uses_so_many_threads():
     program = (
-        "import numpy, threadpoolctl; from sparkflow_runtime.codegen import threads; "
+        "import numpy, threadpoolctl; from sparkflow_runtime.codegen.machine import threads; "
         "print(threads.count(), *{p['num_threads'] for p in threadpoolctl.threadpool_info()})"
     )
     done = subprocess.run(

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.cuda import CudaProgram
+from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
 
 COMPILER: Final = shutil.which("g++")
 """Where g++ is, None where it is not."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.kernel import REDUCTIONS, Axes, Instruction, Kernel
+from sparkflow_runtime.codegen.ir.kernel import REDUCTIONS, Axes, Instruction, Kernel
 from sparkflow_runtime.device.special import special_functions
 from sparkflow_runtime.dtypes import DType
 

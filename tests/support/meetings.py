@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from sparkflow_runtime.errors import DeadlineExceededError, OpError, from_status, to_status
-from sparkflow_runtime.resources.collective_exchange import Exchange, Group
+from sparkflow_runtime.resources.collectives.collective_exchange import Exchange, Group
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.ir.node import Node

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.kernel import Axes, Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.ir.kernel import Axes, Instruction, Kernel, Operand
 from sparkflow_runtime.dtypes import DType
 
 DTYPES: Final = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.bool_)

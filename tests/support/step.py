@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime.errors import CancelledError, OpError
-from sparkflow_runtime.resources.collective_exchange import Meeting
+from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
 
 
 class FakeStep:

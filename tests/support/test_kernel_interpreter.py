@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen.builder import KernelBuilder
+from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.dtypes import bool_, float32, int32, int64
 from support.kernel_interpreter import run
 

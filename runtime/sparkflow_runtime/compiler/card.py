@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.codegen.cuda import CudaProgram
-from sparkflow_runtime.codegen.kernel import Kernel
+from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
+from sparkflow_runtime.codegen.ir.kernel import Kernel
 from sparkflow_runtime.compiler.location import located
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.specialise import Specialisations, make_plan

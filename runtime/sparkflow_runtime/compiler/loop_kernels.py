@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.known import Known, find_known
 from sparkflow_runtime.compiler.loop_plan import LoopFunction, NotNativeError, plan_loop
 from sparkflow_runtime.compiler.specialise import find_units, serial_machine_code

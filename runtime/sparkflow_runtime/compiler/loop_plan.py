@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.repeat import MOST_ARRAYS, Call, Loop, Move, Read
+from sparkflow_runtime.codegen.cpu.repeat import MOST_ARRAYS, Call, Loop, Move, Read
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.plan import Unit

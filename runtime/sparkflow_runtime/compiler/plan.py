@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sparkflow_runtime.codegen.kernel import Kernel
+from sparkflow_runtime.codegen.ir.kernel import Kernel
 from sparkflow_runtime.compiler.fusion.cluster import Cluster
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel, finish, nodes_to_repeat
 from sparkflow_runtime.compiler.fusion.grow import grow_clusters

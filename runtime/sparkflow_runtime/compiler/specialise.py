@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sparkflow_runtime.codegen import loops, native, threads
-from sparkflow_runtime.codegen.kernel import Kernel
-from sparkflow_runtime.codegen.loops import UnsupportedKernel
+from sparkflow_runtime.codegen.cpu import loops
+from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel
+from sparkflow_runtime.codegen.ir.kernel import Kernel
+from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.compiler import emit
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known, find_known

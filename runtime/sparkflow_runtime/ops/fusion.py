@@ -16,7 +16,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import DType
 
 if TYPE_CHECKING:
-    from sparkflow_runtime.codegen.builder import KernelBuilder, Value
+    from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Value
 
 Dims = tuple[int | None, ...]
 """Per dimension of a tensor the one of the iteration space along which it lies."""

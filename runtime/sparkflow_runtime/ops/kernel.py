@@ -12,7 +12,7 @@ from sparkflow_runtime.resources.container import Resources
 if TYPE_CHECKING:
     from sparkflow_runtime.device.gpu import Gpu
     from sparkflow_runtime.ops.op import NodeView
-    from sparkflow_runtime.resources.collective_exchange import Meeting
+    from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
 
 
 class StepContext(Protocol):

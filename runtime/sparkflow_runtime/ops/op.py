@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.codegen.kernel import DTYPES
+from sparkflow_runtime.codegen.ir.kernel import DTYPES
 from sparkflow_runtime.dtypes import DType, float32, resource, variant
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from sparkflow_runtime.codegen import threads
+from sparkflow_runtime.codegen.machine import threads
 from sparkflow_runtime.errors import (
     DeadlineExceededError,
     FailedPreconditionError,

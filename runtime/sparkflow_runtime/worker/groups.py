@@ -18,7 +18,7 @@ from sparkflow_runtime.errors import CancelledError, OpError
 from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest, CompleteGroupResponse
 from sparkflow_runtime.rendezvous.groups import Applicant, GroupTable
 from sparkflow_runtime.rendezvous.table import RendezvousTable
-from sparkflow_runtime.resources.collective_exchange import Meeting
+from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
 from sparkflow_runtime.resources.waiting import Cancellation
 from sparkflow_runtime.transport import rpc, status
 from sparkflow_runtime.transport.peers import Peers

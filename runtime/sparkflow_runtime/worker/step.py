@@ -16,7 +16,7 @@ from sparkflow_runtime.resources.turns import others_go_on
 from sparkflow_runtime.transport.peers import StepReceiver
 
 if TYPE_CHECKING:
-    from sparkflow_runtime.resources.collective_exchange import Meeting
+    from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
     from sparkflow_runtime.worker.groups import Groups
 
 

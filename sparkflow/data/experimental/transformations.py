@@ -13,7 +13,7 @@ from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import int64
-from sparkflow_runtime.resources.dataset import INFINITE, UNKNOWN
+from sparkflow_runtime.resources.datasets.dataset import INFINITE, UNKNOWN
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN

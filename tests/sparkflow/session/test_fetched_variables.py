@@ -64,7 +64,7 @@ def mode(request, cluster, monkeypatch):
     if request.param in ("grpc", "loop"):
         device, target = "/job:ps/task:1", cluster.target("worker", 0)
     if request.param == "no fusion":
-        monkeypatch.setattr("sparkflow_runtime.codegen.native.available", lambda: False)
+        monkeypatch.setattr("sparkflow_runtime.codegen.machine.native.available", lambda: False)
 
     def run(session, fetches):
         if request.param == "callable":

@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.cuda import CudaProgram
-from sparkflow_runtime.codegen.kernel import ARITHMETIC, Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
+from sparkflow_runtime.codegen.ir.kernel import ARITHMETIC, Instruction, Kernel, Operand
 
 NVCC = shutil.which("nvcc")
 

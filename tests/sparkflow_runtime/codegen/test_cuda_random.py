@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen.cuda import CudaProgram
-from sparkflow_runtime.codegen.loops import UnsupportedKernel
+from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel
+from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
 from support import cuda_emulator, kernel_interpreter
 from support.cuda_emulator import CudaEmulator
 from support.random_kernels import random_array, random_kernel, random_sizes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Node

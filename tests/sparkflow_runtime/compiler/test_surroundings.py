@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 
 NATIVE = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -17,7 +17,7 @@ if "without" in sys.argv:
     sys.modules["llvmlite"] = None
 import numpy as np
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.program import compile_partition
 from support.graphs import const, node
 from support.plans import arg, fetch, new_context

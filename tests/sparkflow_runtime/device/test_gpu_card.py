@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen.cuda import CudaProgram
-from sparkflow_runtime.codegen.loops import UnsupportedKernel
+from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel
+from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
 from sparkflow_runtime.device import gpu_convolution
 from sparkflow_runtime.device.gpu import Gpu
 from sparkflow_runtime.device.gpu_graph import SteadyPlan

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.cuda import CudaProgram
-from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
+from sparkflow_runtime.codegen.ir.kernel import Instruction, Kernel, Operand
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from support import cuda_emulator
 from support.cuda_emulator import CudaEmulator

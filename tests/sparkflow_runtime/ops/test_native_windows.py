@@ -11,7 +11,7 @@ import pytest
 
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import by_shape, registry
 from sparkflow_runtime.ops.kernel import KernelContext

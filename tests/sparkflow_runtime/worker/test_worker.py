@@ -19,7 +19,7 @@ from sparkflow_runtime.errors import (
     UnimplementedError,
 )
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.resources.batch_source import ArraySource
+from sparkflow_runtime.resources.datasets.batch_source import ArraySource
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.peers import Peers

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sparkflow_runtime.codegen.builder import KernelBuilder, Value
-from sparkflow_runtime.codegen.kernel import DTYPES
+from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Value
+from sparkflow_runtime.codegen.ir.kernel import DTYPES
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Endpoint, Node

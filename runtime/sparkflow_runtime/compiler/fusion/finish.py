@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sparkflow_runtime.codegen.kernel import Instruction, Kernel
+from sparkflow_runtime.codegen.ir.kernel import Instruction, Kernel
 from sparkflow_runtime.compiler.fusion.cluster import Cluster, NodeCheck
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.fusion import Fused

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.dtypes import float32, float64
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.by_shape import ByShape

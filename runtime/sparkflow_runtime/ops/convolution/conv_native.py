@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen import convolution
+from sparkflow_runtime.codegen.tiles import convolution_kernels as convolution
 from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.ops.by_shape import Chosen
 from sparkflow_runtime.ops.native.channels_last import in_data_format

@@ -17,14 +17,14 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import add, register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, string_attr
-from sparkflow_runtime.resources import (
+from sparkflow_runtime.resources.datasets import (
     dataset_cache,
     dataset_shuffle,
     dataset_sources,
     dataset_threads,
     dataset_transforms,
 )
-from sparkflow_runtime.resources.dataset import Dataset
+from sparkflow_runtime.resources.datasets.dataset import Dataset
 from sparkflow_runtime.shapes import Shape
 
 OUTPUTS = {

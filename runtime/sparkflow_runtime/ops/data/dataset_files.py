@@ -15,8 +15,8 @@ from sparkflow_runtime.ops.op import Array, Inference, NodeView
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr
 from sparkflow_runtime.ops.strings.string_arrays import scalar_text, strings_of
-from sparkflow_runtime.resources import dataset_files
-from sparkflow_runtime.resources.dataset import Dataset
+from sparkflow_runtime.resources.datasets import file_datasets as dataset_files
+from sparkflow_runtime.resources.datasets.dataset import Dataset
 from sparkflow_runtime.shapes import Shape
 
 _METADATA = {"metadata": string_attr("")}

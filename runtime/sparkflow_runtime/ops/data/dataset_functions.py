@@ -16,9 +16,13 @@ from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, list_attr, string_attr
-from sparkflow_runtime.resources import dataset_functions, dataset_sources, dataset_threads
-from sparkflow_runtime.resources.dataset import Call, Dataset, Element
-from sparkflow_runtime.resources.dataset_transforms import batched
+from sparkflow_runtime.resources.datasets import (
+    dataset_sources,
+    dataset_threads,
+    function_datasets as dataset_functions,
+)
+from sparkflow_runtime.resources.datasets.dataset import Call, Dataset, Element
+from sparkflow_runtime.resources.datasets.dataset_transforms import batched
 from sparkflow_runtime.shapes import Shape
 
 _FUNCTION = Attr("func")

@@ -17,9 +17,9 @@ from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr
-from sparkflow_runtime.resources.batch_source import BatchSource
-from sparkflow_runtime.resources.dataset import shape_of
-from sparkflow_runtime.resources.dataset_iterator import DatasetIterator
+from sparkflow_runtime.resources.datasets.batch_source import BatchSource
+from sparkflow_runtime.resources.datasets.dataset import shape_of
+from sparkflow_runtime.resources.datasets.dataset_iterator import DatasetIterator
 from sparkflow_runtime.shapes import Shape
 
 COMPONENTS = {

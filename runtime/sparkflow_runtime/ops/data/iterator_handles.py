@@ -21,8 +21,8 @@ from sparkflow_runtime.ops.op import Array, Inference, NodeView
 from sparkflow_runtime.ops.registry import add, register
 from sparkflow_runtime.ops.signature import Attr, list_attr, string_attr
 from sparkflow_runtime.ops.strings.string_arrays import array_of, scalar_text
-from sparkflow_runtime.resources.dataset import Dataset, Element
-from sparkflow_runtime.resources.dataset_iterator import DatasetIterator, IteratorHandles
+from sparkflow_runtime.resources.datasets.dataset import Dataset, Element
+from sparkflow_runtime.resources.datasets.dataset_iterator import DatasetIterator, IteratorHandles
 from sparkflow_runtime.shapes import Shape
 
 

@@ -16,9 +16,9 @@ from sparkflow_runtime.device.gpu_collectives import GpuCommunicator
 from sparkflow_runtime.errors import InternalError
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, NodeView
-from sparkflow_runtime.resources import collective_exchange as collective
-from sparkflow_runtime.resources.collective_exchange import Exchange, Group
-from sparkflow_runtime.resources.collective_runs import Work
+from sparkflow_runtime.resources.collectives import collective_exchange as collective
+from sparkflow_runtime.resources.collectives.collective_exchange import Exchange, Group
+from sparkflow_runtime.resources.collectives.collective_runs import Work
 
 Begin = Callable[..., Work]
 

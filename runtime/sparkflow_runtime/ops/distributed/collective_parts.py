@@ -30,9 +30,13 @@ from sparkflow_runtime.ops.signature import (
     shape_attr,
     string_attr,
 )
-from sparkflow_runtime.resources import collective_exchange as collective
-from sparkflow_runtime.resources.collective_exchange import Exchange, Group
-from sparkflow_runtime.resources.collective_runs import DEFAULT_TIMEOUT_S, Collectives, Work
+from sparkflow_runtime.resources.collectives import collective_exchange as collective
+from sparkflow_runtime.resources.collectives.collective_exchange import Exchange, Group
+from sparkflow_runtime.resources.collectives.collective_runs import (
+    DEFAULT_TIMEOUT_S,
+    Collectives,
+    Work,
+)
 from sparkflow_runtime.shapes import Shape
 
 START: Final = "_CollectiveStart"

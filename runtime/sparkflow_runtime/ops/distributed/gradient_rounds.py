@@ -28,8 +28,8 @@ from sparkflow_runtime.ops.signature import (
     string_attr,
     type_attr,
 )
-from sparkflow_runtime.resources import gradient_rounds
-from sparkflow_runtime.resources.rounds import Contribution, Rounds
+from sparkflow_runtime.resources.replicas import meeting as gradient_rounds
+from sparkflow_runtime.resources.replicas.rounds import Contribution, Rounds
 from sparkflow_runtime.shapes import Shape
 
 _WEIGHT = type_attr(frozenset({dtypes.float32, dtypes.float64}))

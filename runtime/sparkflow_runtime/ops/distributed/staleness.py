@@ -14,7 +14,7 @@ from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import float_attr, int_attr, string_attr
-from sparkflow_runtime.resources import staleness
+from sparkflow_runtime.resources.replicas import staleness
 from sparkflow_runtime.shapes import Shape
 
 

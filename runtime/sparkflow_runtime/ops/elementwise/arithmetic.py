@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
-from sparkflow_runtime.codegen.kernel import DTYPES
+from sparkflow_runtime.codegen.ir.kernel import DTYPES
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise import binary, unary

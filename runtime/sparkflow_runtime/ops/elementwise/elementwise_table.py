@@ -25,7 +25,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.codegen import expressions
+from sparkflow_runtime.codegen.ir import expressions
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, DType
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor

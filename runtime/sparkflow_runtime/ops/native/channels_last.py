@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.codegen import scratch, transposition
+from sparkflow_runtime.codegen.machine import scratch
+from sparkflow_runtime.codegen.tiles import transposition
 from sparkflow_runtime.ops.nn.windows import has_channels_last
 from sparkflow_runtime.ops.op import Array
 

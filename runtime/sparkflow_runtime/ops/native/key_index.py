@@ -7,9 +7,10 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from sparkflow_runtime.codegen import key_index, native
-from sparkflow_runtime.codegen.entry import NOT_COUNTED
-from sparkflow_runtime.codegen.sparse_rows import HEADER_SIZE, Header
+from sparkflow_runtime.codegen.machine import native
+from sparkflow_runtime.codegen.machine.entry import NOT_COUNTED
+from sparkflow_runtime.codegen.rows import key_search as key_index
+from sparkflow_runtime.codegen.rows.sparse_rows import HEADER_SIZE, Header
 from sparkflow_runtime.once import once
 from sparkflow_runtime.ops.op import Array
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.codegen.gemm import bind_gemm
+from sparkflow_runtime.codegen.tiles.gemm import bind_gemm
 from sparkflow_runtime.dtypes import DType, bfloat16, float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array

@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen import narrow, native, threads
-from sparkflow_runtime.codegen.entry import NOT_COUNTED
-from sparkflow_runtime.codegen.sparse_rows import HEADER_SIZE, Header
+from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.machine.entry import NOT_COUNTED
+from sparkflow_runtime.codegen.rows import narrowing as narrow
+from sparkflow_runtime.codegen.rows.sparse_rows import HEADER_SIZE, Header
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import once
 from sparkflow_runtime.ops.op import Array

@@ -18,11 +18,12 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen import native, sparse_rows, sparse_rows_update, threads
-from sparkflow_runtime.codegen.entry import NOT_COUNTED
-from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
-from sparkflow_runtime.codegen.sparse_rows import HEADER_SIZE, Header
-from sparkflow_runtime.codegen.sparse_rows_update import Rule
+from sparkflow_runtime.codegen.ir.kernel import Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.machine.entry import NOT_COUNTED
+from sparkflow_runtime.codegen.rows import sparse_rows, sparse_rows_update
+from sparkflow_runtime.codegen.rows.sparse_rows import HEADER_SIZE, Header
+from sparkflow_runtime.codegen.rows.sparse_rows_update import Rule
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import latest, once
 from sparkflow_runtime.ops.op import Array

@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen import native, transposition
+from sparkflow_runtime.codegen.machine import native
+from sparkflow_runtime.codegen.tiles import transposition
 from sparkflow_runtime.ops.op import Array
 
 _FEW: Final = 1024

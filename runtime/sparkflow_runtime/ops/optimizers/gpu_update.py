@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from sparkflow_runtime.codegen.cuda import CudaProgram
+from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops.op import Array

@@ -11,8 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen import loops, native, sparse_rows_update, threads
-from sparkflow_runtime.codegen.sparse_rows_update import Rule
+from sparkflow_runtime.codegen.cpu import loops
+from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.rows import sparse_rows_update
+from sparkflow_runtime.codegen.rows.sparse_rows_update import Rule
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array

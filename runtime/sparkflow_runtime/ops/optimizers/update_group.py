@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen import native, rule_groups, threads
+from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.rows import rule_groups
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import NodeView
 from sparkflow_runtime.ops.optimizers import native_update

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sparkflow_runtime.codegen.builder import KernelBuilder, Value
-from sparkflow_runtime.codegen.kernel import Kernel
+from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Value
+from sparkflow_runtime.codegen.ir.kernel import Kernel
 from sparkflow_runtime.dtypes import DType, float32, float64
 
 DTYPES: Final = frozenset({float32, float64})

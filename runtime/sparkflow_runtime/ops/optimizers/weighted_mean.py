@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen import loops, native, threads
-from sparkflow_runtime.codegen.builder import KernelBuilder, Value
+from sparkflow_runtime.codegen.cpu import loops
+from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Value
+from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import latest
 from sparkflow_runtime.ops.op import Array

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime.codegen.kernel import DTYPES
+from sparkflow_runtime.codegen.ir.kernel import DTYPES
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, float16, int32
 from sparkflow_runtime.ops.axes import axes_reader, reduced_mask, reduced_shape, restore_axes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor

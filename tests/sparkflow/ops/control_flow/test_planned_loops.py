@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler import specialise
 from sparkflow_runtime.compiler.loop_plan import LoopPlan
 from support.plans import without_machine_code

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen import native
-from sparkflow_runtime.codegen.kernel import Kernel
+from sparkflow_runtime.codegen.ir.kernel import Kernel
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.fusion.grow import grow_clusters
 from sparkflow_runtime.compiler.known import find_known
 from sparkflow_runtime.compiler.plan import Unit, make_units

@@ -21,17 +21,17 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.data.dataset import DatasetOp
-from sparkflow_runtime.resources import (
+from sparkflow_runtime.resources.datasets import (
     dataset_cache,
-    dataset_files,
-    dataset_functions,
     dataset_shuffle,
     dataset_sources,
     dataset_threads,
     dataset_transforms,
+    file_datasets as dataset_files,
+    function_datasets as dataset_functions,
 )
-from sparkflow_runtime.resources.dataset import INFINITE, UNKNOWN
-from sparkflow_runtime.resources.dataset_iterator import DatasetIterator, IteratorHandles
+from sparkflow_runtime.resources.datasets.dataset import INFINITE, UNKNOWN
+from sparkflow_runtime.resources.datasets.dataset_iterator import DatasetIterator, IteratorHandles
 from support.damage import damages
 from support.step import FakeStep
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.ops.native.key_index import DictKeyIndex, NativeKeyIndex
 
 KINDS = [

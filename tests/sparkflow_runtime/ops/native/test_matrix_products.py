@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.dtypes import DType, bfloat16, complex64, float32, float64, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.native import matrix_products

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.dtypes import bfloat16, float16, float32, float64
 from sparkflow_runtime.ops.native import narrow_kernels
 

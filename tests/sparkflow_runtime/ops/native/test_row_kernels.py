@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen import native, sparse_rows_update, threads
-from sparkflow_runtime.codegen.kernel import Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.ir.kernel import Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.rows import sparse_rows_update
 from sparkflow_runtime.ops.native import row_kernels
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="there is no code generator here")

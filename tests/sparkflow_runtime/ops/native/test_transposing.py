@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.ops.native.transposing import fill_transposed, matrices
 
 

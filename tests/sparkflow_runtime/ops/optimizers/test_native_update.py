@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen import native
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.optimizers import (

@@ -21,7 +21,7 @@ from sparkflow.spark.data.spool import spool as spool_module
 from sparkflow.spark.data.spool.chunks import MappedChunks
 from sparkflow.spark.data.spool.spool import RowSpool
 from sparkflow_runtime.errors import DataLossError, OutOfRangeError
-from sparkflow_runtime.resources.batch_source import BatchSource
+from sparkflow_runtime.resources.datasets.batch_source import BatchSource
 
 SIZE = 50
 FORMAT = RowFormat(

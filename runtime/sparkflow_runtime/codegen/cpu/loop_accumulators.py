@@ -1,0 +1,108 @@
+"""Sums, largest and smallest values: what they start from, how two of them become one.
+
+A sum of float32 is held in float64 but for the innermost additions: a block of `BLOCK` vectors is
+added up lane by lane, then the lanes in pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from llvmlite import ir
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.cpu import maths
+from sparkflow_runtime.codegen.cpu.loop_memory import I32, Memory
+from sparkflow_runtime.codegen.cpu.maths import SCALARS, constant
+from sparkflow_runtime.codegen.ir.schedule import Reduction
+from sparkflow_runtime.dtypes import DType
+
+BLOCK: Final = 128
+"""Vectors that are added up before the sum goes to a more exact one."""
+
+
+def identity(function: str, dtype: DType) -> float | int | bool:
+    """What a reduction over nothing gives."""
+    if function == "reduce_sum":
+        return 0
+    largest = function == "reduce_max"
+    if dtype.is_floating:
+        return -math.inf if largest else math.inf
+    if dtype is dtypes.bool_:
+        return not largest
+    return int(dtype.min if largest else dtype.max)
+
+
+def combine(builder: Any, function: str, dtype: DType, a: Any, b: Any) -> Any:
+    """One value from two."""
+    if function == "reduce_sum":
+        return builder.fadd(a, b) if dtype.is_floating else builder.add(a, b)
+    if dtype is dtypes.bool_:
+        return builder.or_(a, b) if function == "reduce_max" else builder.and_(a, b)
+    return maths.emit(builder, "maximum" if function == "reduce_max" else "minimum", dtype, a, b)
+
+
+class Accumulator:
+    """A number in which a reduction is gathered.
+
+    Args:
+        memory: For its place.
+        reduction: What is gathered.
+    """
+
+    def __init__(self, memory: Memory, reduction: Reduction) -> None:
+        self.function = reduction.instruction.function
+        self.dtype = reduction.instruction.dtype
+        is_exact = self.function != "reduce_sum" or self.dtype is not dtypes.float32
+        self.total_dtype = self.dtype if is_exact else dtypes.float64
+        self._place = memory.variable(SCALARS[self.total_dtype])
+
+    @property
+    def needs_blocks(self) -> bool:
+        """Whether long sums are to be made in blocks."""
+        return self.function == "reduce_sum" and self.dtype.is_floating
+
+    def clear(self, builder: Any) -> None:
+        """Begins anew."""
+        start = identity(self.function, self.total_dtype)
+        builder.store(constant(SCALARS[self.total_dtype], start), self._place)
+
+    def neutral(self, width: int) -> Any:
+        """A vector that changes nothing."""
+        kind = ir.VectorType(SCALARS[self.dtype], width)
+        return constant(kind, identity(self.function, self.dtype))
+
+    def add(self, builder: Any, value: Any) -> None:
+        """Takes in a number."""
+        if self.total_dtype is not self.dtype:
+            value = builder.fpext(value, SCALARS[self.total_dtype])
+        self.add_total(builder, value)
+
+    def add_total(self, builder: Any, value: Any) -> None:
+        """Takes in another accumulator's total."""
+        total = builder.load(self._place, typ=SCALARS[self.total_dtype])
+        builder.store(combine(builder, self.function, self.total_dtype, total, value), self._place)
+
+    def add_lanes(self, builder: Any, value: Any) -> None:
+        """Takes in the lanes of a vector, in pairs."""
+        width = value.type.count
+        while width > 1:
+            width //= 2
+            places = ir.VectorType(I32, width)
+            halves = [
+                builder.shuffle_vector(value, value, ir.Constant(places, list(half)))
+                for half in (range(width), range(width, 2 * width))
+            ]
+            value = combine(builder, self.function, self.dtype, *halves)
+        self.add(builder, builder.extract_element(value, ir.Constant(I32, 0)))
+
+    def total(self, builder: Any) -> Any:
+        """What was gathered, in `total_dtype`."""
+        return builder.load(self._place, typ=SCALARS[self.total_dtype])
+
+    def rounded(self, builder: Any, total: Any) -> Any:
+        """A total as the result's dtype."""
+        if self.total_dtype is self.dtype:
+            return total
+        return builder.fptrunc(total, SCALARS[self.dtype])

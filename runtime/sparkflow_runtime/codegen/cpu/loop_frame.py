@@ -1,0 +1,124 @@
+"""What the function `body` is given, as its generated code sees it.
+
+Numbers for the body (`sizes`): the size of each dimension, the number of parts, where a counter is,
+then for each area (`Schedule.areas`) where it is and how far those of two parts are apart, and then
+these areas and the counter themselves. Places are in bytes from the first number. A body for one
+part reads neither the number of parts nor the counter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+
+from sparkflow_runtime.codegen.cpu.loop_memory import I8, I64, POINTER, Array, Memory, number
+from sparkflow_runtime.codegen.ir.kernel import Axes
+from sparkflow_runtime.codegen.ir.schedule import Schedule
+from sparkflow_runtime.dtypes import DType
+
+
+class Frame:
+    """The function that is being written.
+
+    Args:
+        schedule: What it computes.
+        has_masks: See `Memory`.
+        is_divided: Whether it is called for parts of the outermost loop.
+
+    Attributes:
+        builder: llvmlite's, where the code goes on.
+        memory: Emits loads and stores.
+        sizes: Of the dimensions.
+        low, high: Where the outermost loop begins and ends.
+        indices: Of the loops that are entered.
+        inputs, outputs: The arrays of the call.
+        kept: The arrays in which values are kept for a later pass.
+        areas: Memory per part, by value: where that of part 0 is, and the distance of two.
+        parts, counter: How many parts there are, and where those that have ended are counted.
+    """
+
+    def __init__(self, schedule: Schedule, has_masks: bool, is_divided: bool) -> None:
+        kernel = schedule.kernel
+        self.module = ir.Module(context=ir.Context())
+        signature = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I64, I64])
+        self._function = ir.Function(self.module, signature, name="body")
+        numbers, self._arrays, self.low, self.high, self._part = self._function.args
+        entry = self.block("entry")
+        self.builder = ir.IRBuilder(entry)
+        self.memory = Memory(entry, has_masks)
+        self.indices: list[Any] = [None] * kernel.rank
+        self.sizes = [self._read(numbers, dimension) for dimension in range(kernel.rank)]
+        self.inputs = [
+            self._array(place, each.dtype, each.axes) for place, each in enumerate(kernel.inputs)
+        ]
+        self.outputs = [
+            self._array(place, kernel.value_dtypes[value], kernel.value_axes[value])
+            for place, value in enumerate(kernel.outputs, len(kernel.inputs))
+        ]
+        if is_divided:
+            self.parts = self._read(numbers, kernel.rank)
+            self.counter = self.at(numbers, self._read(numbers, kernel.rank + 1))
+        self.areas: dict[int, tuple[Any, Any]] = {}
+        for place, value in enumerate(schedule.areas(is_divided)):
+            offset, distance = (
+                self._read(numbers, kernel.rank + 2 + 2 * place + i) for i in (0, 1)
+            )
+            self.areas[value] = self.at(numbers, offset), distance
+        self.kept = {value: self.outputs[home] for value, home in schedule.homes.items()}
+        for value in schedule.buffered:
+            axes = schedule.row_axes(value)
+            self.kept[value] = self.array(self.own_area(value), kernel.value_dtypes[value], axes)
+        start = self.block("start")
+        self.builder.branch(start)
+        self.builder.position_at_end(start)
+
+    def text(self) -> str:
+        """The module."""
+        return "\n".join(str(each) for each in self.module.globals.values())
+
+    def block(self, name: str) -> Any:
+        """A new block of code."""
+        return self._function.append_basic_block(name)
+
+    def array(self, base: Any, dtype: DType, axes: Axes) -> Array:
+        """Memory as an array over the iteration space."""
+        return Array(base, dtype, axes, self.sizes)
+
+    def bounds(self, dimension: int) -> tuple[Any, Any]:
+        """Where the loop over a dimension begins and ends."""
+        return (self.low, self.high) if dimension == 0 else (number(0), self.sizes[dimension])
+
+    def own_area(self, value: int) -> Any:
+        """Where this part's memory for a value is."""
+        base, distance = self.areas[value]
+        return self.at(base, self.builder.mul(self._part, distance))
+
+    def at(self, base: Any, offset: Any) -> Any:
+        """So many bytes behind a place."""
+        return self.builder.gep(base, [offset], source_etype=I8)
+
+    @contextmanager
+    def loop(self, low: Any, high: Any, name: str) -> Iterator[Any]:
+        """Emits a loop around what is emitted inside; gives the index."""
+        builder, before = self.builder, self.builder.block
+        inside, after = self.block(name), self.block(f"after_{name}")
+        builder.cbranch(builder.icmp_signed("<", low, high), inside, after)
+        builder.position_at_end(inside)
+        index = builder.phi(I64)
+        index.add_incoming(low, before)
+        yield index
+        following = builder.add(index, number(1))
+        index.add_incoming(following, builder.block)
+        builder.cbranch(builder.icmp_signed("<", following, high), inside, after)
+        builder.position_at_end(after)
+
+    def _read(self, numbers: Any, place: int) -> Any:
+        pointer = self.builder.gep(numbers, [number(place)], source_etype=I64)
+        return self.builder.load(pointer, align=8, typ=I64)
+
+    def _array(self, place: int, dtype: DType, axes: Axes) -> Array:
+        pointer = self.builder.gep(self._arrays, [number(place)], source_etype=POINTER)
+        return self.array(self.builder.load(pointer, align=8, typ=POINTER), dtype, axes)

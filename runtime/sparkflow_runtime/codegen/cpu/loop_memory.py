@@ -1,0 +1,193 @@
+"""How loops read and write arrays: addresses per loop level, vectors, and vectors cut short.
+
+Booleans are bytes in memory and single bits in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llvmlite import ir
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.cpu.maths import SCALARS, constant
+from sparkflow_runtime.codegen.ir.kernel import Axes
+from sparkflow_runtime.dtypes import DType
+
+I8: Final = ir.IntType(8)
+I32: Final = ir.IntType(32)
+I64: Final = ir.IntType(64)
+POINTER: Final = ir.PointerType()
+
+MEMORY_TYPES: Final = {**SCALARS, dtypes.bool_: I8}
+
+
+def number(value: int) -> Any:
+    """An int64 constant."""
+    return ir.Constant(I64, value)
+
+
+def vector(scalar: Any, width: int) -> Any:
+    """The type of so many scalars; the scalar's own for a width of 0."""
+    return ir.VectorType(scalar, width) if width else scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is left at the end of a row that is shorter than a vector.
+
+    Attributes:
+        count: How many elements there are, int64.
+        mask: One bit per lane: whether there is such an element.
+    """
+
+    count: Any
+    mask: Any
+
+
+class Array:
+    """An array of a call, or a piece of memory that is used like one.
+
+    Attributes:
+        dtype: Of its elements.
+        axes: The dimensions along which it goes on, contiguous.
+    """
+
+    def __init__(self, base: Any, dtype: DType, axes: Axes, sizes: Sequence[Any]) -> None:
+        self.dtype = dtype
+        self.axes = axes
+        self._sizes = sizes
+        self._pointers = [base]
+
+    def enter(self, builder: Any, dimension: int, index: Any) -> None:
+        """Goes to a position of the loop over a dimension; the loops outside of it are entered."""
+        del self._pointers[dimension + 1 :]
+        pointer = self._pointers[dimension]
+        if self.axes[dimension]:
+            offset = builder.mul(index, self.stride(builder, dimension))
+            pointer = self._gep(builder, pointer, offset)
+        self._pointers.append(pointer)
+
+    def stride(self, builder: Any, dimension: int) -> Any:
+        """How many elements there are in one step along a dimension, int64."""
+        return self._product(builder, dimension + 1)
+
+    def count(self, builder: Any, dimension: int) -> Any:
+        """How many elements there are inside of the loops over the dimensions before this one."""
+        return self._product(builder, dimension)
+
+    def _product(self, builder: Any, start: int) -> Any:
+        result = number(1)
+        for size, varies in zip(self._sizes[start:], self.axes[start:], strict=True):
+            if varies:
+                result = builder.mul(result, size)
+        return result
+
+    def pointer(self, builder: Any, level: int, index: Any = None) -> Any:
+        """Where an element is.
+
+        Args:
+            builder: Emits the address.
+            level: How many loops are entered.
+            index: Along the dimension of this level.
+        """
+        pointer = self._pointers[level]
+        return pointer if index is None else self._gep(builder, pointer, index)
+
+    def _gep(self, builder: Any, pointer: Any, index: Any) -> Any:
+        return builder.gep(pointer, [index], source_etype=MEMORY_TYPES[self.dtype])
+
+
+class Memory:
+    """Emits loads and stores.
+
+    Args:
+        entry: A block that runs once, before everything; ends with a branch.
+        has_masks: Whether the processor loads and stores parts of vectors of 4 and 8 bytes.
+    """
+
+    def __init__(self, entry: Any, has_masks: bool) -> None:
+        self._entry = entry
+        self._has_masks = has_masks
+        self._module = entry.function.module
+        self._buffers: dict[str, Any] = {}
+
+    def load(
+        self, builder: Any, dtype: DType, pointer: Any, width: int = 0, cut: Any = None
+    ) -> Any:
+        """A number (width 0) or a vector; what a cut leaves out is 0."""
+        kind = vector(MEMORY_TYPES[dtype], width)
+        if cut is None:
+            found = builder.load(pointer, align=dtype.size, typ=kind)
+        elif self._masks(dtype):
+            name = f"llvm.masked.load.{_suffix(dtype, width)}.p0"
+            bits = ir.VectorType(ir.IntType(1), width)
+            function = self._intrinsic(name, ir.FunctionType(kind, [POINTER, I32, bits, kind]))
+            align = ir.Constant(I32, dtype.size)
+            found = builder.call(function, [pointer, align, cut.mask, constant(kind, 0)])
+        else:
+            buffer = self._buffer(kind)
+            builder.store(constant(kind, 0), buffer, align=dtype.size)
+            self._copy(builder, buffer, pointer, dtype, cut.count)
+            found = builder.load(buffer, align=dtype.size, typ=kind)
+        if dtype is dtypes.bool_:
+            return builder.icmp_unsigned("!=", found, constant(kind, 0))
+        return found
+
+    def store(self, builder: Any, dtype: DType, value: Any, pointer: Any, cut: Any = None) -> None:
+        """Writes a number or a vector, or the part of it that is there."""
+        width = value.type.count if isinstance(value.type, ir.VectorType) else 0
+        kind = vector(MEMORY_TYPES[dtype], width)
+        if dtype is dtypes.bool_:
+            value = builder.zext(value, kind)
+        if cut is None:
+            builder.store(value, pointer, align=dtype.size)
+        elif self._masks(dtype):
+            name = f"llvm.masked.store.{_suffix(dtype, width)}.p0"
+            bits = ir.VectorType(ir.IntType(1), width)
+            signature = ir.FunctionType(ir.VoidType(), [kind, POINTER, I32, bits])
+            align = ir.Constant(I32, dtype.size)
+            builder.call(self._intrinsic(name, signature), [value, pointer, align, cut.mask])
+        else:
+            buffer = self._buffer(kind)
+            builder.store(value, buffer, align=dtype.size)
+            self._copy(builder, pointer, buffer, dtype, cut.count)
+
+    def clear(self, builder: Any, pointer: Any, array: Array, count: Any) -> None:
+        """Sets so many elements of an array to 0."""
+        signature = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, ir.IntType(1)])
+        function = self._intrinsic("llvm.memset.p0.i64", signature)
+        size = builder.mul(count, number(array.dtype.size))
+        no = ir.Constant(ir.IntType(1), 0)
+        builder.call(function, [pointer, ir.Constant(I8, 0), size, no])
+
+    def variable(self, kind: Any) -> Any:
+        """A place on the stack, which LLVM turns into registers where it can."""
+        with_entry = ir.IRBuilder(self._entry)
+        with_entry.position_at_start(self._entry)
+        return with_entry.alloca(kind)
+
+    def _masks(self, dtype: DType) -> bool:
+        return self._has_masks and dtype is not dtypes.bool_
+
+    def _buffer(self, kind: Any) -> Any:
+        found = self._buffers.get(str(kind))
+        if found is None:
+            found = self._buffers[str(kind)] = self.variable(kind)
+        return found
+
+    def _copy(self, builder: Any, to: Any, source: Any, dtype: DType, count: Any) -> None:
+        signature = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, ir.IntType(1)])
+        function = self._intrinsic("llvm.memcpy.p0.p0.i64", signature)
+        size = builder.mul(count, number(dtype.size))
+        builder.call(function, [to, source, size, ir.Constant(ir.IntType(1), 0)])
+
+    def _intrinsic(self, name: str, signature: Any) -> Any:
+        found = self._module.globals.get(name)
+        return ir.Function(self._module, signature, name=name) if found is None else found
+
+
+def _suffix(dtype: DType, width: int) -> str:
+    return f"v{width}{'f' if dtype.is_floating else 'i'}{8 * dtype.size}"

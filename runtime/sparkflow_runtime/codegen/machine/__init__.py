@@ -1,0 +1,1 @@
+"""From LLVM IR to functions that Python calls: the processor, compiling, the cache, threads."""

@@ -1,0 +1,290 @@
+"""How Python calls machine code: one function in C's calling convention for all kernels.
+
+CPython calls it as a builtin (METH_FASTCALL). It looks at the arrays' own fields, which takes about
+a hundred nanoseconds where `ndarray.ctypes` takes a microsecond each, and then calls the kernel's
+`body` with the bare addresses. What it knows of a kernel is in a record of int64 numbers, the data
+of the array that CPython passes as `self`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen.machine.host import (
+    C_CONTIGUOUS,
+    DATA,
+    DIMENSIONS,
+    DIMENSIONS_NUMBER,
+    FLAGS,
+)
+
+NOT_COUNTED: Final = -1
+"""The count of an array that may have any size and strides."""
+_METH_FASTCALL: Final = 0x80
+
+
+class _Field(IntEnum):
+    """Places in the record; the arrays' counts come after them, then the sizes."""
+
+    BODY = 0
+    RUN_PARTS = 1
+    POOL = 2
+    PARTS = 3
+    RELEASES_GIL = 4
+    EXTENT = 5
+    ARRAYS = 6
+    ARRAY_TYPE = 7
+    TRUE = 8
+    FALSE = 9
+    INCREMENT = 10
+    SAVE_THREAD = 11
+    RESTORE_THREAD = 12
+    SIZES = 13
+    COUNTS = 14
+
+
+def _load_field(field: _Field, kind: str = "i64") -> str:
+    return f"""
+  %at_{field.name} = getelementptr i64, ptr %record, i64 {field.value}
+  %{field.name} = load {kind}, ptr %at_{field.name}"""
+
+
+def _loads(*fields: tuple[_Field, str]) -> str:
+    return "".join(_load_field(field, kind) for field, kind in fields)
+
+
+TEXT: Final = f"""
+%arguments = type {{ ptr, ptr, ptr, i64, i64 }}
+
+define void @run_part(ptr %given, i64 %part) {{
+  %body = load ptr, ptr %given
+  %at_sizes = getelementptr %arguments, ptr %given, i32 0, i32 1
+  %sizes = load ptr, ptr %at_sizes
+  %at_arrays = getelementptr %arguments, ptr %given, i32 0, i32 2
+  %arrays = load ptr, ptr %at_arrays
+  %at_extent = getelementptr %arguments, ptr %given, i32 0, i32 3
+  %extent = load i64, ptr %at_extent
+  %at_parts = getelementptr %arguments, ptr %given, i32 0, i32 4
+  %parts = load i64, ptr %at_parts
+  %next = add i64 %part, 1
+  %low_product = mul i64 %extent, %part
+  %low = sdiv i64 %low_product, %parts
+  %high_product = mul i64 %extent, %next
+  %high = sdiv i64 %high_product, %parts
+  call void %body(ptr %sizes, ptr %arrays, i64 %low, i64 %high, i64 %part)
+  ret void
+}}
+
+define ptr @entry(ptr %self, ptr %args, i64 %nargs) {{
+start:
+  %at_record = getelementptr i8, ptr %self, i64 {DATA}
+  %record = load ptr, ptr %at_record
+  {_loads((_Field.ARRAYS, "i64"), (_Field.ARRAY_TYPE, "ptr"))}
+  {_loads((_Field.TRUE, "ptr"), (_Field.FALSE, "ptr"), (_Field.INCREMENT, "ptr"))}
+  %counts = getelementptr i64, ptr %record, i64 {_Field.COUNTS.value}
+  %right_number = icmp eq i64 %nargs, %ARRAYS
+  br i1 %right_number, label %begin, label %refuse
+
+begin:
+  %pointers = alloca ptr, i64 %ARRAYS
+  %any = icmp sgt i64 %ARRAYS, 0
+  br i1 %any, label %look, label %run
+
+look:
+  %i = phi i64 [0, %begin], [%next_i, %accept]
+  %at_object = getelementptr ptr, ptr %args, i64 %i
+  %object = load ptr, ptr %at_object
+  %at_type = getelementptr i8, ptr %object, i64 8
+  %type = load ptr, ptr %at_type
+  %is_array = icmp eq ptr %type, %ARRAY_TYPE
+  br i1 %is_array, label %take, label %refuse
+
+take:
+  %at_data = getelementptr i8, ptr %object, i64 {DATA}
+  %data = load ptr, ptr %at_data
+  %at_pointer = getelementptr ptr, ptr %pointers, i64 %i
+  store ptr %data, ptr %at_pointer
+  %at_count = getelementptr i64, ptr %counts, i64 %i
+  %count = load i64, ptr %at_count
+  %counted = icmp sge i64 %count, 0
+  br i1 %counted, label %check, label %accept
+
+check:
+  %at_flags = getelementptr i8, ptr %object, i64 {FLAGS}
+  %flags = load i32, ptr %at_flags
+  %contiguous_bit = and i32 %flags, {C_CONTIGUOUS}
+  %contiguous = icmp ne i32 %contiguous_bit, 0
+  br i1 %contiguous, label %measure, label %refuse
+
+measure:
+  %at_rank = getelementptr i8, ptr %object, i64 {DIMENSIONS_NUMBER}
+  %rank32 = load i32, ptr %at_rank
+  %rank = sext i32 %rank32 to i64
+  %at_dims = getelementptr i8, ptr %object, i64 {DIMENSIONS}
+  %dims = load ptr, ptr %at_dims
+  br label %multiply
+
+multiply:
+  %d = phi i64 [0, %measure], [%next_d, %factor]
+  %product = phi i64 [1, %measure], [%larger, %factor]
+  %more_dims = icmp slt i64 %d, %rank
+  br i1 %more_dims, label %factor, label %compare
+
+factor:
+  %at_dim = getelementptr i64, ptr %dims, i64 %d
+  %dim = load i64, ptr %at_dim
+  %larger = mul i64 %product, %dim
+  %next_d = add i64 %d, 1
+  br label %multiply
+
+compare:
+  %right_count = icmp eq i64 %product, %count
+  br i1 %right_count, label %accept, label %refuse
+
+accept:
+  %next_i = add i64 %i, 1
+  %more = icmp slt i64 %next_i, %ARRAYS
+  br i1 %more, label %look, label %run
+
+refuse:
+  call void %INCREMENT(ptr %FALSE)
+  ret ptr %FALSE
+
+run:
+  {_loads((_Field.BODY, "ptr"), (_Field.SIZES, "ptr"), (_Field.EXTENT, "i64"))}
+  {_loads((_Field.PARTS, "i64"), (_Field.RELEASES_GIL, "i64"))}
+  %releases = icmp ne i64 %RELEASES_GIL, 0
+  br i1 %releases, label %release, label %go
+
+release:
+  {_loads((_Field.SAVE_THREAD, "ptr"))}
+  %state = call ptr %SAVE_THREAD()
+  br label %go
+
+go:
+  %thread = phi ptr [null, %run], [%state, %release]
+  %serial = icmp sle i64 %PARTS, 1
+  br i1 %serial, label %alone, label %together
+
+alone:
+  call void %BODY(ptr %SIZES, ptr %pointers, i64 0, i64 %EXTENT, i64 0)
+  br label %done
+
+together:
+  {_loads((_Field.RUN_PARTS, "ptr"), (_Field.POOL, "ptr"))}
+  %given = alloca %arguments
+  store ptr %BODY, ptr %given
+  %g1 = getelementptr %arguments, ptr %given, i32 0, i32 1
+  store ptr %SIZES, ptr %g1
+  %g2 = getelementptr %arguments, ptr %given, i32 0, i32 2
+  store ptr %pointers, ptr %g2
+  %g3 = getelementptr %arguments, ptr %given, i32 0, i32 3
+  store i64 %EXTENT, ptr %g3
+  %g4 = getelementptr %arguments, ptr %given, i32 0, i32 4
+  store i64 %PARTS, ptr %g4
+  %parts32 = trunc i64 %PARTS to i32
+  call void %RUN_PARTS(ptr %POOL, ptr @run_part, ptr %given, i32 %parts32)
+  br label %done
+
+done:
+  br i1 %releases, label %restore, label %accepted
+
+restore:
+  {_loads((_Field.RESTORE_THREAD, "ptr"))}
+  call void %RESTORE_THREAD(ptr %thread)
+  br label %accepted
+
+accepted:
+  call void %INCREMENT(ptr %TRUE)
+  ret ptr %TRUE
+}}
+"""
+"""The module of the entry, but for its target."""
+
+
+def parts_of(kernel: Any) -> tuple[int, int, int]:
+    """The addresses of a bound kernel's body and of its sizes, and its extent, for other code.
+
+    They are valid as long as the kernel is. That it is one of one part is the caller's business.
+    """
+    record = kernel.__self__
+    fields = (_Field.BODY, _Field.SIZES, _Field.EXTENT)
+    body, sizes, extent = (int(record[field]) for field in fields)
+    return body, sizes, extent
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's `PyMethodDef`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    )
+
+
+def address_in_python(name: str) -> int:
+    """Where a function of Python's C interface is."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+class Entry:
+    """Makes callables from bodies.
+
+    Args:
+        address: Of the compiled `entry`.
+    """
+
+    def __init__(self, address: int) -> None:
+        self._definition = _MethodDef(b"kernel", address, _METH_FASTCALL, None)
+        new = ctypes.pythonapi.PyCFunction_NewEx
+        new.restype = ctypes.py_object
+        new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+        self._new = new
+        self._common = {
+            _Field.ARRAY_TYPE: id(np.ndarray),
+            _Field.TRUE: id(True),
+            _Field.FALSE: id(False),
+            _Field.INCREMENT: address_in_python("Py_IncRef"),
+            _Field.SAVE_THREAD: address_in_python("PyEval_SaveThread"),
+            _Field.RESTORE_THREAD: address_in_python("PyEval_RestoreThread"),
+        }
+
+    def bind(
+        self,
+        body: int,
+        sizes: Sequence[int],
+        counts: Sequence[int],
+        extent: int,
+        parts: int,
+        pool: tuple[int, int],
+        releases_gil: bool,
+    ) -> Callable[..., bool]:
+        """A builtin that runs the body at this address; see `native.Body.bind`."""
+        record = np.zeros(_Field.COUNTS + len(counts) + len(sizes), np.int64)
+        for field, value in self._common.items():
+            record[field] = value
+        record[_Field.BODY] = body
+        record[_Field.RUN_PARTS], record[_Field.POOL] = pool
+        record[_Field.PARTS] = parts
+        record[_Field.RELEASES_GIL] = releases_gil
+        record[_Field.EXTENT] = extent
+        record[_Field.ARRAYS] = len(counts)
+        sizes_at = _Field.COUNTS + len(counts)
+        record[_Field.COUNTS : sizes_at] = counts
+        record[sizes_at:] = sizes
+        record[_Field.SIZES] = record.ctypes.data + sizes_at * record.itemsize
+        return self.builtin(record)
+
+    def builtin(self, record: np.ndarray[Any, Any]) -> Callable[..., bool]:
+        """A builtin to which the entry's `self` is this record, which must not change any more."""
+        record.flags.writeable = False
+        definition: Any = ctypes.addressof(self._definition)
+        # The third, its module, it keeps alive: here what the first points to.
+        return self._new(definition, record, self._definition)  # type: ignore[no-any-return]  # the builtin

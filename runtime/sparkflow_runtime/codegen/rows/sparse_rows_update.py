@@ -1,0 +1,275 @@
+"""Machine code that applies a rule to rows: sparse updates of optimizers, scatters, segment sums.
+
+The rules are modules of kernels of rank 1, see `sparse_rows`. Their arrays are wired to what is at
+hand for a row: the gradient's row, the table's rows, scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparkflow_runtime.codegen.cpu import loops
+from sparkflow_runtime.codegen.ir.kernel import Kernel
+from sparkflow_runtime.codegen.machine import host
+from sparkflow_runtime.codegen.rows.sparse_rows import Header, fields, loads, prelude, share
+from sparkflow_runtime.dtypes import DType, float32, float64, int32, int64
+
+SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)"
+_TYPES: Final = {float32: "float", float64: "double"}
+_COLUMNS: Final = 16
+"""Parts of rows begin at multiples of so many elements, for the sake of vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is done to a row.
+
+    Attributes:
+        text: The module of a kernel of rank 1.
+        arrays: What each of its arrays is: `update` is the row that is applied, `table0`,
+            `table1`, ... are the rows of the tables that are changed, `scalar0`, ... numbers.
+    """
+
+    text: str
+    arrays: tuple[str, ...]
+
+    def count(self, kind: str) -> int:
+        """How many different tables or scalars there are."""
+        return len({each for each in self.arrays if each.startswith(kind)})
+
+
+def rule(kernel: Kernel, arrays: Sequence[str]) -> Rule:
+    """The rule of a kernel of rank 1.
+
+    Args:
+        kernel: One without reductions, of which table rows are inputs and outputs.
+        arrays: See `Rule`.
+
+    Raises:
+        UnsupportedKernel: No machine code is generated for it.
+    """
+    return Rule(loops.flat_text(kernel), tuple(arrays))
+
+
+def update(rule: Rule, dtype: DType) -> str:
+    """Applies the rule once to each row that occurs, with the sum of its updates.
+
+    Rows are summed in order of appearance. To be run after `sparse_rows.distinct`.
+
+    Arrays: header; the different indices; the first place of each; the next place of every index;
+    the updates; memory for one row per part; the tables; the scalars.
+
+    Args:
+        rule: Does not look at other rows.
+        dtype: Of updates and tables.
+    """
+    tables = [f"table{i}" for i in range(rule.count("table"))]
+    scalars = [f"scalar{i}" for i in range(rule.count("scalar"))]
+    names = ("header", "rows", "first", "following", "updates", "memory", *tables, *scalars)
+    item = dtype.size
+    later = "".join(
+        f"""
+  %later_{name} = call ptr @row(ptr %{name}, i64 %later_x, i64 %row_bytes)
+  call void @fetch_to_write(ptr %later_{name}, i64 %row_bytes)"""
+        for name in tables
+    )
+    return joined(
+        rule.text,
+        f"""{prelude(int64)}{_add(dtype)}
+{SIGNATURE} {{
+start:{loads(names)}{fields(Header.ROW, Header.PARTS, Header.DISTINCT)}
+  {share("DISTINCT")}
+  %row_bytes = mul i64 %ROW, {item}
+  %sum = call ptr @row(ptr %memory, i64 %part, i64 %row_bytes)
+  {_wires(rule)}
+  %last = sub i64 %to, 1
+  %any = icmp slt i64 %from, %to
+  br i1 %any, label %loop, label %end
+loop:
+  %u = phi i64 [%from, %start], [%next_u, %apply]
+  %later = call i64 @ahead(i64 %u, i64 %last)
+  %later_x = call i64 @wide(ptr %rows, i64 %later){later}
+  %place = call i64 @place(ptr %first, i64 %u)
+  %x = call i64 @wide(ptr %rows, i64 %u)
+  %alone = call ptr @row(ptr %updates, i64 %place, i64 %row_bytes)
+  %second = call i64 @place(ptr %following, i64 %place)
+  %is_alone = icmp slt i64 %second, 0
+  br i1 %is_alone, label %apply, label %add
+add:
+  %so_far = phi ptr [%alone, %loop], [%sum, %add]
+  %other_place = phi i64 [%second, %loop], [%next_place, %add]
+  %other = call ptr @row(ptr %updates, i64 %other_place, i64 %row_bytes)
+  call void @add(ptr %sum, ptr %so_far, ptr %other, i64 %ROW)
+  %next_place = call i64 @place(ptr %following, i64 %other_place)
+  %is_last = icmp slt i64 %next_place, 0
+  br i1 %is_last, label %apply, label %add
+apply:
+  %update = phi ptr [%alone, %loop], [%sum, %add]{_set_rows(rule)}
+  call void @rule(ptr %row_sizes, ptr %wires, i64 0, i64 %ROW, i64 0)
+  %next_u = add i64 %u, 1
+  %more = icmp slt i64 %next_u, %to
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}}
+""",
+    )
+
+
+def scatter(rule: Rule, index: DType, dtype: DType, source: DType | None = None) -> str:
+    """Applies the rule to one row per index, in their order, as often as it occurs.
+
+    Arrays: header, in which `BAD` is -1; indices; the table; the updates, one row per index, or one
+    scalar where the rule has no `update`; with `source` the numbers of the rows of updates, one per
+    index. Nothing is changed if a number is out of bounds. Numbers that change meanwhile do no harm
+    but end it. Parts are parts of the rows.
+
+    Args:
+        rule: Of one table.
+        index: int32 or int64.
+        dtype: Of updates and table.
+        source: The dtype of the numbers of rows; without it they are 0, 1, 2, ...
+    """
+    updates = "updates" if "update" in rule.arrays else "scalar0"
+    names = ("header", "ids", "table0", updates, *(("sources",) if source else ()))
+    item = dtype.size
+    update = "%update = call ptr @row(ptr %updates, i64 %source, i64 %row_bytes)"
+
+    def find(prefix: str, place: str) -> str:
+        """Indices and, with sources, these, and whether one of them is out of bounds."""
+        reader = "place" if source is int32 else "wide"
+        number = (
+            f"call i64 @{reader}(ptr %sources, i64 {place})" if source else f"add i64 {place}, 0"
+        )
+        bound = "%SOURCES" if source else "%COUNT"
+        return f"""
+  %{prefix}x = call i64 @index(ptr %ids, i64 {place})
+  %{prefix}source = {number}
+  %{prefix}no_row = icmp uge i64 %{prefix}x, %BOUND
+  %{prefix}no_source = icmp uge i64 %{prefix}source, {bound}
+  %{prefix}outside = or i1 %{prefix}no_row, %{prefix}no_source"""
+
+    return joined(
+        rule.text,
+        f"""{prelude(index)}
+{SIGNATURE} {{
+start:{loads(names)}
+  {fields(Header.COUNT, Header.BOUND, Header.ROW, Header.SOURCES, Header.PARTS, Header.BAD)}
+  {share("ROW")}
+  %from_column = and i64 %from, -{_COLUMNS}
+  %inner_to = and i64 %to, -{_COLUMNS}
+  %is_end = icmp eq i64 %to, %ROW
+  %to_column = select i1 %is_end, i64 %ROW, i64 %inner_to
+  %columns = sub i64 %to_column, %from_column
+  %fetched = mul i64 %columns, {item}
+  %row_bytes = mul i64 %ROW, {item}
+  %first_column = call ptr @row(ptr %table0, i64 %from_column, i64 {item})
+  {_wires(rule)}
+  %last = sub i64 %COUNT, 1
+  br label %check_head
+check_head:
+  %c = phi i64 [0, %start], [%next_c, %check]
+  %unchecked = icmp slt i64 %c, %COUNT
+  br i1 %unchecked, label %check, label %head
+check:{find("checked_", "%c")}
+  %next_c = add i64 %c, 1
+  br i1 %checked_outside, label %refuse, label %check_head
+refuse:
+  %wrong = phi i64 [%c, %check], [%i, %look]
+  store i64 %wrong, ptr %at_BAD
+  ret void
+head:
+  %i = phi i64 [0, %check_head], [%next_i, %apply]
+  %more = icmp slt i64 %i, %COUNT
+  br i1 %more, label %look, label %end
+look:{find("", "%i")}
+  br i1 %outside, label %refuse, label %apply
+apply:
+  %later = call i64 @ahead(i64 %i, i64 %last)
+  %later_x = call i64 @index(ptr %ids, i64 %later)
+  %later_row = call ptr @row(ptr %first_column, i64 %later_x, i64 %row_bytes)
+  call void @fetch_to_write(ptr %later_row, i64 %fetched)
+  {update if updates == "updates" else ""}{_set_rows(rule)}
+  call void @rule(ptr %row_sizes, ptr %wires, i64 %from_column, i64 %to_column, i64 0)
+  %next_i = add i64 %i, 1
+  br label %head
+end:
+  ret void
+}}
+""",
+    )
+
+
+def _wires(rule: Rule) -> str:
+    """The table of addresses that the rule is called with, and in it the scalars'."""
+    lines = [
+        f"%wires = alloca ptr, i64 {len(rule.arrays)}",
+        "%row_sizes = alloca [3 x i64]",
+        "store [3 x i64] [i64 0, i64 1, i64 0], ptr %row_sizes",
+        "store i64 %ROW, ptr %row_sizes",
+    ]
+    for i, name in enumerate(rule.arrays):
+        lines.append(f"%wire_{i} = getelementptr ptr, ptr %wires, i64 {i}")
+        if name.startswith("scalar"):
+            lines.append(f"store ptr %{name}, ptr %wire_{i}")
+    return "\n  ".join(lines)
+
+
+def _set_rows(rule: Rule) -> str:
+    """In the table of addresses those of row `%x` of the tables and of `%update`."""
+    lines = [
+        f"%row_of_{name} = call ptr @row(ptr %{name}, i64 %x, i64 %row_bytes)"
+        for name in sorted(set(rule.arrays))
+        if name.startswith("table")
+    ]
+    for i, name in enumerate(rule.arrays):
+        if not name.startswith("scalar"):
+            address = "%update" if name == "update" else f"%row_of_{name}"
+            lines.append(f"store ptr {address}, ptr %wire_{i}")
+    return "".join(f"\n  {line}" for line in lines)
+
+
+def _add(dtype: DType) -> str:
+    """A function that adds two rows into a third one, which may be one of them."""
+    kind, lanes = _TYPES[dtype], host.host().lanes(dtype)
+    vector, align = f"<{lanes} x {kind}>", f"align {dtype.size}"
+    loops = "".join(
+        f"""
+{name}_head:
+  %{name} = phi i64 [{begin}], [%{name}_next, %{name}_body]
+  %{name}_next = add i64 %{name}, {step}
+  %{name}_more = icmp sle i64 %{name}_next, %n
+  br i1 %{name}_more, label %{name}_body, label %{after}
+{name}_body:
+  %{name}_at_a = getelementptr {kind}, ptr %a, i64 %{name}
+  %{name}_at_b = getelementptr {kind}, ptr %b, i64 %{name}
+  %{name}_at_to = getelementptr {kind}, ptr %to, i64 %{name}
+  %{name}_a = load {of}, ptr %{name}_at_a, {align}
+  %{name}_b = load {of}, ptr %{name}_at_b, {align}
+  %{name}_sum = fadd {of} %{name}_a, %{name}_b
+  store {of} %{name}_sum, ptr %{name}_at_to, {align}
+  br label %{name}_head"""
+        for name, begin, step, of, after in (
+            ("i", "0, %start", lanes, vector, "j_head"),
+            ("j", "%i, %i_head", 1, kind, "end"),
+        )
+    )
+    return f"""
+define internal void @add(ptr %to, ptr %a, ptr %b, i64 %n) {{
+start:
+  br label %i_head{loops}
+end:
+  ret void
+}}
+"""
+
+
+def joined(rule: str, loop: str) -> str:
+    """One module of both, the rule's `body` now called `rule`; nothing is declared twice."""
+    renamed = rule.replace('define void @"body"(', "define internal void @rule(")
+    lines = f"{renamed}\n{loop}".splitlines()
+    declared = dict.fromkeys(line for line in lines if line.startswith("declare "))
+    others = [line for line in lines if not line.startswith("declare ")]
+    return "\n".join([*declared, *others]) + "\n"

@@ -1,0 +1,1 @@
+"""Products, convolutions and pooling: kernels that work on tiles in registers."""

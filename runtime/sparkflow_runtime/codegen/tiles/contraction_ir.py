@@ -1,0 +1,444 @@
+"""Machine code for sums of products over affine places: what convolutions and gradients are.
+
+    broadcast:  out[row, column] = Σ over depth of left[row + depth] · right[depth, column]
+    otherwise:  out[row, column] = Σ over depth of left[row + depth, column] · right[depth, column]
+
+Rows and depth are places that three nested loops walk over. A tile of rows and vectors of columns
+is kept in registers while the depth is walked over (batch-reduce GEMM; Georganas et al., "High-
+Performance Deep Learning via a Single Building Block", 2019), so that nothing is ever laid out as a
+matrix. All sizes are numbers of the call, see `Field`: one body serves convolutions of all sizes,
+strides and batches.
+
+The outermost loop is over images. Where they need zeros around them, one group of images at a time
+is copied into scratch memory, where it stays in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+
+UNROLLED: Final = 4
+"""How many steps of the innermost loop over the depth are written out."""
+
+
+class Field(IntEnum):
+    """Places in `sizes`. Strides, steps and origins count elements.
+
+    Loops are numbered from the outermost, 0, to the innermost, 2. A wrap is what is added to an
+    offset, instead of a step, when an inner loop of the rows begins again.
+    """
+
+    GROUP = 0
+    """Images per group."""
+    LEFT_IMAGE = 1
+    RIGHT_IMAGE = 2
+    OUT_IMAGE = 3
+    OUT_PART = 4
+    LEFT_ORIGIN = 5
+    OUT_ORIGIN = 6
+    IS_PADDED = 7
+    """Whether the left side is read from a copy in the scratch memory, with room around it."""
+    PADDED_PART = 8
+    PADDED_IMAGE = 9
+    PADDED_ORIGIN = 10
+    PADDED_LINE = 11
+    LINES = 12
+    LINE = 13
+    ROWS_0 = 14
+    ROWS_1 = 15
+    ROWS_2 = 16
+    LEFT_STEP = 17
+    LEFT_WRAP_1 = 18
+    LEFT_WRAP_0 = 19
+    OUT_STEP = 20
+    OUT_WRAP_1 = 21
+    OUT_WRAP_0 = 22
+    BLOCK = 23
+    """Rows that are worked on panel by panel; a multiple of the tile's rows."""
+    DEPTH_0 = 24
+    DEPTH_1 = 25
+    DEPTH_2 = 26
+    LEFT_DEPTH_0 = 27
+    LEFT_DEPTH_1 = 28
+    LEFT_DEPTH_2 = 29
+    RIGHT_DEPTH_0 = 30
+    RIGHT_DEPTH_1 = 31
+    RIGHT_DEPTH_2 = 32
+    COLUMNS = 33
+    RIGHT_PANEL = 34
+    CHUNK = 35
+    """How much of the depth's middle loop is done before the next rows, where not by image."""
+    PART = 36
+    """Of the scratch memory: the padded images and, behind them, a panel of the right side."""
+    RUNS = 37
+    """Runs of `LINE` elements that a line of an image is copied in."""
+    PADDED_RUN = 38
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is fixed when the code is made.
+
+    Attributes:
+        element: `float` or `double`.
+        lanes: Elements per vector.
+        rows: Of the tile.
+        vectors: Per row of the tile; together they are a panel.
+        broadcast: See the module.
+        by_image: Rows are places of images, and their outermost loop is over the images of a group;
+            the left and the right side lie in memory as they are read (steps of 1 and a panel).
+            Else the outermost loop of the depth is over images, and the body adds up over its part.
+        whole: Whether there are whole panels.
+        rest: Vectors of the last panel if it is not a whole one, else 0.
+        fixed: Numbers that are known when the code is made. Short loops over the depth are written
+            out where their lengths are: a processor does not foresee the end of each.
+    """
+
+    element: str
+    lanes: int
+    rows: int
+    vectors: int
+    broadcast: bool
+    by_image: bool
+    whole: bool
+    rest: int
+    fixed: tuple[tuple[Field, int], ...] = ()
+
+    @property
+    def packs(self) -> bool:
+        """Whether the body copies the right side panel by panel; else it lies as it is read."""
+        return self.broadcast and not self.by_image
+
+    @property
+    def panel(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+
+def text(form: Form) -> str:
+    """The module. The call's arrays are left, right, out and scratch."""
+    return _Writer(form).text()
+
+
+class _Writer:
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._code = code = Code()
+        self._vectors = Vectors(code, form.element, form.lanes)
+        self._sizes: list[Value] = [*code.sizes(len(Field))]
+        for field, number in form.fixed:
+            self._sizes[field] = number
+        self._left, self._right, self._out, self._scratch = code.arrays(4)
+        self._sums = [
+            [code.variable(self._vectors.kind) for _ in range(form.vectors)]
+            for _ in range(form.rows)
+        ]
+        names = ("count_1", "count_2", "left", "out")
+        self._place = {name: code.variable("i64") for name in names}
+        self._block_place = {name: code.variable("i64") for name in names}
+        self._row_offsets = [
+            {name: code.variable("i64") for name in ("left", "out")} for _ in range(form.rows)
+        ]
+
+    def _size(self, field: Field) -> Value:
+        return self._sizes[field]
+
+    def text(self) -> str:
+        self._write()
+        return self._code.module()
+
+    def _write(self) -> None:
+        code, size, element = self._code, self._size, self._form.element
+        padded = code.at(element, self._scratch, code.multiply("%part", size(Field.PART)))
+        self._packed = code.at(element, padded, size(Field.PADDED_PART))
+        is_padded = code.compare("ne", size(Field.IS_PADDED), 0)
+        with code.when(is_padded):
+            code.clear(padded, self._bytes(size(Field.PADDED_PART)))
+        out_part = code.multiply("%part", size(Field.OUT_PART))
+        if not self._form.by_image:
+            start = code.at(element, self._out, out_part)
+            code.clear(start, self._bytes(size(Field.OUT_PART)))
+        with code.loop("%lo", "%hi", size(Field.GROUP)) as first:
+            images = code.smaller(size(Field.GROUP), code.subtract("%hi", first))
+            given = code.at(element, self._left, code.multiply(first, size(Field.LEFT_IMAGE)))
+            with code.when(is_padded):
+                self._copy_lines(padded, given, images)
+            left = code.let(f"select i1 {is_padded}, ptr {padded}, ptr {given}")
+            left = code.at(element, left, size(Field.LEFT_ORIGIN))
+            right_at = code.multiply(first, size(Field.RIGHT_IMAGE))
+            right = code.at(element, self._right, right_at)
+            out_at = code.add(code.multiply(first, size(Field.OUT_IMAGE)), out_part)
+            out = code.at(element, self._out, code.add(out_at, size(Field.OUT_ORIGIN)))
+            if self._form.by_image:
+                self._blocks(left, right, out, images, size(Field.DEPTH_1))
+                return
+            with code.loop(0, size(Field.DEPTH_1), size(Field.CHUNK)) as done:
+                rest = code.subtract(size(Field.DEPTH_1), done)
+                left_done = code.multiply(done, size(Field.LEFT_DEPTH_1))
+                right_done = code.multiply(done, size(Field.RIGHT_DEPTH_1))
+                self._blocks(
+                    code.at(element, left, left_done),
+                    code.at(element, right, right_done),
+                    out,
+                    images,
+                    code.smaller(rest, size(Field.CHUNK)),
+                )
+
+    def _bytes(self, elements: Value) -> Value:
+        return self._code.multiply(elements, self._vectors.size_bytes)
+
+    def _copy_lines(self, padded: str, given: str, images: str) -> None:
+        code, size, element = self._code, self._size, self._form.element
+        inside = code.at(element, padded, size(Field.PADDED_ORIGIN))
+        line_bytes = self._bytes(size(Field.LINE))
+        with code.loop(0, images) as image:
+            source = code.at(element, given, code.multiply(image, size(Field.LEFT_IMAGE)))
+            target = code.at(element, inside, code.multiply(image, size(Field.PADDED_IMAGE)))
+            source_at = code.variable("i64", 0)
+            with code.loop(0, size(Field.LINES)) as line:
+                start = code.at(element, target, code.multiply(line, size(Field.PADDED_LINE)))
+                with code.loop(0, size(Field.RUNS)) as run:
+                    now = code.get(source_at)
+                    code.copy(
+                        code.at(element, start, code.multiply(run, size(Field.PADDED_RUN))),
+                        code.at(element, source, now),
+                        line_bytes,
+                    )
+                    code.set(source_at, code.add(now, size(Field.LINE)))
+
+    def _blocks(self, left: str, right: str, out: str, images: str, depth_1: Value) -> None:
+        """Blocks of rows, in them panels of columns, in them tiles of rows."""
+        code, size, form = self._code, self._size, self._form
+        inner = code.multiply(size(Field.ROWS_1), size(Field.ROWS_2))
+        rows = code.multiply(inner, images if form.by_image else size(Field.ROWS_0))
+        depth = (size(Field.DEPTH_0) if form.by_image else images, depth_1)
+        for variable in self._block_place.values():
+            code.set(variable, 0)
+        columns = size(Field.COLUMNS)
+        panels = code.let(f"sdiv i64 {columns}, {form.panel}")
+        rest = code.subtract(columns, code.multiply(panels, form.panel))
+        with code.loop(0, rows, size(Field.BLOCK)) as block:
+            stop = code.smaller(rows, code.add(block, size(Field.BLOCK)))
+
+            def tiles(panel: str, count: int, mask: str | None) -> None:
+                column = code.multiply(panel, form.panel)
+                panel_left = left if form.broadcast else code.at(form.element, left, column)
+                offset = code.multiply(panel, size(Field.RIGHT_PANEL))
+                panel_right = code.at(form.element, right, offset)
+                panel_out = code.at(form.element, out, column)
+                if form.packs:
+                    self._pack(panel_right, depth, count, mask)
+                    panel_right = self._packed
+                for name, variable in self._place.items():
+                    code.set(variable, code.get(self._block_place[name]))
+                with code.loop(block, stop, form.rows) as row:
+                    self._tile(
+                        (panel_left, panel_right, panel_out),
+                        code.subtract(rows, row),
+                        depth,
+                        count,
+                        mask,
+                    )
+
+            if form.whole:
+                with code.loop(0, panels) as panel:
+                    tiles(panel, form.vectors, None)
+            if form.rest:
+                inside = code.subtract(rest, (form.rest - 1) * form.lanes)
+                tiles(panels, form.rest, self._vectors.first(inside))
+            for name, variable in self._block_place.items():
+                code.set(variable, code.get(self._place[name]))
+
+    def _pack(self, right: str, depth: tuple[Value, Value], count: int, mask: str | None) -> None:
+        """Copies a panel of the right side to where it is one run of memory."""
+        code, size, form, vectors = self._code, self._size, self._form, self._vectors
+        target = code.variable("i64", 0)
+        masks = [None] * (count - 1) + [mask]
+        with (
+            code.loop(0, depth[0]) as i,
+            code.loop(0, depth[1]) as j,
+            code.loop(0, size(Field.DEPTH_2)) as k,
+        ):
+            place: Value = code.multiply(i, size(Field.RIGHT_DEPTH_0))
+            place = code.add(place, code.multiply(j, size(Field.RIGHT_DEPTH_1)))
+            place = code.add(place, code.multiply(k, size(Field.RIGHT_DEPTH_2)))
+            source = code.at(form.element, right, place)
+            now = code.get(target)
+            for v, each in enumerate(masks):
+                value = vectors.load(source, v * form.lanes, each)
+                vectors.store(value, self._packed, code.add(now, v * form.lanes))
+            code.set(target, code.add(now, form.panel))
+
+    def _tile(
+        self,
+        bases: tuple[str, str, str],
+        left_rows: Value,
+        depth: tuple[Value, Value],
+        count: int,
+        mask: str | None,
+    ) -> None:
+        """One tile: `count` vectors wide, the last of them masked; it begins at `_place`."""
+        code, form, vectors = self._code, self._form, self._vectors
+        left, right, out = bases
+        offsets = self._offsets(left_rows)
+        lefts = [code.at(form.element, left, offset) for offset, _ in offsets]
+        outs = [code.at(form.element, out, offset) for _, offset in offsets]
+        masks = [None] * (count - 1) + [mask]
+        for sums in self._sums:
+            for variable in sums[:count]:
+                code.set(variable, "zeroinitializer", vectors.kind)
+        self._walk(lefts, right, depth, masks)
+        totals = [[code.get(v, vectors.kind) for v in sums[:count]] for sums in self._sums]
+        if not form.by_image:
+            # Added to what there is at the end, since sums of sums are more exact; and all of it
+            # read before any of it is written, since a row may be there several times.
+            for start, row in zip(outs, totals, strict=True):
+                for v, each in enumerate(masks):
+                    before = vectors.load(start, v * form.lanes, each)
+                    row[v] = code.let(f"fadd {vectors.kind} {before}, {row[v]}")
+        for start, row in zip(outs, totals, strict=True):
+            for v, each in enumerate(masks):
+                vectors.store(row[v], start, v * form.lanes, each)
+
+    def _offsets(self, left_rows: Value) -> list[tuple[str, str]]:
+        """Where the tile's rows begin, left and out; moves `_place` on."""
+        code, size, place, rows = self._code, self._size, self._place, self._form.rows
+        found = self._row_offsets
+        next_2 = code.add(code.get(place["count_2"]), rows)
+        is_inside = code.compare("slt", next_2, size(Field.ROWS_2))
+        is_inside = code.let(f"and i1 {is_inside}, {code.compare('sgt', left_rows, rows)}")
+        with code.when(is_inside):  # no loop begins again: the rows are equal steps apart
+            code.set(place["count_2"], next_2)
+            for name, step in (("left", Field.LEFT_STEP), ("out", Field.OUT_STEP)):
+                now: Value = code.get(place[name])
+                for each in found:
+                    code.set(each[name], now)
+                    now = code.add(now, size(step))
+                code.set(place[name], now)
+        with code.when(code.let(f"xor i1 {is_inside}, true")):
+            self._offsets_one_by_one(left_rows)
+        return [(code.get(each["left"]), code.get(each["out"])) for each in found]
+
+    def _offsets_one_by_one(self, left_rows: Value) -> None:
+        """The same for any rows.
+
+        Past the last row it stays where it is: the tile then does that row several times over, with
+        the same result.
+        """
+        code, size, place = self._code, self._size, self._place
+        for row, found in enumerate(self._row_offsets):
+            now = {name: code.get(variable) for name, variable in place.items()}
+            code.set(found["left"], now["left"])
+            code.set(found["out"], now["out"])
+            next_2, next_1 = code.add(now["count_2"], 1), code.add(now["count_1"], 1)
+            wraps = code.compare("eq", next_2, size(Field.ROWS_2))
+            full = code.compare("eq", next_1, size(Field.ROWS_1))
+            code.set(place["count_2"], code.select(wraps, 0, next_2))
+            moved = code.select(full, 0, next_1)
+            code.set(place["count_1"], code.select(wraps, moved, now["count_1"]))
+            more = code.compare("sgt", left_rows, row + 1)
+            for name, step, wrap_1, wrap_0 in (
+                ("left", Field.LEFT_STEP, Field.LEFT_WRAP_1, Field.LEFT_WRAP_0),
+                ("out", Field.OUT_STEP, Field.OUT_WRAP_1, Field.OUT_WRAP_0),
+            ):
+                wrap = code.select(full, size(wrap_0), size(wrap_1))
+                ahead = code.select(wraps, wrap, size(step))
+                ahead = code.select(more, ahead, 0)
+                code.set(place[name], code.add(now[name], ahead))
+
+    def _walk(
+        self, lefts: list[str], right: str, depth: tuple[Value, Value], masks: list[str | None]
+    ) -> None:
+        """Adds the products of all depths to the sums."""
+        code, size, form = self._code, self._size, self._form
+        right_1, right_0 = size(Field.RIGHT_DEPTH_1), size(Field.RIGHT_DEPTH_0)
+        if form.packs:
+            right_1 = code.multiply(size(Field.DEPTH_2), form.panel)
+            right_0 = code.multiply(depth[1], right_1)
+        with code.loop(0, depth[0]) as i:
+            left_i = code.multiply(i, size(Field.LEFT_DEPTH_0))
+            right_i = code.multiply(i, right_0)
+            with self._repeated(depth[1]) as turns:
+                for j in turns:
+                    left_j = code.multiply(j, size(Field.LEFT_DEPTH_1))
+                    right_j = code.multiply(j, right_1)
+                    self._run(
+                        lefts, code.add(left_i, left_j), right, code.add(right_i, right_j), masks
+                    )
+
+    @contextmanager
+    def _repeated(self, count: Value) -> Iterator[Sequence[Value]]:
+        """The numbers of a loop's turns: all of them where they are known, else one register."""
+        if isinstance(count, int):
+            yield range(count)
+            return
+        with self._code.loop(0, count) as turn:
+            yield [turn]
+
+    def _run(
+        self, lefts: list[str], left_at: Value, right: str, right_at: Value, masks: list[str | None]
+    ) -> None:
+        """The innermost loop over the depth."""
+        code, form = self._code, self._form
+        is_dense = form.by_image and form.broadcast
+        left_step = 1 if is_dense else self._size(Field.LEFT_DEPTH_2)
+        right_step = form.panel if form.broadcast else self._size(Field.RIGHT_DEPTH_2)
+        count = self._size(Field.DEPTH_2)
+        lefts = [code.at(form.element, left, left_at) for left in lefts]
+        right = code.at(form.element, right, right_at)
+        if isinstance(count, int):
+            offsets = [
+                (code.multiply(k, left_step), code.multiply(k, right_step)) for k in range(count)
+            ]
+            self._steps(lefts, right, offsets, masks)
+            return
+        # With strides known only at run time LLVM would keep an address per step and row.
+        unrolled = code.let(f"and i64 {count}, {-UNROLLED}") if is_dense else 0
+        left_now, right_now = code.variable("i64", 0), code.variable("i64", 0)
+        loops: list[tuple[Value, Value, int]] = [(unrolled, count, 1)]
+        if is_dense:
+            loops.insert(0, (0, unrolled, UNROLLED))
+        for start, stop, steps in loops:
+            with code.loop(start, stop, steps):
+                left_k: Value = code.get(left_now)
+                right_k: Value = code.get(right_now)
+                offsets = []
+                for _ in range(steps):
+                    offsets.append((left_k, right_k))
+                    left_k, right_k = code.add(left_k, left_step), code.add(right_k, right_step)
+                self._steps(lefts, right, offsets, masks)
+                code.set(left_now, left_k)
+                code.set(right_now, right_k)
+
+    def _steps(
+        self,
+        lefts: Sequence[str],
+        right: str,
+        offsets: Sequence[tuple[Value, Value]],
+        masks: Sequence[str | None],
+    ) -> None:
+        """Adds the products of these depths to the sums."""
+        code, form, vectors = self._code, self._form, self._vectors
+        width = len(masks)
+        sums = [[code.get(each, vectors.kind) for each in row[:width]] for row in self._sums]
+        for left_at, right_at in offsets:
+            base = code.at(form.element, right, right_at)
+            factors = [
+                vectors.load(base, v * form.lanes, None if form.broadcast else mask)
+                for v, mask in enumerate(masks)
+            ]
+            for left, row in zip(lefts, sums, strict=True):
+                source = code.at(form.element, left, left_at)
+                shared = vectors.broadcast(source, 0) if form.broadcast else ""
+                for v, mask in enumerate(masks):
+                    each = shared or vectors.load(source, v * form.lanes, mask)
+                    row[v] = vectors.multiply_add(each, factors[v], row[v])
+        for variables, row in zip(self._sums, sums, strict=True):
+            for variable, value in zip(variables, row, strict=False):
+                code.set(variable, value, vectors.kind)

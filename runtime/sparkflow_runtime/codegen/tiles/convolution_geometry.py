@@ -1,0 +1,235 @@
+"""Where the elements of images, windows and filters lie, as contractions walk over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from sparkflow_runtime.codegen.tiles.contraction_ir import Field
+
+Array = np.ndarray[Any, Any]
+
+
+class Window(Protocol):
+    """Where windows lie over one dimension."""
+
+    @property
+    def size(self) -> int:
+        """Elements per window."""
+
+    @property
+    def stride(self) -> int:
+        """Steps between windows."""
+
+    @property
+    def dilation(self) -> int:
+        """Steps between elements of a window."""
+
+    @property
+    def before(self) -> int:
+        """Zeros before the first element."""
+
+    @property
+    def count(self) -> int:
+        """Number of windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """How places along one dimension are walked over.
+
+    Attributes:
+        dim: Elements of the images.
+        before: Zeros before them; less than 0 never.
+        padded: Elements and zeros before and after.
+        origin: The padded place of the first element of the first window.
+        taps: Elements per window.
+        tap: Steps between them.
+        count: Windows.
+        step: Steps between them.
+    """
+
+    dim: int
+    before: int
+    padded: int
+    origin: int
+    taps: int
+    tap: int
+    count: int
+    step: int
+
+    @classmethod
+    def of(cls, window: Window, dim: int) -> Axis:
+        """The axis of a convolution's windows over `dim` elements."""
+        needed = (window.count - 1) * window.stride + (window.size - 1) * window.dilation + 1
+        padded = max(window.before + dim, needed) if window.count else dim
+        return cls(
+            dim,
+            window.before,
+            padded,
+            0,
+            window.size,
+            window.dilation,
+            window.count,
+            window.stride,
+        )
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether there are zeros."""
+        return self.padded != self.dim
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Images as they are read: two axes and the channels.
+
+    Attributes:
+        pitch: Elements from one pixel to the next where they are copied; the channels or more.
+    """
+
+    rows: Axis
+    columns: Axis
+    channels: int
+    pitch: int
+
+    @property
+    def line(self) -> int:
+        """Elements from a line to the next, zeros included."""
+        return self.columns.padded * self.pitch
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether they are read from a copy."""
+        return self.rows.is_padded or self.columns.is_padded or self.pitch != self.channels
+
+    @property
+    def windows(self) -> int:
+        """Windows per image."""
+        return self.rows.count * self.columns.count
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a line of a window is one run of memory."""
+        is_dense = self.columns.tap == 1 and self.pitch == self.channels
+        return is_dense or self.columns.taps == 1
+
+    def fields(self) -> dict[Field, int]:
+        """What says how they lie in memory, and which group of them is worked on at once."""
+        rows, columns, channels, pitch = self.rows, self.columns, self.channels, self.pitch
+        image = rows.padded * self.line
+        runs = 1 if pitch == channels else columns.dim
+        return {
+            Field.LEFT_IMAGE: rows.dim * columns.dim * channels,
+            Field.LEFT_ORIGIN: rows.origin * self.line + columns.origin * pitch,
+            Field.IS_PADDED: int(self.is_copied),
+            Field.PADDED_IMAGE: image,
+            Field.PADDED_ORIGIN: rows.before * self.line + columns.before * pitch,
+            Field.PADDED_LINE: self.line,
+            Field.LINES: rows.dim,
+            Field.LINE: columns.dim * channels // runs,
+            Field.RUNS: runs,
+            Field.PADDED_RUN: pitch,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """The elements of a gradient that lie at the same place between strides, along one dimension.
+
+    Attributes:
+        axis: Over dy.
+        first: The first of the elements.
+        place: The first filter element that reaches them.
+        stride: Steps between the elements, and between the filter's.
+    """
+
+    axis: Axis
+    first: int
+    place: int
+    stride: int
+
+    def taken(self) -> slice:
+        """The filter's elements that reach them, in the order of dy's."""
+        taps = self.axis.taps
+        last = self.place + (taps - 1) * self.stride
+        after = self.place - self.stride
+        return slice(last, after if after >= 0 else None, -self.stride) if taps else slice(0, 0)
+
+
+def phases(window: Window, dim: int) -> Iterator[Phase]:
+    """The phases of the gradient of `dim` elements, which all see the same padded dy.
+
+    With u = element + before, dimension by dimension: gradient[u] = Σ over y of
+    dy[(u - y·dilation) / stride] · filter[y], wherever that is a whole number.
+    """
+    found = []
+    for place in range(window.stride):
+        taps = len(range(place, window.size, window.stride))
+        low = -((place - window.before) // window.stride)  # the first dy, without its reach
+        count = max((window.before + dim - 1 - place) // window.stride - low + 1, 0)
+        found.append((place, taps, low - (taps - 1) * window.dilation, low, count))
+    before = max(0, *(-start for _, _, start, _, _ in found))
+    last = max(low + count for *_, low, count in found)
+    padded = before + max(window.count, last)
+    for place, taps, start, low, count in found:
+        origin = start + before if taps else 0
+        axis = Axis(window.count, before, padded, origin, taps, window.dilation, count, 1)
+        first = low * window.stride + place - window.before
+        yield Phase(axis, first, place, window.stride)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where results go: steps from image to image, line to line and window to window."""
+
+    steps: tuple[int, int, int]
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Filters as the body reads them: panel by panel of outputs, each a run of memory.
+
+    Attributes:
+        filters: Their shape.
+        panel: Outputs per panel; 0 where depthwise, whose filters have no panels.
+        picked: Rows and columns.
+        transposed: Channels and outputs change places.
+    """
+
+    filters: Sequence[int]
+    panel: int
+    picked: tuple[slice, slice] = (slice(None), slice(None))
+    transposed: bool = False
+
+    def size(self) -> int:
+        """Elements of the packed filters."""
+        *_, channels, outputs = self.filters
+        if self.transposed:
+            channels, outputs = outputs, channels
+        width = -(-outputs // self.panel) * self.panel if self.panel else outputs
+        pairs = zip(self.picked, self.filters, strict=False)
+        return math.prod(len(range(*each.indices(size))) for each, size in pairs) * channels * width
+
+    def __call__(self, filters: Array, target: Array) -> None:
+        """Writes them to `target`."""
+        given = filters[self.picked]
+        if self.transposed:
+            given = given.swapaxes(2, 3)
+        if not self.panel:
+            target.reshape(given.shape)[...] = given
+            return
+        rows, columns, depth, outputs = given.shape
+        panels, rest = divmod(outputs, self.panel)
+        packed = target.reshape(-(-outputs // self.panel), rows, columns, depth, self.panel)
+        whole = packed[:panels].transpose(1, 2, 3, 0, 4)
+        cut = panels * self.panel
+        whole[...] = given[..., :cut].reshape(whole.shape)
+        if rest:
+            packed[panels, ..., :rest] = given[..., cut:]
+            packed[panels, ..., rest:] = 0

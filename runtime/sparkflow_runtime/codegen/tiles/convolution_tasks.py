@@ -1,0 +1,253 @@
+"""From the sizes of a convolution to the numbers and the tile of a body of `contraction_ir`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen.machine import host, native, scratch, threads as pools
+from sparkflow_runtime.codegen.machine.entry import NOT_COUNTED
+from sparkflow_runtime.codegen.tiles import contraction_ir
+from sparkflow_runtime.codegen.tiles.contraction_ir import Field, Form
+from sparkflow_runtime.codegen.tiles.convolution_geometry import Images, Places
+
+ELEMENTS: Final = {"f": "float", "d": "double"}
+"""LLVM's names of the dtypes that there are bodies for, by numpy's characters."""
+CACHE_BYTES: Final = 256 << 10
+"""What should stay in the cache of one core, together with as much again."""
+GROUP_ROWS: Final = 192
+"""Small images are worked on together until there are so many windows: few tiles are incomplete."""
+CHUNK_PLACES: Final = 192
+"""Windows over which the gradient by filters adds up before it turns to the next filter places."""
+WRITTEN_OUT: Final = 32
+"""Loops of so many turns or fewer are written out."""
+PARALLEL_PRODUCTS: Final = 1_000_000
+"""Multiplications from which several threads pay; a hand-over takes microseconds."""
+
+
+def _tile() -> tuple[int, int]:
+    """Rows and vectors of a tile: its sums, a row of factors and one more fill the registers.
+
+    Fewer rows than registers would allow where there are 32: every row needs an address, too.
+    """
+    here = host.host()
+    if here.vector_bytes == 64:
+        return 8, 2
+    return (6, 4) if here.triple.startswith(("aarch64", "arm64")) else (6, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run of a body.
+
+    Attributes:
+        dtype: Of the arrays.
+        form: Of the body.
+        fields: The numbers for it; what is missing is 0.
+        batch: Images.
+        windows: Per image.
+        products: Multiplications, of the whole batch.
+    """
+
+    dtype: np.dtype[Any]
+    form: Form
+    fields: Mapping[Field, int]
+    batch: int
+    windows: int
+    products: int
+
+    @property
+    def threads(self) -> int:
+        """In how many parts it is done."""
+        is_large = self.products >= PARALLEL_PRODUCTS
+        return max(min(pools.count(), self.batch), 1) if is_large else 1
+
+    def bind(self, counts: tuple[int, int, int]) -> tuple[Callable[..., bool], int]:
+        """The body for arrays of so many elements: left, right and out.
+
+        Returns:
+            The callable, and the elements of scratch memory that it needs.
+        """
+        threads = self.threads
+        image = self.fields[Field.PADDED_IMAGE]
+        # Each group reads and writes all sums of a gradient by filters: it may spill over.
+        limit = CACHE_BYTES if self.form.by_image else 4 * CACHE_BYTES
+        group = min(
+            -(-GROUP_ROWS // max(self.windows, 1)) if self.windows < GROUP_ROWS // 2 else 1,
+            max(limit // max(image * self.dtype.itemsize, 1), 1),
+            max(-(-self.batch // threads), 1),
+        )
+        # Rounded so that what comes behind is aligned, too.
+        aligned = scratch.ALIGNMENT // self.dtype.itemsize
+        part = -(-group * image // aligned) * aligned if self.fields[Field.IS_PADDED] else 0
+        whole = part
+        if self.form.packs:
+            places = group * self.fields[Field.CHUNK] * self.fields[Field.DEPTH_2]
+            whole = part + places * self.form.panel
+        fields = {
+            **self.fields,
+            Field.GROUP: group,
+            Field.PADDED_PART: part,
+            Field.PART: whole,
+        }
+        form = replace(self.form, fixed=_fixed(self.form, fields))
+        run = native.body(contraction_ir.text(form), is_tidy=True).bind(
+            [fields.get(field, 0) for field in Field],
+            [*counts, NOT_COUNTED],
+            self.batch,
+            threads,
+            self.products >= PARALLEL_PRODUCTS,
+        )
+        return run, threads * whole
+
+
+def _fixed(form: Form, fields: Mapping[Field, int]) -> tuple[tuple[Field, int], ...]:
+    """Which numbers to build into the code, so that short loops are written out."""
+    if not 0 < fields[Field.DEPTH_2] <= WRITTEN_OUT:
+        return ()
+    chosen = [Field.DEPTH_2]
+    if not (form.by_image and form.broadcast):
+        chosen.append(Field.LEFT_DEPTH_2)
+    if not form.broadcast:
+        chosen.append(Field.RIGHT_DEPTH_2)
+    if form.by_image and 0 < fields[Field.DEPTH_1] * fields[Field.DEPTH_2] <= WRITTEN_OUT:
+        chosen.append(Field.DEPTH_1)
+    return tuple((field, fields[field]) for field in chosen)
+
+
+def _form(dtype: np.dtype[Any], depthwise: bool, by_image: bool, rows: int, columns: int) -> Form:
+    """The tile that fits into the registers of this processor.
+
+    Args:
+        dtype: Of the arrays.
+        depthwise: Whether columns are channels of both sides.
+        by_image: See `Form`.
+        rows: How many rows there are in all.
+        columns: The same.
+    """
+    tile, vectors = _tile()
+    if not by_image and rows < 8 * tile:
+        # A few rows more or less per tile, so that the last one is not half empty.
+        tile = min(range(tile, tile // 2, -1), key=lambda each: -(-rows // each) * each)
+    lanes = host.host().vector_bytes // dtype.itemsize
+    panels, rest = divmod(columns, vectors * lanes)
+    element = ELEMENTS[dtype.char]
+    broadcast = not depthwise
+    return Form(element, lanes, tile, vectors, broadcast, by_image, panels > 0, -(-rest // lanes))
+
+
+def by_image_task(
+    dtype: np.dtype[Any],
+    batch: int,
+    images: Images,
+    columns: int,
+    out: Places,
+    depthwise: bool,
+) -> Task:
+    """The task whose rows are windows."""
+    form = _form(dtype, depthwise, by_image=True, rows=images.windows, columns=columns)
+    rows, across, channels = images.rows, images.columns, images.channels
+    if depthwise:
+        depth = (1, rows.taps, across.taps)
+        left = (0, rows.tap * images.line, across.tap * channels)
+        right = (0, across.taps * channels, channels)
+        panel = form.panel
+    else:
+        if images.is_run:
+            depth = (1, rows.taps, across.taps * channels)
+            left = (0, rows.tap * images.line, 1)
+        else:
+            depth = (rows.taps, across.taps, channels)
+            left = (rows.tap * images.line, across.tap * channels, 1)
+        right = (depth[1] * depth[2] * form.panel, depth[2] * form.panel, form.panel)
+        panel = math.prod(depth) * form.panel
+    image = rows.padded * images.line
+    steps = (image, rows.step * images.line, across.step * channels)
+    walked = (1, rows.count, across.count)
+    window_bytes = max(across.step * rows.step * channels, 1) * dtype.itemsize
+    block = max(CACHE_BYTES // window_bytes // form.rows, 1) * form.rows
+    fields = {
+        **images.fields(),
+        **_rows(walked, steps, out.steps),
+        **_depth(depth, left, right),
+        Field.OUT_IMAGE: out.steps[0],
+        Field.OUT_ORIGIN: out.origin,
+        Field.BLOCK: block,
+        Field.COLUMNS: columns,
+        Field.RIGHT_PANEL: panel,
+    }
+    products = batch * images.windows * math.prod(depth) * (1 if depthwise else columns)
+    return Task(dtype, form, fields, batch, images.windows, products)
+
+
+def by_filter_task(
+    dtype: np.dtype[Any], batch: int, images: Images, columns: int, depthwise: bool
+) -> Task:
+    """The task whose rows are the places of filters."""
+    rows, across, channels = images.rows, images.columns, images.channels
+    if depthwise:
+        walked = (1, rows.taps, across.taps)
+        left = (0, rows.tap * images.line, across.tap * images.pitch)
+        out = (0, across.taps * channels, channels)
+    elif images.is_run:
+        walked = (1, rows.taps, across.taps * channels)
+        left = (0, rows.tap * images.line, 1)
+        out = (0, walked[2] * columns, columns)
+    else:
+        walked = (rows.taps, across.taps, channels)
+        left = (rows.tap * images.line, across.tap * images.pitch, 1)
+        out = (across.taps * channels * columns, channels * columns, columns)
+    form = _form(dtype, depthwise, by_image=False, rows=math.prod(walked), columns=columns)
+    image = rows.padded * images.line
+    depth_left = (image, rows.step * images.line, across.step * images.pitch)
+    depth_right = (images.windows * columns, across.count * columns, columns)
+    fields = {
+        **images.fields(),
+        **_rows(walked, left, out),
+        **_depth((0, rows.count, across.count), depth_left, depth_right),
+        Field.RIGHT_IMAGE: images.windows * columns,
+        Field.OUT_PART: math.prod(walked) * columns,
+        Field.BLOCK: math.prod(walked),
+        Field.COLUMNS: columns,
+        Field.RIGHT_PANEL: form.panel,
+        Field.CHUNK: max(CHUNK_PLACES // max(across.count, 1), 1),
+    }
+    products = batch * images.windows * math.prod(walked) * (1 if depthwise else columns)
+    return Task(dtype, form, fields, batch, images.windows, products)
+
+
+_Three = tuple[int, int, int]
+
+
+def _rows(counts: _Three, left: _Three, out: _Three) -> dict[Field, int]:
+    """The loops over rows, with their steps on the left side and in the result."""
+
+    def wraps(steps: _Three) -> tuple[int, int]:
+        inner = steps[1] - (counts[2] - 1) * steps[2]
+        return inner, steps[0] - (counts[1] - 1) * steps[1] - (counts[2] - 1) * steps[2]
+
+    return {
+        Field.ROWS_0: counts[0],
+        Field.ROWS_1: counts[1],
+        Field.ROWS_2: counts[2],
+        Field.LEFT_STEP: left[2],
+        Field.LEFT_WRAP_1: wraps(left)[0],
+        Field.LEFT_WRAP_0: wraps(left)[1],
+        Field.OUT_STEP: out[2],
+        Field.OUT_WRAP_1: wraps(out)[0],
+        Field.OUT_WRAP_0: wraps(out)[1],
+    }
+
+
+def _depth(counts: _Three, left: _Three, right: _Three) -> dict[Field, int]:
+    """The loops over the depth, with their strides on both sides."""
+    names = ("DEPTH", "LEFT_DEPTH", "RIGHT_DEPTH")
+    return {
+        Field[f"{name}_{i}"]: values[i]
+        for name, values in zip(names, (counts, left, right), strict=True)
+        for i in range(3)
+    }

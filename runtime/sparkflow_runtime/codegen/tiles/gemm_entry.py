@@ -1,0 +1,340 @@
+"""How Python calls a matrix product: looks at three arrays, says what is to be computed, runs it.
+
+As `entry` does, but strides are read, too: a factor may lie in either order, may be a part of a
+larger matrix, and may be one matrix for a whole stack of products.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from sparkflow_runtime.codegen.machine.host import (
+    DATA,
+    DIMENSIONS,
+    DIMENSIONS_NUMBER,
+    FLAGS,
+    STRIDES,
+)
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
+from sparkflow_runtime.codegen.tiles.gemm_ir import Size
+
+DESCRIPTOR: Final = 56
+"""Offset of an array's dtype, as those in `host`."""
+_ALIGNED: Final = 0x100
+"""The bit of an array's flags that says that elements lie where the processor wants them."""
+_OBJECT_TYPE: Final = 8
+PART_WORK: Final = 200_000
+"""Multiplications that are worth a thread: four microseconds, where waking one may cost 20."""
+RELEASE_WORK: Final = 1_000_000
+"""Multiplications during which other Python threads may run: about 20 microseconds."""
+
+
+class Field(IntEnum):
+    """Places in the record of a bound product.
+
+    Attributes:
+        SHIFT: The power of two that an element has bytes.
+        TURNS_LEFT, TURNS_RIGHT: 1 where the factor is transposed first.
+    """
+
+    BODY = 0
+    RUN_PARTS = 1
+    POOL = 2
+    THREADS = 3
+    DESCRIPTOR = 4
+    SHIFT = 5
+    TURNS_LEFT = 6
+    TURNS_RIGHT = 7
+    ARRAY_TYPE = 8
+    TRUE = 9
+    FALSE = 10
+    INCREMENT = 11
+    SAVE_THREAD = 12
+    RESTORE_THREAD = 13
+
+
+_SIGNATURE: Final = (
+    "define internal void @describe(ptr %record, ptr %args, i64 %nargs, ptr %sizes, ptr %arrays, "
+    "ptr %result)"
+)
+
+
+def text() -> str:
+    """The module: `entry`, a METH_FASTCALL function whose `self` is an array, the record."""
+    return f"{_describe()}\n{_ENTRY}"
+
+
+_ENTRY: Final = f"""
+%job = type {{ ptr, ptr, ptr }}
+
+define void @run_part(ptr %job, i64 %part) {{
+  %body = load ptr, ptr %job
+  %at_sizes = getelementptr %job, ptr %job, i32 0, i32 1
+  %sizes = load ptr, ptr %at_sizes
+  %at_arrays = getelementptr %job, ptr %job, i32 0, i32 2
+  %arrays = load ptr, ptr %at_arrays
+  call void %body(ptr %sizes, ptr %arrays, i64 0, i64 0, i64 %part)
+  ret void
+}}
+
+define ptr @entry(ptr %self, ptr %args, i64 %nargs) {{
+  %at_record = getelementptr i8, ptr %self, i64 {DATA}
+  %record = load ptr, ptr %at_record
+  %sizes = alloca [{len(Size)} x i64]
+  %arrays = alloca [3 x ptr]
+  %result = alloca [2 x i64]
+  %job = alloca %job
+  store i64 0, ptr %result
+  call void @describe(ptr %record, ptr %args, i64 %nargs, ptr %sizes, ptr %arrays, ptr %result)
+  %at_increment = getelementptr i64, ptr %record, i64 {Field.INCREMENT.value}
+  %increment = load ptr, ptr %at_increment
+  %parts = load i64, ptr %result
+  %refused = icmp eq i64 %parts, 0
+  br i1 %refused, label %refuse, label %accept
+
+refuse:
+  %at_false = getelementptr i64, ptr %record, i64 {Field.FALSE.value}
+  %false = load ptr, ptr %at_false
+  call void %increment(ptr %false)
+  ret ptr %false
+
+accept:
+  %at_releases = getelementptr i64, ptr %result, i64 1
+  %releases_number = load i64, ptr %at_releases
+  %releases = icmp ne i64 %releases_number, 0
+  br i1 %releases, label %release, label %go
+
+release:
+  %at_save = getelementptr i64, ptr %record, i64 {Field.SAVE_THREAD.value}
+  %save = load ptr, ptr %at_save
+  %state = call ptr %save()
+  br label %go
+
+go:
+  %thread = phi ptr [null, %accept], [%state, %release]
+  %body = load ptr, ptr %record
+  %serial = icmp eq i64 %parts, 1
+  br i1 %serial, label %alone, label %together
+
+alone:
+  call void %body(ptr %sizes, ptr %arrays, i64 0, i64 0, i64 0)
+  br label %done
+
+together:
+  %at_run = getelementptr i64, ptr %record, i64 {Field.RUN_PARTS.value}
+  %run = load ptr, ptr %at_run
+  %at_pool = getelementptr i64, ptr %record, i64 {Field.POOL.value}
+  %pool = load ptr, ptr %at_pool
+  store ptr %body, ptr %job
+  %job_sizes = getelementptr %job, ptr %job, i32 0, i32 1
+  store ptr %sizes, ptr %job_sizes
+  %job_arrays = getelementptr %job, ptr %job, i32 0, i32 2
+  store ptr %arrays, ptr %job_arrays
+  %parts_32 = trunc i64 %parts to i32
+  call void %run(ptr %pool, ptr @run_part, ptr %job, i32 %parts_32)
+  br label %done
+
+done:
+  br i1 %releases, label %restore, label %accepted
+
+restore:
+  %at_restore = getelementptr i64, ptr %record, i64 {Field.RESTORE_THREAD.value}
+  %restore_thread = load ptr, ptr %at_restore
+  call void %restore_thread(ptr %thread)
+  br label %accepted
+
+accepted:
+  %at_true = getelementptr i64, ptr %record, i64 {Field.TRUE.value}
+  %true = load ptr, ptr %at_true
+  call void %increment(ptr %true)
+  ret ptr %true
+}}
+"""
+
+
+def _describe() -> str:
+    """Fills sizes and arrays; the result is the number of parts (0: refused), then 1 for long."""
+    return _Describing().text()
+
+
+class _Matrices:
+    """The registers that hold what was read of one array."""
+
+    def __init__(self, code: Code, item: str, shift: str) -> None:
+        self._code = code
+        self.rank = code.let(
+            f"sext i32 {code.load('i32', self._at(item, DIMENSIONS_NUMBER), 4)} to i64"
+        )
+        self._dims = code.load("ptr", self._at(item, DIMENSIONS))
+        self._strides = code.load("ptr", self._at(item, STRIDES))
+        self.data = code.load("ptr", self._at(item, DATA))
+        self._shift = shift
+
+    def _at(self, item: str, offset: int) -> str:
+        return self._code.at("i8", item, offset)
+
+    def dim(self, number: Value) -> str:
+        """The size of a dimension."""
+        return self._code.load("i64", self._code.at("i64", self._dims, number))
+
+    def stride(self, number: Value) -> str:
+        """The stride of a dimension in elements."""
+        stride = self._code.load("i64", self._code.at("i64", self._strides, number))
+        return self._code.let(f"ashr i64 {stride}, {self._shift}")
+
+
+class _Describing:
+    def __init__(self) -> None:
+        self._code = Code()
+
+    def _field(self, field: Field) -> str:
+        return self._code.load("i64", self._code.at("i64", "%record", field))
+
+    def _both(self, *conditions: str) -> str:
+        found, *others = conditions
+        for other in others:
+            found = self._code.let(f"and i1 {found}, {other}")
+        return found
+
+    def text(self) -> str:
+        code = self._code
+        with code.when(code.compare("eq", "%nargs", 3)):
+            items = [code.load("ptr", code.at("ptr", "%args", i)) for i in range(3)]
+            kind = self._field(Field.ARRAY_TYPE)
+            types = [code.load("i64", code.at("i8", item, _OBJECT_TYPE)) for item in items]
+            with code.when(self._both(*(code.compare("eq", each, kind) for each in types))):
+                self._look(items)
+        return code.module(_SIGNATURE)
+
+    def _look(self, items: list[str]) -> None:
+        code = self._code
+        wanted = self._field(Field.DESCRIPTOR)
+        fits = []
+        for item in items:
+            descriptor = code.load("i64", code.at("i8", item, DESCRIPTOR))
+            fits.append(code.compare("eq", descriptor, wanted))
+            flags = code.load("i32", code.at("i8", item, FLAGS), 4)
+            aligned = code.let(f"and i32 {flags}, {_ALIGNED}")
+            fits.append(code.let(f"icmp ne i32 {aligned}, 0"))
+        shift = self._field(Field.SHIFT)
+        matrices = [_Matrices(code, item, shift) for item in items]
+        fits += [code.compare("sge", each.rank, 2) for each in matrices]
+        with code.when(self._both(*fits)):
+            self._measure(matrices)
+
+    def _measure(self, matrices: list[_Matrices]) -> None:
+        code = self._code
+        dims, strides = [], []
+        for each in matrices:
+            last, before = code.subtract(each.rank, 1), code.subtract(each.rank, 2)
+            dims.append((each.dim(before), each.dim(last)))
+            strides.append((each.stride(before), each.stride(last)))
+        for number, turned in ((0, Field.TURNS_LEFT), (1, Field.TURNS_RIGHT)):
+            turns = code.compare("ne", self._field(turned), 0)
+            for pairs in (dims, strides):
+                a, b = pairs[number]
+                pairs[number] = (code.select(turns, b, a), code.select(turns, a, b))
+        (m, k), (depth, n), (rows, columns) = dims
+        stacks = [self._stack(each) for each in matrices]
+        (left_count, left_next, left_even), (right_count, right_next, right_even) = stacks[:2]
+        count, out_next, out_even = stacks[2]
+        fits = [
+            code.compare("eq", k, depth),
+            code.compare("eq", m, rows),
+            code.compare("eq", n, columns),
+            code.compare("sgt", k, 0),
+            # Products of a matrix and a vector are limited by memory: BLAS does these as well.
+            code.compare("sgt", m, 1),
+            code.compare("sgt", n, 1),
+            code.compare("sgt", count, 0),
+            code.compare("eq", strides[2][1], 1),
+            left_even,
+            right_even,
+            out_even,
+        ]
+        for found in (left_count, right_count):
+            is_one, is_all = code.compare("eq", found, 1), code.compare("eq", found, count)
+            fits.append(code.let(f"or i1 {is_one}, {is_all}"))
+        for pair in strides[:2]:
+            ones = [code.compare("eq", each, 1) for each in pair]
+            fits.append(code.let(f"or i1 {ones[0]}, {ones[1]}"))
+        with code.when(self._both(*fits)):
+            for number, each in enumerate(matrices):
+                code.store("ptr", each.data, code.at("ptr", "%arrays", number))
+            given = {
+                Size.M: m,
+                Size.N: n,
+                Size.K: k,
+                Size.LEFT_ROW: strides[0][0],
+                Size.LEFT_DEPTH: strides[0][1],
+                Size.RIGHT_DEPTH: strides[1][0],
+                Size.RIGHT_COLUMN: strides[1][1],
+                Size.OUT_ROW: strides[2][0],
+                Size.COUNT: count,
+                Size.LEFT_NEXT: left_next,
+                Size.RIGHT_NEXT: right_next,
+                Size.OUT_NEXT: out_next,
+            }
+            for field, value in given.items():
+                self._say(field, value)
+            self._split(m, n, k, count)
+
+    def _say(self, field: Size, value: Value) -> None:
+        self._code.store("i64", value, self._code.at("i64", "%sizes", field))
+
+    def _stack(self, matrices: _Matrices) -> tuple[str, str, str]:
+        """How many matrices an array has, the stride between them, and whether it is even."""
+        code = self._code
+        count = code.variable("i64", 1)
+        step = code.variable("i64", 0)
+        even = code.variable("i1", 1)
+        with code.loop(2, matrices.rank) as back:
+            number = code.subtract(code.subtract(matrices.rank, 1), back)
+            dim, stride = matrices.dim(number), matrices.stride(number)
+            before = code.get(count)
+            is_first = code.compare("eq", before, 1)
+            follows = code.compare("eq", stride, code.multiply(code.get(step), before))
+            matters = code.compare("ne", dim, 1)
+            fits = code.let(f"select i1 {is_first}, i1 true, i1 {follows}")
+            fits = code.let(f"select i1 {matters}, i1 {fits}, i1 true")
+            code.set(even, code.let(f"and i1 {code.get(even, 'i1')}, {fits}"), "i1")
+            sets = self._both(is_first, matters)
+            code.set(step, code.select(sets, stride, code.get(step)))
+            code.set(count, code.multiply(before, dim))
+        return code.get(count), code.get(step), code.get(even, "i1")
+
+    def _split(self, m: str, n: str, k: str, count: str) -> None:
+        """Says how many parts there are: whole products, or else what copies least."""
+        code = self._code
+        each = code.multiply(code.multiply(m, n), k)
+        work = code.multiply(each, count)
+        worth = code.larger(code.let(f"sdiv i64 {work}, {PART_WORK}"), 1)
+        parts = code.smaller(self._field(Field.THREADS), worth)
+        rest = code.let(f"srem i64 {count}, {parts}")
+        even = code.compare("eq", rest, 0)
+        many = code.compare("sge", count, code.multiply(parts, 4))
+        small = code.compare("slt", each, code.multiply(parts, PART_WORK))
+        whole = code.let(f"or i1 {even}, {many}")
+        whole = code.let(f"or i1 {whole}, {small}")
+        count_parts = code.select(whole, code.smaller(parts, count), 1)
+        within = code.select(whole, 1, parts)
+        best = code.variable("i64", 1)
+        least = code.variable("i64", (1 << 63) - 1)
+        with code.loop(1, code.add(within, 1)) as row_parts:
+            divides = code.compare("eq", code.let(f"srem i64 {within}, {row_parts}"), 0)
+            column_parts = code.let(f"sdiv i64 {within}, {row_parts}")
+            # Each part of the rows copies the whole right factor, and the other way round.
+            cost = code.add(code.multiply(row_parts, n), code.multiply(column_parts, m))
+            better = self._both(divides, code.compare("slt", cost, code.get(least)))
+            code.set(best, code.select(better, row_parts, code.get(best)))
+            code.set(least, code.select(better, cost, code.get(least)))
+        row_parts = code.get(best)
+        column_parts = code.let(f"sdiv i64 {within}, {row_parts}")
+        self._say(Size.COUNT_PARTS, count_parts)
+        self._say(Size.ROW_PARTS, row_parts)
+        self._say(Size.COLUMN_PARTS, column_parts)
+        code.store("i64", code.multiply(count_parts, within), "%result")
+        is_long = code.compare("sgt", work, RELEASE_WORK)
+        long_number = code.let(f"zext i1 {is_long} to i64")
+        code.store("i64", long_number, code.at("i64", "%result", 1))

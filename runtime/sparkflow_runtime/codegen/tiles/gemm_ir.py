@@ -1,0 +1,526 @@
+"""Matrix products as LLVM IR, after Goto and van de Geijn (ACM TOMS 34, 2008).
+
+A tile of `rows` × `vectors` vectors of the result stays in registers while it runs over a block of
+the sum. Both factors are copied into the order in which the tile reads them, in blocks that fit the
+caches: transposed factors cost nothing more, and leading dimensions that are powers of two do not
+thrash. Where a factor is read only once it is read where it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+
+
+class Size(IntEnum):
+    """What `body` finds in `%sizes`; strides are in elements.
+
+    Attributes:
+        M, N, K: The result is m × n, the sum runs over k.
+        LEFT_ROW, LEFT_DEPTH: Strides of the left factor; one of them is 1.
+        RIGHT_DEPTH, RIGHT_COLUMN: Strides of the right factor; one of them is 1.
+        OUT_ROW: Stride between the result's rows.
+        COUNT: Number of products.
+        LEFT_NEXT, RIGHT_NEXT, OUT_NEXT: Strides from one product to the next.
+        COUNT_PARTS, ROW_PARTS, COLUMN_PARTS: Into how many parts each of the three is split.
+    """
+
+    M = 0
+    N = 1
+    K = 2
+    LEFT_ROW = 3
+    LEFT_DEPTH = 4
+    RIGHT_DEPTH = 5
+    RIGHT_COLUMN = 6
+    OUT_ROW = 7
+    COUNT = 8
+    LEFT_NEXT = 9
+    RIGHT_NEXT = 10
+    OUT_NEXT = 11
+    COUNT_PARTS = 12
+    ROW_PARTS = 13
+    COLUMN_PARTS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is fixed when the code is made.
+
+    Attributes:
+        element: `float` or `double`.
+        lanes: Elements per vector register.
+        rows: Rows of a tile.
+        vectors: Vectors per row of a tile.
+        depth: How long a block of the sum may be.
+        left_block: Elements of the left factor that are copied at a time.
+        right_block: Columns of the right factor that are copied at a time.
+    """
+
+    element: str
+    lanes: int
+    rows: int
+    vectors: int
+    depth: int
+    left_block: int
+    right_block: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of a tile."""
+        return self.vectors * self.lanes
+
+
+UNROLLED: Final = 4
+"""Steps of the innermost loop that are written out."""
+_LINES: Final = 4
+"""Lines that are copied side by side."""
+_SMALL_BYTES: Final = 32768
+"""Copies up to this size lie on the stack."""
+_ALIGNMENT: Final = 64
+
+
+def text(form: Form) -> str:
+    """The module: `body` computes one part of the products; its arrays are left, right, out."""
+    return _Writer(form).text()
+
+
+class _Writer:
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._code = code = Code()
+        self._vectors = Vectors(code, form.element, form.lanes)
+        self._sizes = code.sizes(len(Size))
+        self._sums = [
+            [code.variable(self._vectors.kind) for _ in range(form.vectors)]
+            for _ in range(form.rows)
+        ]
+
+    def _size(self, field: Size) -> str:
+        return self._sizes[field]
+
+    def _at(self, base: str, index: Value) -> str:
+        return self._code.at(self._form.element, base, index)
+
+    def text(self) -> str:
+        code, size, form = self._code, self._size, self._form
+        left, right, out = code.arrays(3)
+        columns_part = code.let(f"srem i64 %part, {size(Size.COLUMN_PARTS)}")
+        rest = code.let(f"sdiv i64 %part, {size(Size.COLUMN_PARTS)}")
+        rows_part = code.let(f"srem i64 {rest}, {size(Size.ROW_PARTS)}")
+        count_part = code.let(f"sdiv i64 {rest}, {size(Size.ROW_PARTS)}")
+        first, last = self._share(Size.COUNT, 1, count_part, Size.COUNT_PARTS)
+        top, bottom = self._share(Size.M, form.rows, rows_part, Size.ROW_PARTS)
+        start, stop = self._share(Size.N, form.columns, columns_part, Size.COLUMN_PARTS)
+        rows, columns = code.subtract(bottom, top), code.subtract(stop, start)
+        left = self._at(left, code.multiply(top, size(Size.LEFT_ROW)))
+        right = self._at(right, code.multiply(start, size(Size.RIGHT_COLUMN)))
+        out = self._at(out, code.add(code.multiply(top, size(Size.OUT_ROW)), start))
+        some = code.let(f"and i1 {code.compare('sgt', rows, 0)}, {code.compare('sgt', columns, 0)}")
+        with code.when(some):
+            self._products((left, right, out), rows, columns, first, last)
+        return code.module()
+
+    def _quotient_up(self, total: Value, unit: Value) -> str:
+        code = self._code
+        return code.let(f"sdiv i64 {code.subtract(code.add(total, unit), 1)}, {unit}")
+
+    def _tiles(self, total: Value, unit: int) -> tuple[str, Value]:
+        """How many tiles there are, and how much of the last one is not there."""
+        tiles = self._quotient_up(total, unit)
+        return tiles, self._code.subtract(self._code.multiply(tiles, unit), total)
+
+    def _slice(self, depth: Value, width: int) -> Value:
+        """Elements of a slice in a copy: an odd number of cache lines, so that they spread."""
+        code, line = self._code, _ALIGNMENT // self._vectors.size_bytes
+        lines = self._quotient_up(code.multiply(depth, width), line)
+        return code.multiply(code.let(f"or i64 {lines}, 1"), line)
+
+    def _share(self, size: Size, unit: int, part: str, parts: Size) -> tuple[str, str]:
+        """The range of one part, in whole units."""
+        code, total, split = self._code, self._size(size), self._size(parts)
+        units = self._quotient_up(total, unit)
+        bounds = []
+        for number in (part, code.add(part, 1)):
+            units_before = code.let(f"sdiv i64 {code.multiply(units, number)}, {split}")
+            bounds.append(code.smaller(code.multiply(units_before, unit), total))
+        return bounds[0], bounds[1]
+
+    def _products(
+        self, arrays: tuple[str, str, str], rows: Value, columns: Value, first: str, last: str
+    ) -> None:
+        """The products from `first` to `last`, of this part's rows and columns."""
+        code, size, form = self._code, self._size, self._form
+        # A factor is not copied if it is read once, in order.
+        # It depends on the whole product only, and so do the blocks of the sum: the result is the
+        # same on any number of threads.
+        few_columns = code.compare("sle", size(Size.N), form.columns)
+        in_order = code.compare("eq", size(Size.LEFT_DEPTH), 1)
+        left_stays = code.let(f"and i1 {few_columns}, {in_order}")
+        few_rows = code.compare("sle", rows, form.rows)
+        in_order = code.compare("eq", size(Size.RIGHT_COLUMN), 1)
+        column_tiles, rest = self._tiles(columns, form.columns)
+        is_whole = code.compare("eq", rest, 0)
+        right_stays = code.let(f"and i1 {few_rows}, {in_order}")
+        right_stays = code.let(f"and i1 {right_stays}, {is_whole}")
+        # As equal blocks of the sum as possible; short ones beside lines that lie far apart.
+        longest = code.select(left_stays, form.depth // 4, form.depth)
+        depth_blocks = self._quotient_up(size(Size.K), longest)
+        depth = self._quotient_up(size(Size.K), depth_blocks)
+        left_slice = self._slice(depth, form.rows)
+        right_slice = self._slice(depth, form.columns)
+        fitting = code.let(f"sdiv i64 {form.left_block}, {left_slice}")
+        row_tiles, _ = self._tiles(rows, form.rows)
+        block_tiles = code.smaller(code.larger(fitting, 1), row_tiles)
+        block = code.multiply(block_tiles, form.rows)
+        width_tiles = code.smaller(form.right_block // form.columns, column_tiles)
+        width = code.multiply(width_tiles, form.columns)
+        left_size = code.select(left_stays, 0, code.multiply(block_tiles, left_slice))
+        right_size = code.select(right_stays, 0, code.multiply(width_tiles, right_slice))
+        # Copies may write one vector too many at their ends.
+        spare = 2 * _ALIGNMENT // self._vectors.size_bytes
+        copied = code.add(code.add(left_size, right_size), 2 * spare)
+        memory, release = self._memory(code.multiply(copied, self._vectors.size_bytes))
+        left_copy = memory
+        right_copy = self._at(memory, code.add(left_size, spare))
+        with code.loop(first, last) as product:
+            left, right, out = (
+                self._at(array, code.multiply(product, size(step)))
+                for array, step in zip(
+                    arrays, (Size.LEFT_NEXT, Size.RIGHT_NEXT, Size.OUT_NEXT), strict=True
+                )
+            )
+            with code.loop(0, size(Size.K), depth) as done:
+                deep = code.smaller(depth, code.subtract(size(Size.K), done))
+                is_first = code.compare("eq", done, 0)
+                left_now = self._at(left, code.multiply(done, size(Size.LEFT_DEPTH)))
+                right_now = self._at(right, code.multiply(done, size(Size.RIGHT_DEPTH)))
+                with code.loop(0, rows, block) as row:
+                    high = code.smaller(block, code.subtract(rows, row))
+                    above = self._at(left_now, code.multiply(row, size(Size.LEFT_ROW)))
+                    with code.when(code.let(f"xor i1 {left_stays}, true")):
+                        self._copy(
+                            (above, left_copy),
+                            (size(Size.LEFT_DEPTH), size(Size.LEFT_ROW)),
+                            high,
+                            deep,
+                            (form.rows, left_slice),
+                        )
+                    with code.loop(0, columns, width) as column:
+                        wide = code.smaller(width, code.subtract(columns, column))
+                        beside = self._at(right_now, code.multiply(column, size(Size.RIGHT_COLUMN)))
+                        with code.when(code.let(f"xor i1 {right_stays}, true")):
+                            self._copy(
+                                (beside, right_copy),
+                                (size(Size.RIGHT_DEPTH), size(Size.RIGHT_COLUMN)),
+                                wide,
+                                deep,
+                                (form.columns, right_slice),
+                            )
+                        corner = code.add(code.multiply(row, size(Size.OUT_ROW)), column)
+                        self._block(
+                            _Factor(
+                                code.let(f"select i1 {left_stays}, ptr {above}, ptr {left_copy}"),
+                                code.select(
+                                    left_stays,
+                                    code.multiply(size(Size.LEFT_ROW), form.rows),
+                                    left_slice,
+                                ),
+                                code.select(left_stays, size(Size.LEFT_ROW), 1),
+                                code.select(left_stays, 1, form.rows),
+                            ),
+                            _Factor(
+                                code.let(
+                                    f"select i1 {right_stays}, ptr {beside}, ptr {right_copy}"
+                                ),
+                                code.select(right_stays, form.columns, right_slice),
+                                1,
+                                code.select(right_stays, size(Size.RIGHT_DEPTH), form.columns),
+                            ),
+                            self._at(out, corner),
+                            (high, wide, deep),
+                            is_first,
+                        )
+        with code.when(release):
+            code.invoke("free", ("ptr", code.get(self._given, "ptr")))
+
+    def _memory(self, size_bytes: Value) -> tuple[str, str]:
+        """Memory for copies, aligned, and whether it is to be freed."""
+        code = self._code
+        self._given = code.variable("ptr")
+        small = code.variable(f"[{_SMALL_BYTES + _ALIGNMENT} x i8]")
+        needed = code.add(size_bytes, _ALIGNMENT)
+        is_big = code.compare("sgt", needed, _SMALL_BYTES + _ALIGNMENT)
+        code.set(self._given, small, "ptr")
+        with code.when(is_big):
+            code.set(self._given, code.call("ptr", "malloc", ("i64", needed)), "ptr")
+        address = code.let(f"ptrtoint ptr {code.get(self._given, 'ptr')} to i64")
+        up = code.let(f"and i64 {code.add(address, _ALIGNMENT - 1)}, {-_ALIGNMENT}")
+        return code.let(f"inttoptr i64 {up} to ptr"), is_big
+
+    # ------------------------------------------------------------------------------- copies
+
+    def _copy(
+        self,
+        places: tuple[str, str],
+        strides: tuple[str, str],
+        across: Value,
+        depth: Value,
+        slices: tuple[int, Value],
+    ) -> None:
+        """Copies a block into slices: for each slice of `width`, for each depth, `width` elements.
+
+        Args:
+            places: From where and to where.
+            strides: Along the depth and across; one of them is 1.
+            across: How many there are; the last slice may be narrower.
+            depth: How deep the block is.
+            slices: How wide they are, and elements from one to the next.
+        """
+        code = self._code
+        is_turned = code.compare("ne", strides[1], 1)
+        with code.when(is_turned):
+            self._copy_turned(places, strides[1], across, depth, slices)
+        with code.when(code.let(f"xor i1 {is_turned}, true")):
+            self._copy_along(places, strides[0], across, depth, slices)
+
+    def _copy_along(
+        self,
+        places: tuple[str, str],
+        stride: str,
+        across: Value,
+        depth: Value,
+        slices: tuple[int, Value],
+    ) -> None:
+        """Elements that are neighbours across, which become neighbours."""
+        code, vectors = self._code, self._vectors
+        source, target = places
+        width, step = slices
+        whole_slices = code.let(f"sdiv i64 {across}, {width}")
+        whole = code.multiply(whole_slices, width)
+        rest = code.subtract(across, whole)
+        kind = f"<{width} x {self._form.element}>"
+        is_part = code.compare("sgt", rest, 0)
+        blocks = code.let(f"and i64 {depth}, {-_LINES}")
+        # A few lines at a time: lines may lie so that a cache holds only some of them at once.
+        for start, stop, count in ((0, blocks, _LINES), (blocks, depth, 1)):
+            with code.loop(start, stop, count) as k:
+                lines = [
+                    self._at(source, code.multiply(code.add(k, n), stride)) for n in range(count)
+                ]
+                to = self._at(target, code.multiply(k, width))
+                with code.loop(0, whole_slices) as i:
+                    place = self._at(to, code.multiply(i, step))
+                    for n, line in enumerate(lines):
+                        here = self._at(line, code.multiply(i, width))
+                        values = code.load(kind, here, vectors.size_bytes)
+                        code.store(kind, values, self._at(place, n * width), vectors.size_bytes)
+                with code.when(is_part):
+                    place = self._at(to, code.multiply(whole_slices, step))
+                    for n, line in enumerate(lines):
+                        slot, first = self._at(place, n * width), self._at(line, whole)
+                        code.store(kind, "zeroinitializer", slot, vectors.size_bytes)
+                        with code.loop(0, rest) as i:
+                            element = self._form.element
+                            value = code.load(element, self._at(first, i), vectors.size_bytes)
+                            code.store(element, value, self._at(slot, i), vectors.size_bytes)
+
+    def _copy_turned(
+        self,
+        places: tuple[str, str],
+        stride: str,
+        across: Value,
+        depth: Value,
+        slices: tuple[int, Value],
+    ) -> None:
+        """Elements that are neighbours along the depth: squares are turned in registers.
+
+        A slice narrower than `width` gets its last line several times, which nothing uses. Stores
+        are of whole vectors: what they write too much is written over by the next.
+        """
+        code, vectors, lanes = self._code, self._vectors, self._form.lanes
+        source, target = places
+        width, step = slices
+        whole = code.let(f"and i64 {depth}, {-lanes}")
+        last = code.subtract(across, 1)
+        with code.loop(0, self._quotient_up(across, width)) as i:
+            first = code.multiply(i, width)
+            lines = [
+                self._at(source, code.multiply(code.smaller(code.add(first, n), last), stride))
+                for n in range(width)
+            ]
+            to = self._at(target, code.multiply(i, step))
+            with code.loop(0, whole, lanes) as k:
+                turned = []
+                for group in range(0, width, lanes):
+                    square = [vectors.load(line, k) for line in lines[group : group + lanes]]
+                    square += square[-1:] * (lanes - len(square))
+                    turned.append(self._turned(square))
+                place = self._at(to, code.multiply(k, width))
+                for n in range(lanes):
+                    for number, square in enumerate(turned):
+                        vectors.store(square[n], place, n * width + number * lanes)
+            with code.loop(whole, depth) as k:
+                place = self._at(to, code.multiply(k, width))
+                for n, line in enumerate(lines):
+                    value = code.load(self._form.element, self._at(line, k), vectors.size_bytes)
+                    code.store(self._form.element, value, self._at(place, n), vectors.size_bytes)
+
+    def _turned(self, square: list[str]) -> list[str]:
+        """The transposed square: as many perfect shuffles of its lines as it has bits."""
+        code, kind, lanes = self._code, self._vectors.kind, self._form.lanes
+        masks = []
+        for start in (0, lanes // 2):
+            pairs = [f"i32 {start + n // 2 + n % 2 * lanes}" for n in range(lanes)]
+            masks.append(f"<{lanes} x i32> <{', '.join(pairs)}>")
+        for _ in range(lanes.bit_length() - 1):
+            square = [
+                code.let(f"shufflevector {kind} {a}, {kind} {b}, {mask}")
+                for a, b in zip(square[: lanes // 2], square[lanes // 2 :], strict=True)
+                for mask in masks
+            ]
+        return square
+
+    # -------------------------------------------------------------------------------- tiles
+
+    def _block(
+        self,
+        left: _Factor,
+        right: _Factor,
+        out: str,
+        extents: tuple[Value, Value, Value],
+        is_first: str,
+    ) -> None:
+        """All tiles of a block: `out` gets (if `is_first`) or grows by the product."""
+        code, vectors, form, size = self._code, self._vectors, self._form, self._size
+        high, wide, deep = extents
+        whole_tiles = code.let(f"sdiv i64 {high}, {form.rows}")
+        whole_rows = code.multiply(whole_tiles, form.rows)
+        rest_rows = code.subtract(high, whole_rows)
+        both_copied = code.let(
+            f"and i1 {code.compare('eq', left.next_depth, form.rows)}, "
+            f"{code.compare('eq', right.next_depth, form.columns)}"
+        )
+        # The same with strides that the compiler knows.
+        left_copy = _Factor(left.base, left.next_tile, 1, form.rows)
+        right_copy = _Factor(right.base, right.next_tile, 1, form.columns)
+        with code.loop(0, self._quotient_up(wide, form.columns)) as panel:
+            inside = code.subtract(wide, code.multiply(panel, form.columns))
+            factor = self._at(right.base, code.multiply(panel, right.next_tile))
+            beside = self._at(out, code.multiply(panel, form.columns))
+            masks = [
+                vectors.first(code.subtract(inside, v * form.lanes)) for v in range(form.vectors)
+            ]
+
+            def tile(base: str, row: Value, rows: int, masks: Sequence[str | None]) -> None:
+                below = self._at(beside, code.multiply(row, size(Size.OUT_ROW)))
+                factors = (left, right) if masks else (left_copy, right_copy)
+                self._tile((base, factor), factors, below, (rows, deep), masks, is_first)
+
+            def tiles(masks: Sequence[str | None]) -> None:
+                with code.loop(0, whole_tiles) as number:
+                    base = self._at(left.base, code.multiply(number, left.next_tile))
+                    tile(base, code.multiply(number, form.rows), form.rows, masks)
+
+            is_narrow = code.compare("sle", inside, form.lanes)
+            is_whole = code.compare("sge", inside, form.columns)
+            is_plain = code.let(f"and i1 {is_whole}, {both_copied}")
+            either = code.let(f"or i1 {is_narrow}, {is_plain}")
+            with code.when(is_plain):
+                tiles(())
+            with code.when(is_narrow):
+                tiles(masks[:1])
+            with code.when(code.let(f"xor i1 {either}, true")):
+                tiles([None, *masks[1:]])
+            rows = 1 << (form.rows - 1).bit_length() - 1
+            base = self._at(left.base, code.multiply(whole_tiles, left.next_tile))
+            while rows:  # what is left, in tiles of 4, 2 and 1
+                done = code.let(f"and i64 {rest_rows}, {-2 * rows}")
+                bit = code.let(f"and i64 {rest_rows}, {rows}")
+                with code.when(code.compare("ne", bit, 0)):
+                    above = self._at(base, code.multiply(done, left.next_row))
+                    tile(above, code.add(whole_rows, done), rows, masks)
+                rows //= 2
+
+    def _tile(
+        self,
+        bases: tuple[str, str],
+        factors: tuple[_Factor, _Factor],
+        out: str,
+        extents: tuple[int, Value],
+        masks: Sequence[str | None],
+        is_first: str,
+    ) -> None:
+        """One tile, a vector per mask; without masks as wide as can be, from copies."""
+        code, vectors, lanes = self._code, self._vectors, self._form.lanes
+        left_factor, right_factor = factors
+        rows, deep = extents
+        unrolls = not masks
+        each_mask = masks or [None] * self._form.vectors
+        count = len(each_mask)
+        sums = [line[:count] for line in self._sums[:rows]]
+        outs = [self._at(out, code.multiply(n, self._size(Size.OUT_ROW))) for n in range(rows)]
+        for line in sums:
+            for each in line:
+                code.set(each, "zeroinitializer", vectors.kind)
+        if unrolls:
+            self._prefetch(outs)
+        unrolled = code.let(f"and i64 {deep}, {-UNROLLED}")
+        left_now = code.variable("ptr")
+        right_now = code.variable("ptr")
+        code.set(left_now, bases[0], "ptr")
+        code.set(right_now, bases[1], "ptr")
+        steps = [code.multiply(n, left_factor.next_row) for n in range(rows)]
+        turns = ((0, unrolled, UNROLLED), (unrolled, deep, 1)) if unrolls else ((0, deep, 1),)
+        for start, stop, repeats in turns:
+            with code.loop(start, stop, repeats):
+                for _ in range(repeats):
+                    here, there = code.get(left_now, "ptr"), code.get(right_now, "ptr")
+                    line_of_right = [vectors.load(there, v * lanes) for v in range(count)]
+                    for line, step in zip(sums, steps, strict=True):
+                        shared = vectors.broadcast(here, step)
+                        for each, factor in zip(line, line_of_right, strict=True):
+                            total = code.get(each, vectors.kind)
+                            total = vectors.multiply_add(shared, factor, total)
+                            code.set(each, total, vectors.kind)
+                    code.set(left_now, self._at(here, left_factor.next_depth), "ptr")
+                    code.set(right_now, self._at(there, right_factor.next_depth), "ptr")
+        # Blocks are summed apart, which rounds less than one long sum.
+        with code.when(code.let(f"xor i1 {is_first}, true")):
+            for line, place in zip(sums, outs, strict=True):
+                for v, each in enumerate(line):
+                    before = vectors.load(place, v * lanes, each_mask[v])
+                    total = code.get(each, vectors.kind)
+                    code.set(each, code.let(f"fadd {vectors.kind} {before}, {total}"), vectors.kind)
+        for line, place in zip(sums, outs, strict=True):
+            for v, each in enumerate(line):
+                vectors.store(code.get(each, vectors.kind), place, v * lanes, each_mask[v])
+
+    def _prefetch(self, lines: list[str]) -> None:
+        """Has a tile of the result fetched while its sums are computed: 10 % (Zen 3, Nov 2026)."""
+        code, size_bytes = self._code, self._vectors.size_bytes
+        end = self._form.columns * size_bytes
+        for line in lines:
+            for offset in (*range(0, end, _ALIGNMENT), end - size_bytes):
+                place = code.at("i8", line, offset)
+                code.invoke("llvm.prefetch.p0", ("ptr", place), ("i32", 0), ("i32", 3), ("i32", 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Factor:
+    """Where a block of a factor lies, copied or not; strides in elements.
+
+    Attributes:
+        base: Its address.
+        next_tile: From one tile to the next.
+        next_row: From one row (column) to the next within a tile.
+        next_depth: From one step of the sum to the next.
+    """
+
+    base: str
+    next_tile: Value
+    next_row: Value
+    next_depth: Value

@@ -1,0 +1,149 @@
+"""Machine code that transposes matrices: numpy reads or writes one element per line of the cache.
+
+One body serves all sizes. It goes through bands of columns as wide as a line of the cache, and
+transposes squares of a vector's width in registers. Of 1024×1024 float32 it takes 0.9 ms where
+numpy takes 16, of 512×784 0.10 and 0.24 ms; copies take 0.26 and 0.09 (2026-11-21, a busy Zen 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sparkflow_runtime.codegen.machine import host, native, threads
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
+from sparkflow_runtime.once import latest, once
+
+_LINE_BYTES: Final = 64
+_MOST_LANES: Final = 8
+"""A square takes as many registers as it has rows."""
+_VECTOR_BYTES: Final = 32
+_SHARED_BYTES: Final = 1 << 20
+"""What is less is done by one thread."""
+ELEMENT_BYTES: Final = frozenset({1, 2, 4, 8})
+"""Sizes of the elements that can be transposed."""
+
+
+def bound(size_bytes: int, matrices: int, rows: int, columns: int) -> Callable[..., bool]:
+    """A function of (source, target) that transposes each of some matrices.
+
+    Args:
+        size_bytes: Of an element, one of `ELEMENT_BYTES`.
+        matrices: How many there are.
+        rows: Of each in the source, an array of [matrices, rows, columns].
+        columns: Likewise.
+
+    Returns:
+        What returns False, having done nothing, where an array is not contiguous.
+    """
+    is_large = matrices * rows * columns * size_bytes >= _SHARED_BYTES
+    return _bound(size_bytes, matrices, rows, columns, threads.count() if is_large else 1)
+
+
+@latest(1024)
+def _bound(
+    size_bytes: int, matrices: int, rows: int, columns: int, thread_count: int
+) -> Callable[..., bool]:
+    count = matrices * rows * columns
+    bands = -(-columns // (_LINE_BYTES // size_bytes))
+    return _body(size_bytes).bind(
+        (rows, columns),
+        (count, count),
+        matrices * bands,
+        threads=thread_count,
+        releases_gil=count * size_bytes >= _SHARED_BYTES,
+    )
+
+
+@once
+def _body(size_bytes: int) -> native.Body:
+    return native.body(text(size_bytes, host.host().vector_bytes))
+
+
+def text(size_bytes: int, vector_bytes: int) -> str:
+    """The module. Sizes: rows, columns; arrays: source, target; the loop is over bands.
+
+    Args:
+        size_bytes: Of an element.
+        vector_bytes: Of a register.
+    """
+    code = Code()
+    kind = f"i{8 * size_bytes}"
+    lanes = min(vector_bytes, _VECTOR_BYTES) // size_bytes
+    lanes = min(lanes, _MOST_LANES)
+    line = _LINE_BYTES // size_bytes
+    rows, columns = code.sizes(2)
+    sources, targets = code.arrays(2)
+    bands = code.let(f"sdiv i64 {code.add(columns, line - 1)}, {line}")
+    square_rows = _whole(code, rows, lanes)
+    with code.loop("%lo", "%hi") as unit:
+        matrix = code.let(f"sdiv i64 {unit}, {bands}")
+        offset = code.multiply(matrix, code.multiply(rows, columns))
+        source, target = code.at(kind, sources, offset), code.at(kind, targets, offset)
+        first = code.multiply(code.subtract(unit, code.multiply(matrix, bands)), line)
+        last = code.smaller(code.add(first, line), columns)
+        square_columns = code.add(first, _whole(code, code.subtract(last, first), lanes))
+        with code.loop(0, square_rows, line) as top:
+            bottom = code.smaller(code.add(top, line), square_rows)
+            with (
+                code.loop(first, square_columns, lanes) as column,
+                code.loop(top, bottom, lanes) as row,
+            ):
+                here = code.at(kind, source, code.add(code.multiply(row, columns), column))
+                there = code.at(kind, target, code.add(code.multiply(column, rows), row))
+                _square(code, kind, lanes, (here, columns), (there, rows))
+        places = (kind, source, target, rows, columns)
+        _one_by_one(code, places, (square_rows, rows), (first, square_columns))
+        _one_by_one(code, places, (0, rows), (square_columns, last))
+    return code.module()
+
+
+def _whole(code: Code, count: Value, step: int) -> Value:
+    return code.let(f"and i64 {count}, {-step}")
+
+
+def _square(
+    code: Code, kind: str, lanes: int, source: tuple[str, Value], target: tuple[str, Value]
+) -> None:
+    """Transposes a square: swaps halves of halves, pairs of rows at a time."""
+    vector = f"<{lanes} x {kind}>"
+    size_bytes = int(kind[1:]) // 8
+    registers = [
+        code.load(vector, code.at(kind, source[0], code.multiply(source[1], i)), size_bytes)
+        for i in range(lanes)
+    ]
+    step = 1
+    while step < lanes:
+        for i in range(lanes):
+            if not i & step:
+                pair = registers[i], registers[i + step]
+                kept = [k if not k & step else lanes + k - step for k in range(lanes)]
+                moved = [k + step if not k & step else lanes + k for k in range(lanes)]
+                registers[i] = _shuffle(code, vector, pair, kept)
+                registers[i + step] = _shuffle(code, vector, pair, moved)
+        step *= 2
+    for i, register in enumerate(registers):
+        address = code.at(kind, target[0], code.multiply(target[1], i))
+        code.store(vector, register, address, size_bytes)
+
+
+def _shuffle(code: Code, vector: str, pair: tuple[str, str], picked: list[int]) -> str:
+    mask = ", ".join(f"i32 {k}" for k in picked)
+    return code.let(
+        f"shufflevector {vector} {pair[0]}, {vector} {pair[1]}, <{len(picked)} x i32> <{mask}>"
+    )
+
+
+def _one_by_one(
+    code: Code,
+    places: tuple[str, str, str, Value, Value],
+    rows: tuple[Value, Value],
+    columns: tuple[Value, Value],
+) -> None:
+    """What is left beside the squares."""
+    kind, source, target, row_count, column_count = places
+    size_bytes = int(kind[1:]) // 8
+    with code.loop(*columns) as column, code.loop(*rows) as row:
+        here = code.at(kind, source, code.add(code.multiply(row, column_count), column))
+        there = code.at(kind, target, code.add(code.multiply(column, row_count), row))
+        code.store(kind, code.load(kind, here, size_bytes), there, size_bytes)

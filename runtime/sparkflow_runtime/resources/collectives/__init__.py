@@ -1,0 +1,1 @@
+"""Collectives at run time: who sends what to whom, and the sums."""

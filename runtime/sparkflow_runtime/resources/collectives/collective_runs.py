@@ -1,0 +1,299 @@
+"""The collectives of a session: the groups it takes part in, and the runs under way.
+
+A run is started when its tensors exist, and waited for where its result is needed. In between a
+thread of its own exchanges with the other ranks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from sparkflow_runtime.errors import (
+    AbortedError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InternalError,
+    OpError,
+    from_status,
+    to_status,
+)
+from sparkflow_runtime.resources.collectives.collective_exchange import Exchange, Group, Meeting
+from sparkflow_runtime.resources.waiting import Cancellation
+
+DEFAULT_TIMEOUT_S: Final = 600.0
+"""How long a rank waits for the others where the graph does not say: a rank may save a checkpoint
+meanwhile. One that is lost is noticed at once."""
+_GRACE_S: Final = 5.0
+
+Work = Callable[[Exchange], tuple[Any, ...]]
+
+
+class Running(Cancellation, Protocol):
+    """What collectives need of the running step (a `StepContext` is one)."""
+
+    @property
+    def step_id(self) -> int:
+        """The step's number."""
+
+    @property
+    def iteration(self) -> int:
+        """The turn of the step loop."""
+
+    def meeting(self) -> Meeting:
+        """Where the ranks of this step meet."""
+
+    def join(self, group: str, rank: int, devices: tuple[str, ...], timeout_s: float) -> Meeting:
+        """Where ranks meet that are in sessions of their own; waits until all have come."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run of an instance.
+
+    Attributes:
+        group: The ranks.
+        instance: Which one.
+        turn: How often it ran before.
+        abandon: What to call where it fails.
+        future: Its result.
+        exchange: What it exchanges through, None until the group has met.
+        forget: Takes back what the step was to call.
+    """
+
+    group: Group
+    instance: int
+    turn: int
+    abandon: Callable[[], None] | None = None
+    future: Future[tuple[Any, ...]] = field(default_factory=Future)
+    exchange: Exchange | None = None
+    forget: Callable[[], None] = lambda: None
+
+    @property
+    def title(self) -> str:
+        return f"Collective instance {self.instance} of group {self.group.key}"
+
+    def result(self, timeout_s: float) -> tuple[Any, ...]:
+        """What the run gives.
+
+        Raises:
+            concurrent.futures.TimeoutError: It takes too long.
+            Exception: What it failed with.
+        """
+        try:
+            return self.future.result(timeout_s)
+        except FutureTimeoutError:
+            if self.exchange is not None:
+                raise
+        # The ranks have not found each other: that ends at the same time, and knows who is missing.
+        return self.future.result(_GRACE_S)
+
+    def timed_out(self, timeout_s: float) -> OpError:
+        """What to say when the others do not come."""
+        group = self.group
+        waits_for = None if self.exchange is None else self.exchange.waits_for
+        whom = "the other ranks" if waits_for is None else group.describe(waits_for)
+        return DeadlineExceededError(
+            message=f"{self.title}: {group.describe(group.rank)} waited {timeout_s:g} s for {whom} "
+            f"in run {self.turn}. Does it run the same collectives, equally often?"
+        )
+
+
+class _Member:
+    """This session's part in a group whose ranks are in sessions of their own.
+
+    `_lock` guards `_turns`, `_meeting` and `_failure`; `_meets` is held while the ranks find each
+    other.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._meets = threading.Lock()
+        self._lock = threading.Lock()
+        self._meeting: Meeting | None = None
+        self._failure: tuple[int, str] | None = None
+        self._turns: dict[int, int] = {}
+
+    def next_turn(self, instance: int) -> int:
+        """How often the instance ran before.
+
+        Raises:
+            OpError: The group has failed: its copies may differ by a step.
+        """
+        with self._lock:
+            self._raise_failure()
+            turn = self._turns.get(instance, 0)
+            self._turns[instance] = turn + 1
+            return turn
+
+    def meet(self, step: Running, timeout_s: float) -> Meeting:
+        """Where the ranks meet; waits for all of them the first time.
+
+        Raises:
+            OpError: They did not come, or the group has failed.
+        """
+        with self._meets:
+            with self._lock:
+                self._raise_failure()
+                if self._meeting is not None:
+                    return self._meeting
+            group = self._group
+            name = f"{group.key}@{group.devices[0]}"
+            found = step.join(name, group.rank, group.devices, timeout_s)
+            with self._lock:
+                self._meeting = found
+                failure = self._failure
+            if failure is not None:
+                found.end(from_status(*failure))
+                raise from_status(*failure)
+            return found
+
+    def fail(self, error: OpError) -> None:
+        """Ends the group with its first error, for all ranks."""
+        meeting = self._note(error)
+        if meeting is not None:
+            meeting.end(error)
+
+    def leave(self) -> None:
+        """Ends the group in good order: what others have not taken yet, they still get."""
+        group = self._group
+        error = FailedPreconditionError(
+            message=f"{group.describe(group.rank)} left collective group {group.key}: its session "
+            "was closed. All ranks must run equally many steps"
+        )
+        meeting = self._note(error)
+        if meeting is not None:
+            meeting.leave(error)
+
+    def _note(self, error: OpError) -> Meeting | None:
+        """Takes note of the first error; gives the meeting that has yet to be told of it."""
+        with self._lock:
+            if self._failure is not None:
+                return None
+            self._failure = to_status(error)
+            return self._meeting
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise from_status(*self._failure)
+
+
+class Collectives:
+    """The collectives of one session on one task. Safe to use from several threads.
+
+    `_lock` guards `_members` and `_runs`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._members: dict[Group, _Member] = {}
+        self._runs: dict[tuple[Any, ...], _Run] = {}
+
+    def start(
+        self,
+        step: Running,
+        group: Group,
+        instance: int,
+        timeout_s: float,
+        work: Work,
+        abandon: Callable[[], None] | None = None,
+    ) -> None:
+        """Begins a run of an instance and returns at once.
+
+        Args:
+            step: The running step.
+            group: The ranks.
+            instance: Which one; all ranks use the same number.
+            timeout_s: How long to wait for the other ranks.
+            work: What this rank does; in a thread of its own.
+            abandon: Is called where the run fails, to end what the meeting does not end.
+
+        Raises:
+            OpError: The group has failed before.
+        """
+        member = self._member(group) if group.between else None
+        turn = 0 if member is None else member.next_turn(instance)
+        run = _Run(group, instance, turn, abandon)
+        meeting = step.meeting()
+
+        def exchange() -> tuple[Any, ...]:
+            where = meeting if member is None else member.meet(step, timeout_s)
+            run.exchange = Exchange(where, group, instance, turn)
+            return work(run.exchange)
+
+        with self._lock:
+            self._runs[_key(step, group, instance)] = run
+        run.future = meeting.submit(exchange)
+        if member is not None or abandon is not None:
+            run.forget = step.on_cancel(lambda: self._give_up(step, group, instance, run))
+
+    def wait(self, step: Running, group: Group, instance: int, timeout_s: float) -> tuple[Any, ...]:
+        """The result of the run that this step started; blocks until it is there.
+
+        Raises:
+            DeadlineExceededError: Another rank did not do its part in time; the text names it.
+            OpError: What ended the run; the text names the instance, and the rank if one is lost.
+        """
+        with self._lock:
+            run = self._runs.pop(_key(step, group, instance), None)
+        if run is None:
+            raise InternalError(message=f"Instance {instance} of group {group.key} did not start")
+        try:
+            return run.result(timeout_s)
+        except FutureTimeoutError:
+            error: Exception = run.timed_out(timeout_s)
+        except Exception as failure:
+            error = failure
+        finally:
+            run.forget()
+        self._fail(run, _told(run, error))
+        step.check_cancelled()
+        raise _told(run, error) from error
+
+    def close(self) -> None:
+        """Leaves all groups, for the end of the session."""
+        with self._lock:
+            members = list(self._members.values())
+            self._members.clear()
+            self._runs.clear()
+        for member in members:
+            member.leave()
+
+    def _member(self, group: Group) -> _Member:
+        with self._lock:
+            return self._members.setdefault(group, _Member(group))
+
+    def _fail(self, run: _Run, error: OpError) -> None:
+        with self._lock:
+            member = self._members.get(run.group)
+        if member is not None:
+            member.fail(error)
+        if run.abandon is not None:
+            run.abandon()
+
+    def _give_up(self, step: Running, group: Group, instance: int, run: _Run) -> None:
+        """The step ended between start and result: the others need not wait."""
+        with self._lock:
+            self._runs.pop(_key(step, group, instance), None)
+        reason = "its step has ended"
+        try:
+            step.check_cancelled()
+        except OpError as error:
+            reason = to_status(error)[1]
+        self._fail(
+            run,
+            AbortedError(message=f"{run.title}: {group.describe(group.rank)} gave up: {reason}"),
+        )
+
+
+def _key(step: Running, group: Group, instance: int) -> tuple[Any, ...]:
+    return step.step_id, step.iteration, group.key, group.rank, instance
+
+
+def _told(run: _Run, error: Exception) -> OpError:
+    """The error with the instance's name in it."""
+    code, text = to_status(error)
+    return from_status(code, text if run.title in text else f"{run.title}: {text}")

@@ -1,0 +1,1 @@
+"""Datasets and iterators at run time."""

@@ -1,0 +1,235 @@
+"""Datasets whose elements are computed by threads of their own, before they are asked for.
+
+A thread belongs to one iterator and ends when that does: at its end, when it is closed (as it is
+when it is initialized anew, or its session closes), or when nobody holds it any more.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.errors import CancelledError, OutOfRangeError
+from sparkflow_runtime.resources.datasets.dataset import Call, Dataset, Element, ElementIterator
+from sparkflow_runtime.resources.waiting import wait_for
+
+AUTOTUNE: Final = -1
+MOST_THREADS: Final = 16
+"""More threads than this compute no faster under one interpreter."""
+_AUTOTUNED_BUFFER: Final = 8
+_JOIN_S: Final = 5.0
+"""How long closing waits for a thread that computes an element: Python cannot be interrupted."""
+
+
+class BackgroundStep:
+    """The step of what a thread of an iterator computes: it ends when the iterator is closed.
+
+    Safe to use from several threads; `_lock` guards `_cancelled` and `_callbacks`.
+    """
+
+    step_id = 0
+    iteration = 0
+    number = 0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    def cancel(self) -> None:
+        """Ends it."""
+        with self._lock:
+            self._cancelled = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def check_cancelled(self) -> None:
+        """Raises CancelledError once it has ended."""
+        if self._cancelled:
+            raise CancelledError(message="The iterator was closed")
+
+    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls `callback` once when it ends; the returned function takes it back."""
+        with self._lock:
+            if not self._cancelled:
+                self._callbacks.append(callback)
+
+        def take_back() -> None:
+            with self._lock:
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
+
+        return take_back
+
+    def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
+        """Nothing is sent from here.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f"A function of a dataset cannot send {key}")
+
+    def receive(self, key: str, source: str) -> tuple[Any, ...]:
+        """Nothing is received here.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f"A function of a dataset cannot receive {key}")
+
+
+class _Prefetched(ElementIterator):
+    """A buffer that a thread fills. `_changed` guards `_ready`, `_ended` and `_closed`."""
+
+    def __init__(self, source: ElementIterator, size: int) -> None:
+        self._source, self._size = source, size
+        self._changed = threading.Condition()
+        self._ready: deque[Element | Exception] = deque()
+        self._ended = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self._step = BackgroundStep()
+
+    def next(self, step: Any) -> Element | None:
+        if self._thread is None:
+            if self._closed:
+                return None
+            self._thread = threading.Thread(
+                target=self._fill, name="sparkflow-prefetch", daemon=True
+            )
+            self._thread.start()
+        found: Any = wait_for(self._changed, self._take, step)
+        if isinstance(found, Exception):
+            raise found
+        return found or None
+
+    def _take(self) -> Element | Exception | None:
+        if self._ready:
+            self._changed.notify_all()
+            return self._ready.popleft()
+        if self._closed:
+            raise CancelledError(message="The iterator was closed")
+        return () if self._ended else None
+
+    def _fill(self) -> None:
+        item: Element | Exception | None
+        with np.errstate(all="ignore"):
+            while True:
+                try:
+                    item = self._source.next(self._step)
+                except Exception as error:  # raised where the element is asked for
+                    item = error
+                with self._changed:
+                    if item is None:
+                        self._ended = True
+                    else:
+                        self._ready.append(item)
+                    self._changed.notify_all()
+                    while len(self._ready) >= self._size and not self._closed:
+                        self._changed.wait()
+                    if self._closed or self._ended:
+                        return
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._ready.clear()
+            self._changed.notify_all()
+        self._step.cancel()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_JOIN_S)
+        self._source.close()
+
+
+def prefetched(source: Dataset, size: int) -> Dataset:
+    """The elements, up to `size` of them computed in advance; `AUTOTUNE` for a few."""
+    if size == 0:
+        return source
+    limit = _AUTOTUNED_BUFFER if size < 0 else size
+    return Dataset(lambda: _Prefetched(source.iterate(), limit), source.length)
+
+
+def begin_in_thread(size: int) -> Callable[[Dataset], ElementIterator]:
+    """Makes iterators that compute up to `size` elements in advance."""
+    return lambda dataset: _Prefetched(dataset.iterate(), size)
+
+
+class _MappedInParallel(ElementIterator):
+    """Keeps as many calls under way as asked for; gives the results in order."""
+
+    def __init__(self, source: ElementIterator, call: Call, parallel: int) -> None:
+        self._source, self._call, self._parallel = source, call, parallel
+        self._pool: ThreadPoolExecutor | None = None
+        self._pending: deque[Future[Element]] = deque()
+        self._done = threading.Condition()
+        self._step = BackgroundStep()
+        self._ended = False
+        self._closed = False
+
+    def next(self, step: Any) -> Element | None:
+        self._start(step)
+        if not self._pending:
+            return None
+        future = self._pending.popleft()
+        wait_for(self._done, lambda: future.done() or None, step)
+        try:
+            return future.result()
+        except OutOfRangeError:
+            self._ended = True
+            return None
+
+    def _start(self, step: Any) -> None:
+        while len(self._pending) < self._parallel and not self._ended:
+            if self._closed:
+                raise CancelledError(message="The iterator was closed")
+            future: Future[Element]
+            try:
+                element = self._source.next(step)
+            except Exception as error:  # raised in its turn
+                step.check_cancelled()
+                future = Future()
+                future.set_exception(error)
+                self._pending.append(future)
+                continue
+            if element is None:
+                self._ended = True
+                return
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(
+                    min(self._parallel, MOST_THREADS), "sparkflow-parallel-map"
+                )
+            future = self._pool.submit(self._run, element)
+            future.add_done_callback(self._notify)
+            self._pending.append(future)
+
+    def _run(self, element: Element) -> Element:
+        with np.errstate(all="ignore"):
+            return self._call(self._step, element)
+
+    def _notify(self, _: Future[Element]) -> None:
+        with self._done:
+            self._done.notify_all()
+
+    def close(self) -> None:
+        self._closed = True
+        self._step.cancel()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._source.close()
+
+
+def mapped_in_parallel(source: Dataset, call: Call, parallel: int) -> Dataset:
+    """What a function makes of each element, with up to `parallel` calls under way.
+
+    Results keep their order. `AUTOTUNE` for one call per core.
+    """
+    count = (os.cpu_count() or 1) if parallel == AUTOTUNE else parallel
+    return Dataset(lambda: _MappedInParallel(source.iterate(), call, count), source.length)

@@ -1,0 +1,226 @@
+"""Datasets of what is in files: records, lines, pieces of bytes, columns of Parquet and Arrow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime.events.records import frame_record, read_records
+from sparkflow_runtime.files.compression import check_kind, compressing, expanding
+from sparkflow_runtime.files.system import as_text, is_directory, open_file
+from sparkflow_runtime.files.table_formats import table_of
+from sparkflow_runtime.resources.datasets.dataset import Array, Dataset, Element
+from sparkflow_runtime.resources.datasets.dataset_sources import of_blocks, of_iterator
+
+
+def _text(data: bytes) -> Array:
+    return np.array(data, object)
+
+
+def _of_files(
+    names: Sequence[bytes], kind: str, pieces: Callable[[BinaryIO, bytes], Iterator[bytes]]
+) -> Dataset:
+    check_kind(kind)
+
+    def elements() -> Iterator[Element]:
+        for name in names:
+            with expanding(open_file(name), kind) as stream:
+                for data in pieces(stream, name):
+                    yield (_text(data),)
+
+    return of_iterator(elements)
+
+
+def of_records(names: Sequence[bytes], kind: str) -> Dataset:
+    """The records of TFRecord files.
+
+    Args:
+        names: Paths or URIs.
+        kind: The compression: "", `GZIP` or `ZLIB`.
+
+    Raises:
+        InvalidArgumentError: The compression is not known.
+    """
+    return _of_files(names, kind, lambda stream, _: read_records(stream))
+
+
+def of_lines(names: Sequence[bytes], kind: str) -> Dataset:
+    """The lines of files, without their ends; see `of_records`."""
+
+    def lines(stream: BinaryIO, _: bytes) -> Iterator[bytes]:
+        for line in stream:
+            text = line[:-1] if line.endswith(b"\n") else line
+            yield text[:-1] if text.endswith(b"\r") else text
+
+    return _of_files(names, kind, lines)
+
+
+def of_pieces(names: Sequence[bytes], header: int, size: int, footer: int, kind: str) -> Dataset:
+    """Pieces of `size` bytes, between a header and a footer of each file.
+
+    Raises:
+        InvalidArgumentError: A length is negative or `size` is 0; the compression is not known.
+    """
+    for what, value, least in (
+        ("record_bytes", size, 1),
+        ("header_bytes", header, 0),
+        ("footer_bytes", footer, 0),
+    ):
+        if value < least:
+            raise InvalidArgumentError(message=f"{what} must be >= {least} not {value}")
+
+    def pieces(stream: BinaryIO, name: bytes) -> Iterator[bytes]:
+        if len(stream.read(header)) < header:
+            raise DataLossError(
+                message=f"{as_text(name)} is shorter than its header of {header} bytes"
+            )
+        window = stream.read(size + footer)
+        while len(window) == size + footer:
+            yield window[:size]
+            window = window[size:] + stream.read(size)
+        if len(window) != footer:
+            raise InvalidArgumentError(
+                message=f"Excess bytes of {len(window) - footer} in the body of file "
+                f"{as_text(name)}, which should be multiple of record_bytes ({size})."
+            )
+
+    return _of_files(names, kind, pieces)
+
+
+def write_records(source: Dataset, name: bytes, kind: str, step: Any) -> None:
+    """Writes the scalar strings of a dataset to a TFRecord file."""
+    iterator = source.iterate()
+    try:
+        with open_file(name, "wb") as file, compressing(file, kind) as stream:
+            while (element := iterator.next(step)) is not None:
+                step.check_cancelled()
+                stream.write(frame_record(bytes(element[0].item())))
+    finally:
+        iterator.close()
+
+
+def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[DType]) -> Dataset:
+    """The rows of columns of Parquet files; the files are read in batches of rows.
+
+    Args:
+        names: Paths or URIs.
+        columns: The columns, one per component.
+        types: The dtype of each.
+
+    Raises, at the first element:
+        InvalidArgumentError: A file is of a table in another format, such as Delta's.
+    """
+
+    def blocks() -> Iterator[Element]:
+        from pyarrow import parquet
+
+        require_no_tables(names)
+        for name in names:
+            with open_file(name) as stream, parquet.ParquetFile(stream) as file:
+                _require_columns(file.schema_arrow.names, columns, as_text(name))
+                for batch in file.iter_batches(columns=list(columns)):
+                    yield _arrays(batch, columns, types)
+
+    return of_blocks(blocks)
+
+
+def require_no_tables(paths: Iterable[str | bytes]) -> None:
+    """Passes where Parquet files are what they seem.
+
+    Args:
+        paths: Paths or URIs.
+
+    Raises:
+        InvalidArgumentError: One is of a table whose rows a log decides, see `table_formats`.
+    """
+    folders: dict[str, str] = {}
+    for path in map(as_text, paths):
+        folders.setdefault(path if is_directory(path) else os.path.dirname(path) or ".", path)
+    for folder, path in folders.items():
+        table = table_of(folder)
+        if table is not None:
+            raise InvalidArgumentError(message=table.refusal(path))
+
+
+def of_arrow(names: Sequence[bytes], columns: Sequence[str], types: Sequence[DType]) -> Dataset:
+    """The same for files in Arrow's IPC format, of the kind with an index or the stream."""
+
+    def blocks() -> Iterator[Element]:
+        for name in names:
+            with open_file(name) as stream:
+                for batch in arrow_batches(stream):
+                    _require_columns(batch.schema.names, columns, as_text(name))
+                    yield _arrays(batch, columns, types)
+
+    return of_blocks(blocks)
+
+
+def arrow_batches(stream: BinaryIO) -> Iterator[Any]:
+    """The record batches of a stream in either of Arrow's IPC formats."""
+    from pyarrow import ipc
+
+    start = stream.read(6)
+    stream.seek(0)
+    if start == b"ARROW1":
+        reader = ipc.open_file(stream)
+        for index in range(reader.num_record_batches):
+            yield reader.get_batch(index)
+    else:
+        yield from ipc.open_stream(stream)
+
+
+def _require_columns(have: Sequence[str], wanted: Sequence[str], name: str) -> None:
+    missing = [column for column in wanted if column not in have]
+    if missing:
+        raise NotFoundError(
+            message=f"{name} has no columns {missing}; it has {', '.join(have) or 'none'}"
+        )
+
+
+def _arrays(batch: Any, columns: Sequence[str], types: Sequence[DType]) -> Element:
+    pairs = zip(columns, types, strict=True)
+    return tuple([column_array(batch.column(name), name, dtype) for name, dtype in pairs])
+
+
+def column_array(column: Any, name: str, dtype: DType) -> Array:
+    """A column of Arrow as an array: [rows], or [rows, n] for lists of n values.
+
+    Raises:
+        InvalidArgumentError: It has nulls, lists of different lengths, or another type.
+    """
+    import pyarrow as pa
+
+    if column.null_count:
+        raise InvalidArgumentError(
+            message=f"Column {name!r} has {column.null_count} nulls, which tensors cannot hold; "
+            "fill or drop them"
+        )
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        values = column.flatten()
+        rows = len(column)
+        width = len(values) // rows if rows else 0
+        lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+        if rows and (lengths != width).any():
+            raise InvalidArgumentError(
+                message=f"Column {name!r} has lists of {lengths.min()} to {lengths.max()} values; "
+                "a tensor needs one length"
+            )
+        return column_array(values, name, dtype).reshape(rows, width)
+    if dtype is dtypes.string:
+        binary = column.cast(pa.large_binary())
+        result = np.empty(len(column), object)
+        result[:] = binary.to_pylist()
+        return result
+    array = column.to_numpy(zero_copy_only=False)
+    if array.dtype != dtype.as_numpy_dtype:
+        raise InvalidArgumentError(
+            message=f"Column {name!r} is {array.dtype}, the dataset was made for {dtype.name}"
+        )
+    return array

@@ -1,0 +1,1 @@
+"""How replicas wait for each other: rounds of gradients, bounded staleness."""

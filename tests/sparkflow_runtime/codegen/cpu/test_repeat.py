@@ -1,0 +1,139 @@
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.cpu.loops import compile_kernel
+from sparkflow_runtime.codegen.cpu.repeat import Call, Loop, Move, Read
+from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Value
+from sparkflow_runtime.codegen.machine import native
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
+
+
+def kernel(
+    count: int,
+    make: Callable[..., Value],
+    dtype: dtypes.DType = dtypes.float32,
+    size: int = 3,
+) -> Callable[..., bool]:
+    """A kernel of vectors of three, or of other size: what `make` makes of `count` inputs."""
+    builder = KernelBuilder(1 if size > 1 else 0)
+    axes = (True,) if size > 1 else ()
+    values = [builder.input(dtype, axes) for _ in range(count)]
+    builder.output(make(builder, *values))
+    return compile_kernel(builder.build()).bind((size,) if size > 1 else ())
+
+
+def less_than(limit: int) -> Callable[..., bool]:
+    return kernel(
+        1,
+        lambda b, i: b.call("less", i, b.constant(limit, dtypes.int32)),
+        dtypes.int32,
+        size=1,
+    )
+
+
+def plus_one() -> Callable[..., bool]:
+    return kernel(
+        1, lambda b, i: b.call("add", i, b.constant(1, dtypes.int32)), dtypes.int32, size=1
+    )
+
+
+class Memory:
+    """Arrays, and the table of pointers to them."""
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        numbers = [a if isinstance(a, int) else a.ctypes.data for a in arrays]
+        self.pointers = np.array(numbers, np.int64)
+
+    def swap(self, first: int, second: int) -> list[Move]:
+        toggle = int(self.pointers[first] ^ self.pointers[second])
+        return [Move(first, toggle=toggle), Move(second, toggle=toggle)]
+
+
+def counting(limit: int, *steps: Call | Read) -> Loop:
+    """A loop whose pointers begin with the turn, the next turn and the flag."""
+    return Loop([Call(less_than(limit), (0, 2))], [Call(plus_one(), (0, 1)), *steps], flag=2)
+
+
+def counters(start: int = 0) -> list[Any]:
+    return [np.array(start, np.int32), np.array(0, np.int32), np.array(False)]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 255, 4097])
+def test_turns_until_the_condition_does_not_hold(limit: int) -> None:
+    memory = Memory(*counters())
+    assert counting(limit).run(memory.pointers, memory.swap(0, 1), 10_000) == (limit, True)
+    assert memory.arrays[limit % 2] == limit
+
+
+def test_a_loop_goes_on_where_it_was_interrupted() -> None:
+    memory = Memory(*counters())
+    loop, moves = counting(10), memory.swap(0, 1)
+    assert loop.run(memory.pointers, moves, 4) == (4, False)
+    assert loop.run(memory.pointers, moves, 6) == (6, False)
+    assert loop.run(memory.pointers, moves, 6) == (0, True)
+
+
+def test_what_a_turn_computes_is_read_by_the_next() -> None:
+    memory = Memory(*counters(), np.float32([1, 2, 3]), np.zeros(3, np.float32))
+    double = kernel(1, lambda b, x: b.call("add", x, x))
+    loop = counting(5, Call(double, (3, 4)))
+    loop.run(memory.pointers, memory.swap(0, 1) + memory.swap(3, 4), 100)
+    assert memory.arrays[4].tolist() == [32, 64, 96]
+
+
+def test_rows_of_a_stack_are_filled_and_read_in_any_order() -> None:
+    stack = np.zeros((5, 3), np.float32)
+    memory = Memory(*counters(), np.float32([1, 2, 3]), np.zeros(3, np.float32), stack)
+    double = kernel(1, lambda b, x: b.call("add", x, x))
+    keep = kernel(1, lambda b, x: b.call("negative", x))
+    loop = counting(5, Call(double, (3, 4)), Call(keep, (4, 5)))
+    moves = memory.swap(0, 1) + memory.swap(3, 4) + [Move(5, add=stack.strides[0])]
+    loop.run(memory.pointers, moves, 100)
+    assert stack[:, 0].tolist() == [-2, -4, -8, -16, -32]
+
+    from_last = kernel(
+        1, lambda b, i: b.call("subtract", b.constant(4, dtypes.int32), i), dtypes.int32, size=1
+    )
+    index, total = np.array(0, np.int32), [np.zeros(3, np.float32), np.zeros(3, np.float32)]
+    tenth = kernel(
+        2, lambda b, s, x: b.call("add", b.call("multiply", s, b.constant(0.5, dtypes.float32)), x)
+    )
+    back = Memory(*counters(), index, stack, stack.strides[0], 5, stack, *total)
+    reading = [Call(from_last, (0, 3)), Read(3, 4, 5, 6, 7), Call(tenth, (8, 7, 9))]
+    counting(5, *reading).run(back.pointers, back.swap(0, 1) + back.swap(8, 9), 100)
+    expected = np.zeros(3)
+    for row in stack[::-1]:
+        expected = expected * 0.5 + row
+    np.testing.assert_allclose(total[1], expected)
+
+
+@pytest.mark.parametrize("index", [-1, 2, 2**31 - 1, -(2**31)])
+def test_a_row_that_a_stack_does_not_have_is_not_read(index: int) -> None:
+    stack = np.zeros((2, 3), np.float32)
+    memory = Memory(*counters(), np.array(index, np.int32), stack, 12, len(stack), stack)
+    loop = counting(5, Read(3, 4, 5, 6, 7))
+    with pytest.raises(IndexError, match="row that its stack does not have"):
+        loop.run(memory.pointers, memory.swap(0, 1), 100)
+
+
+def test_threads_share_a_loop() -> None:
+    loop = counting(20_000)
+    found: list[tuple[int, bool]] = []
+
+    def run() -> None:
+        memory = Memory(*counters())
+        found.append(loop.run(memory.pointers, memory.swap(0, 1), 30_000))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [(20_000, True)] * 4

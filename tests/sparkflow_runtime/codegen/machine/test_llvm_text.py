@@ -1,0 +1,51 @@
+"""Functions written as LLVM's text do what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.codegen.machine import native
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Vectors
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
+
+
+def test_numbers_known_when_written_are_computed_then() -> None:
+    code = Code()
+    assert code.add(2, 3) == 5
+    assert code.subtract(2, 3) == -1
+    assert code.multiply(2, 3) == 6
+    assert code.add("%x", 0) == "%x"
+    assert code.multiply("%x", 1) == "%x"
+    assert code.multiply("%x", 0) == 0
+
+
+def test_loops_branches_and_variables() -> None:
+    code = Code()
+    (out,) = code.arrays(1)
+    (limit,) = code.sizes(1)
+    total = code.variable("i64", 0)
+    with code.loop("%lo", "%hi", 3) as i:
+        with code.when(code.compare("sgt", i, limit)):
+            code.set(total, code.add(code.get(total), i))
+        code.store("i64", code.larger(code.get(total), code.smaller(i, 2)), code.at("i64", out, i))
+    found = np.full(11, -1)
+    assert native.body(code.module()).bind([3], [11], 11)(found)
+    assert found.tolist() == [0, -1, -1, 2, -1, -1, 6, -1, -1, 15, -1]
+
+
+@pytest.mark.parametrize("element", ["float", "double"])
+def test_vectors_with_masks(element: str) -> None:
+    kind = np.float32 if element == "float" else np.float64
+    code = Code()
+    vectors = Vectors(code, element, 4)
+    source, target = code.arrays(2)
+    (count,) = code.sizes(1)
+    mask = vectors.first(count)
+    value = vectors.load(source, 1, mask)
+    twice = vectors.multiply_add(value, vectors.broadcast(source, 2), value)
+    vectors.store(vectors.select(mask, twice, value), target, 0, mask)
+    given, found = np.arange(5, dtype=kind), np.full(4, -1, kind)
+    assert native.body(code.module()).bind([3], [5, 4], 1)(given, found)
+    assert found.tolist() == [3, 6, 9, -1]

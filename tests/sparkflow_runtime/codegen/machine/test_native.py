@@ -1,0 +1,220 @@
+"""Machine code is called with arrays, refuses what does not fit, and is found again on disk."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.codegen.machine import entry, native
+from sparkflow_runtime.codegen.machine.object_cache import ObjectCache, default_folder
+from sparkflow_runtime.once import Once
+
+needs_llvm = pytest.mark.skipif(not native.available(), reason="llvmlite is not installed")
+
+ADD_PART_AND_SIZE = """
+define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part) {
+start:
+  %source = load ptr, ptr %arrays
+  %at_target = getelementptr ptr, ptr %arrays, i64 1
+  %target = load ptr, ptr %at_target
+  %size = load i64, ptr %sizes
+  br label %test
+test:
+  %i = phi i64 [%lo, %start], [%next, %loop]
+  %more = icmp slt i64 %i, %hi
+  br i1 %more, label %loop, label %end
+loop:
+  %from = getelementptr i64, ptr %source, i64 %i
+  %x = load i64, ptr %from
+  %y = add i64 %x, %size
+  %z = add i64 %y, %part
+  %to = getelementptr i64, ptr %target, i64 %i
+  store i64 %z, ptr %to
+  %next = add i64 %i, 1
+  br label %test
+end:
+  ret void
+}
+"""
+
+
+@needs_llvm
+@pytest.mark.parametrize("releases_gil", [False, True])
+def test_a_body_runs_over_its_extent(releases_gil: bool) -> None:
+    call = native.body(ADD_PART_AND_SIZE).bind([100], [6, 6], 5, releases_gil=releases_gil)
+    source, target = np.arange(6), np.zeros(6, np.int64)
+    assert call(source, target) is True
+    assert target.tolist() == [100, 101, 102, 103, 104, 0]
+
+
+@needs_llvm
+def test_what_does_not_fit_is_refused_and_left_alone() -> None:
+    call = native.body(ADD_PART_AND_SIZE).bind([1], [4, 4], 4)
+    target = np.zeros(4, np.int64)
+    source = np.arange(4)
+    for given in (
+        (source,),
+        (source, target, target),
+        (np.arange(5), target),
+        (np.arange(8)[::2], target),
+        ([0, 1, 2, 3], target),
+        (np.int64(3), target),
+        (np.ma.masked_array(source), target),
+    ):
+        assert call(*given) is False
+    assert not target.any()
+    assert call(source.reshape(2, 2), target.reshape(2, 2)) is True
+    assert target.tolist() == [1, 2, 3, 4]
+
+
+@needs_llvm
+def test_an_array_that_is_not_counted_may_have_any_strides() -> None:
+    call = native.body(ADD_PART_AND_SIZE).bind([1], [entry.NOT_COUNTED, 1], 1)
+    target = np.zeros(1, np.int64)
+    assert call(np.arange(9).reshape(3, 3)[:, 1], target) is True
+    assert target.tolist() == [2]
+
+
+@needs_llvm
+def test_calls_leave_no_reference_behind() -> None:
+    import sys
+
+    call = native.body(ADD_PART_AND_SIZE).bind([1], [4, 4], 4)
+    source, target = np.arange(4), np.zeros(4, np.int64)
+    before = sys.getrefcount(source), sys.getrefcount(target)
+    for _ in range(1000):
+        call(source, target)
+        call(source, 1)
+    assert (sys.getrefcount(source), sys.getrefcount(target)) == before
+
+
+def test_a_stored_object_is_found_again(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    ObjectCache(folder).store("key", b"code")
+    assert ObjectCache(folder).load("key") == b"code"
+    assert ObjectCache(folder).load("other") is None
+
+
+def test_a_torn_file_is_not_used(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path / "kernels")
+    cache.store("key", b"code")
+    path = tmp_path / "kernels" / "key"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert cache.load("key") is None
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    cache = ObjectCache(folder)
+    cache.store("key", b"code")
+    os.chmod(folder, 0o777)  # noqa: S103  (what the test is about)
+    assert cache.load("key") is None
+    cache.store("new", b"code")
+    assert not (folder / "new").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cache = ObjectCache(tmp_path / "file" / "kernels")
+    cache.store("key", b"code")
+    assert cache.load("key") is None
+
+
+def test_the_longest_unused_half_makes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkflow_runtime.codegen.machine.object_cache.MAX_FILES", 4)
+    monkeypatch.setattr("sparkflow_runtime.codegen.machine.object_cache._LOOK_EVERY", 1)
+    cache = ObjectCache(tmp_path / "kernels")
+    for number in range(6):
+        cache.store(f"key{number}", b"code")
+        os.utime(tmp_path / "kernels" / f"key{number}", (number, number))
+    assert cache.load("key0") is None
+    assert cache.load("key5") == b"code"
+
+
+def test_processes_and_threads_share_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All look, write and make room at once; who finds something finds it whole."""
+    monkeypatch.setattr("sparkflow_runtime.codegen.machine.object_cache.MAX_FILES", 8)
+    monkeypatch.setattr("sparkflow_runtime.codegen.machine.object_cache._LOOK_EVERY", 1)
+    folder = tmp_path / "kernels"
+
+    def work(seed: int) -> int:
+        cache, found = ObjectCache(folder), 0
+        for number in range(200):
+            name = str((seed + number) * 7 % 24)
+            code = cache.load(name)
+            assert code in (None, name.encode() * 1000)
+            found += code is not None
+            cache.store(name, name.encode() * 1000)
+        return found
+
+    children = [multiprocessing.get_context("fork").Process(target=work, args=(i,)) for i in (0, 5)]
+    for child in children:
+        child.start()
+    with ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(work, (10, 15))) > 0
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0, 0]
+    assert not [each for each in folder.iterdir() if each.name.startswith(".new-")]
+
+
+def test_the_environment_names_the_folder() -> None:
+    assert default_folder({"SPARKFLOW_KERNEL_CACHE": ""}) is None
+    assert str(default_folder({"SPARKFLOW_KERNEL_CACHE": "/k"})) == "/k"
+    assert str(default_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"})) == "/c/sparkflow/kernels"
+    assert str(default_folder({"HOME": "/h"})) == "/h/.cache/sparkflow/kernels"
+    assert default_folder({}) is None
+
+
+@needs_llvm
+def test_what_is_bound_keeps_alive_what_it_points_to() -> None:
+    made = entry.Entry(native.link(entry.TEXT, ("entry",)).address("entry"))
+    address = native.body(ADD_PART_AND_SIZE)._address
+    call = made.bind(address, [100], [2, 2], 2, 1, (0, 0), False)
+    definition = weakref.ref(made._definition)
+    del made
+    gc.collect()
+    assert definition() is not None
+    target = np.zeros(2, np.int64)
+    assert call(np.arange(2), target) is True
+    assert target.tolist() == [100, 101]
+    del call
+    assert definition() is None
+
+
+@needs_llvm
+def test_described_text_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = ObjectCache(tmp_path / "kernels")
+    monkeypatch.setattr(native, "_disk", lambda: cache)
+    written = []
+
+    def write() -> str:
+        written.append(1)
+        return ADD_PART_AND_SIZE
+
+    body = native.described_body(f"in {tmp_path}", write)
+    target = np.zeros(2, np.int64)
+    assert body.bind([3], [2, 2], 2)(np.arange(2), target)
+    assert target.tolist() == [3, 4]
+    loaded: list[bytes] = []
+    monkeypatch.setattr(native, "_linked", Once())  # as in another process
+
+    def load(key: str, code: bytes, names: tuple[str, ...]) -> native.Linked:
+        loaded.append(code)
+        return body._linked
+
+    monkeypatch.setattr(native, "_load", load)
+    native.described_body(f"in {tmp_path}", write)
+    assert written == [1]
+    assert len(loaded) == 1

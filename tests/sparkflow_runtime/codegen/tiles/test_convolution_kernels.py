@@ -1,0 +1,195 @@
+"""Convolutions in machine code against the same sums written with numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.tiles import convolution_kernels as convolution, convolution_tasks
+from sparkflow_runtime.ops.convolution import depthwise
+from sparkflow_runtime.ops.convolution.conv_arithmetic import (
+    convolve,
+    filter_gradient,
+    input_gradient,
+)
+from sparkflow_runtime.ops.nn.windows import Layout, Windows
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
+
+Array = np.ndarray[Any, Any]
+
+GEOMETRIES = [
+    # batch, height, width, channels, outputs, rows, columns, strides, dilations, padding
+    (2, 9, 8, 1, 32, 5, 5, (1, 1), (1, 1), "SAME"),
+    (3, 7, 9, 32, 33, 3, 3, (1, 1), (1, 1), "SAME"),
+    (2, 12, 11, 3, 10, 3, 5, (2, 2), (1, 1), "SAME"),
+    (2, 11, 13, 5, 16, 2, 3, (2, 3), (1, 1), "VALID"),
+    (1, 13, 12, 10, 5, 3, 3, (1, 1), (2, 3), "SAME"),
+    (4, 1, 1, 7, 3, 3, 3, (1, 1), (1, 1), "SAME"),
+    (5, 2, 3, 4, 40, 2, 2, (1, 1), (1, 1), "VALID"),
+    (2, 8, 8, 64, 8, 1, 1, (2, 2), (1, 1), "SAME"),
+    (2, 6, 5, 3, 4, 3, 2, (3, 1), (1, 1), ((2, 1), (0, 3))),
+    (1, 40, 37, 2, 1, 7, 4, (1, 1), (1, 1), ((5, 0), (1, 8))),
+    (0, 5, 5, 2, 3, 3, 3, (1, 1), (1, 1), "SAME"),
+    (3, 5, 5, 128, 2, 3, 3, (1, 1), (1, 1), "VALID"),
+    (2, 10, 3, 4, 17, 3, 3, (1, 1), (2, 1), ((9, 9), (2, 2))),
+]
+
+
+@pytest.fixture(params=[1, 2])
+def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """With one thread, and with several however little there is to do."""
+    monkeypatch.setattr(convolution_tasks, "PARALLEL_PRODUCTS", 0)
+    threads.set_count(request.param)
+    yield
+    threads.set_count(0)
+
+
+def _random_geometry(generator: np.random.Generator) -> tuple[Any, ...]:
+    pick = generator.integers
+    strides = (int(pick(1, 4)), int(pick(1, 4)))
+    dilations = (int(pick(1, 3)), int(pick(1, 3))) if strides == (1, 1) else (1, 1)
+    rows, columns = int(pick(1, 6)), int(pick(1, 6))
+    reach = [(n - 1) * d + 1 for n, d in zip((rows, columns), dilations, strict=True)]
+    paddings: list[Any] = ["SAME", "VALID"]
+    paddings.append(tuple((int(pick(0, r + 2)), int(pick(0, r + 2))) for r in reach))
+    dims = [int(pick(r, r + 12)) for r in reach]
+    channels = int(generator.choice([1, 2, 3, 5, 8, 16, 33, 64]))
+    outputs = int(generator.choice([1, 3, 8, 10, 16, 24, 33, 70]))
+    padding = paddings[int(pick(0, 3))]
+    return (int(pick(1, 6)), *dims, channels, outputs, rows, columns, strides, dilations, padding)
+
+
+def _layout(geometry: tuple[Any, ...]) -> Layout:
+    *_, strides, dilations, padding = geometry
+    is_named = isinstance(padding, str)
+    explicit = ((0, 0), (0, 0)) if is_named else padding
+    return Layout(strides, dilations, padding if is_named else "EXPLICIT", explicit, "NHWC")
+
+
+def _windows(geometry: tuple[Any, ...]) -> Windows:
+    _, height, width, _, _, rows, columns, *_ = geometry
+    return _layout(geometry).windows((height, width), (rows, columns))
+
+
+def _require_close(found: Array, expected: Array) -> None:
+    assert found.shape == expected.shape
+    tolerance = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-13}[found.dtype]
+    scale = np.abs(expected).max(initial=1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * scale)
+
+
+def _check(geometry: tuple[Any, ...], dtype: Any, generator: np.random.Generator) -> None:
+    batch, height, width, channels, outputs, rows, columns, *_ = geometry
+    windows = _windows(geometry)
+    counts = tuple(window.count for window in windows)
+
+    def draw(*shape: int) -> Array:
+        return generator.standard_normal(shape).astype(dtype)
+
+    images = draw(batch, height, width, channels)
+    filters = draw(rows, columns, channels, outputs)
+    dy = draw(batch, *counts, outputs)
+    wide = [each.astype(np.float64) for each in (images, filters, dy)]
+    kind = np.dtype(dtype)
+
+    forward = convolution.forward(kind, images.shape, filters.shape, windows)
+    result = np.full_like(dy, np.nan)
+    assert forward is not None
+    assert forward(images, filters, result)
+    _require_close(result, convolve(np, wide[0], wide[1], windows))
+
+    by_filter = convolution.filter_gradient(kind, images.shape, filters.shape, windows)
+    result = np.full_like(filters, np.nan)
+    assert by_filter is not None
+    assert by_filter(images, dy, result)
+    _require_close(result, filter_gradient(np, wide[0], wide[2], windows))
+
+    by_image = convolution.input_gradient(kind, images.shape, filters.shape, windows)
+    result = np.full_like(images, np.nan)
+    assert by_image is not None
+    assert by_image(dy, filters, result)
+    expected = input_gradient(np, wide[2], wide[1], windows, (height, width))
+    _require_close(result, expected)
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+def test_convolutions_and_gradients(geometry: tuple[Any, ...], dtype: Any) -> None:
+    _check(geometry, dtype, np.random.default_rng(1))
+
+
+@pytest.mark.usefixtures("_threads")
+def test_random_geometries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution_tasks, "WRITTEN_OUT", 0)  # few bodies to compile
+    generator = np.random.default_rng(2)
+    for _ in range(60):
+        _check(_random_geometry(generator), np.float32, generator)
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+def test_depthwise_convolutions_and_gradients(geometry: tuple[Any, ...]) -> None:
+    generator = np.random.default_rng(3)
+    batch, height, width, channels, _, rows, columns, *_ = geometry
+    windows, layout = _windows(geometry), _layout(geometry)
+    counts = tuple(window.count for window in windows)
+    images = generator.standard_normal((batch, height, width, channels))
+    filters = generator.standard_normal((rows, columns, channels, 1))
+    dy = generator.standard_normal((batch, *counts, channels))
+    cases = [
+        (convolution.forward, depthwise.DepthwiseConv2dNative, (images, filters), dy, None),
+        (
+            convolution.filter_gradient,
+            depthwise.DepthwiseConv2dNativeBackpropFilter,
+            (images, dy),
+            filters,
+            1,
+        ),
+        (
+            convolution.input_gradient,
+            depthwise.DepthwiseConv2dNativeBackpropInput,
+            (dy, filters),
+            images,
+            0,
+        ),
+    ]
+    for make, op, (left, right), like, sizes_at in cases:
+        given: list[Array] = [left, right] if sizes_at != 0 else [right, left]
+        if sizes_at is not None:
+            given.insert(sizes_at, np.array(like.shape))
+        expected = op.run(np, layout, *given)
+        for kind in (np.float32, np.float64):
+            kernel = make(np.dtype(kind), images.shape, filters.shape, windows, depthwise=True)
+            assert kernel is not None
+            result = np.full(like.shape, np.nan, kind)
+            assert kernel(left.astype(kind), right.astype(kind), result)
+            _require_close(result, expected)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    windows = _windows(GEOMETRIES[0])
+    kernel = convolution.forward(np.dtype(np.float32), (2, 9, 8, 1), (5, 5, 1, 32), windows)
+    assert kernel is not None
+    images, filters = np.ones((2, 9, 8, 1), np.float32), np.ones((5, 5, 1, 32), np.float32)
+    result = np.empty((2, 9, 8, 32), np.float32)
+    assert kernel(images, filters, result)
+    assert not kernel(images[:1], filters, result)
+    assert not kernel(images, filters[:4], result)
+    assert not kernel(images, filters, result.transpose(3, 0, 1, 2))
+
+
+def test_what_has_no_kernel() -> None:
+    windows = _windows(GEOMETRIES[0])
+    images, filters = (2, 9, 8, 1), (5, 5, 1, 32)
+    assert convolution.forward(np.dtype(np.float16), images, filters, windows) is None
+    multiplied = (5, 5, 1, 2)
+    assert convolution.forward(np.dtype("f4"), images, multiplied, windows, depthwise=True) is None
+    layout = Layout((2, 2), (2, 2), "SAME", ((0, 0), (0, 0)), "NHWC")
+    both = layout.windows((9, 8), (5, 5))
+    assert convolution.input_gradient(np.dtype("f4"), images, filters, both) is None
