@@ -21,17 +21,15 @@ from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
-from sparkflow.spark.control.control import Control, check_metric, check_params
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.data.feed.feed_plan import ARRIVAL, PERMUTED, FeedPlan
 from sparkflow.spark.data.plan.arrange import arranged_rows
 from sparkflow.spark.data.plan.parquet_rows import parquet_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.fit_multiple import fit_multiple
 from sparkflow.spark.graphs.digest import GraphDigest
-from sparkflow.spark.graphs.evaluation import EvaluationGraph, build_evaluation_graph
+from sparkflow.spark.graphs.evaluation import build_evaluation_graph
 from sparkflow.spark.graphs.inference import (
     InferenceGraph,
     build_inference_graph,
@@ -44,11 +42,13 @@ from sparkflow.spark.graphs.model_fn import (
     require_callable,
     takes,
 )
-from sparkflow.spark.graphs.training import TrainingGraph, TrainingMode, build_training_graph
+from sparkflow.spark.graphs.training import build_training_graph
 from sparkflow.spark.launch.backends import backend_for
 from sparkflow.spark.launch.training import Training, TrainingData
 from sparkflow.spark.model.outputs import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
+from sparkflow.spark.params.checks import check_metric, check_params
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.identity import deciding, placement
 from sparkflow.spark.params.trainer import TrainerParams
 from sparkflow.spark.report.reporters import Reporters
@@ -171,17 +171,24 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
         """Trains on rows that `training_data` gave, of this estimator or one that agrees."""
-        self._check_params(any(data.validation_rows))
+        validates = any(data.validation_rows)
+        self._check_params(validates)
         trainer = self.decided(data)
-        training, inference, evaluation = trainer._build(data)
-        return trainer._train(data, training, inference, evaluation)
+        config = trainer.config(validates)
+        plan, inference = trainer._build(data, config)
+        return trainer._train(data, plan, inference)
+
+    def config(self, validates: bool) -> FitConfig:
+        """What a fit is asked for.
+
+        Args:
+            validates: Whether there are validation rows.
+        """
+        return FitConfig.of({p.name: v for p, v in self.extractParamMap().items()}, validates)
 
     def decided(self, data: TrainingData) -> BaseTrainer:
         """This trainer, or a copy in which all is said that depends on the rows."""
         return self
-
-    def _param_values(self) -> dict[str, Any]:
-        return {param.name: value for param, value in self.extractParamMap().items()}
 
     def _check_params(self, has_validation: bool) -> None:
         validates = (
@@ -190,50 +197,26 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             or self.getValidationFraction() > 0
         )
         given = {param.name for param in self._paramMap}
-        check_params(self._param_values(), given, validates)
+        check_params(self.config(validates), given)
 
-    def _mode(self) -> TrainingMode:
-        return TrainingMode(
-            sync_mode=self.getSyncMode(),
-            staleness=self.getStaleness(),
-            backup_workers=self.getBackupWorkers(),
-            gradient_accumulation=self.getGradientAccumulation(),
-        )
-
-    def _build(
-        self, data: TrainingData
-    ) -> tuple[TrainingGraph, InferenceGraph, EvaluationGraph | None]:
+    def _build(self, data: TrainingData, config: FitConfig) -> tuple[TrainingPlan, InferenceGraph]:
         model_fn = self.model_fn_for(data)
-        inputs = ModelInputs(data.prepared.format, self.getModelParams(), self.getSeed())
-        training = build_training_graph(model_fn, inputs, data.layout, self._mode())
+        prepared, layout = data.prepared, data.layout
+        inputs = ModelInputs(prepared.format, config.model_params, config.seed)
+        training = build_training_graph(model_fn, inputs, layout, config)
         evaluation = None
-        if any(data.validation_rows):
-            evaluation = build_evaluation_graph(model_fn, inputs, data.layout, training)
-            if self.getEarlyStoppingPatience():
-                check_metric(self.getEarlyStoppingMetric(), evaluation.values)
+        if config.validates:
+            evaluation = build_evaluation_graph(model_fn, inputs, layout, training)
+            if config.early_stopping_patience:
+                check_metric(config.early_stopping_metric, evaluation.values)
         inference = build_inference_graph(model_fn, inputs)
         require_same_variables(training, inference)
         output_columns(inference.signature, self.prediction_columns())
-        return training, inference, evaluation
-
-    def _train(
-        self,
-        data: TrainingData,
-        training: TrainingGraph,
-        inference: InferenceGraph,
-        evaluation: EvaluationGraph | None,
-    ) -> SparkTrainerModel:
-        prepared, layout = data.prepared, data.layout
-        params = self._param_values()
-        control = Control.of(params, validates=evaluation is not None)
-        # A place within the first epoch can be found again only in an order that can be repeated.
-        repeats = training.mode.in_step or control.saves_within_epochs
-        order = PERMUTED if repeats else ARRIVAL
         fingerprint = None
-        if control.checkpoint_dir:
+        if config.checkpoint_dir:
             fingerprint = Fingerprint(
-                deciding(params),
-                placement(params),
+                deciding(config.params),
+                placement(config.params),
                 GraphDigest.of(training.graph_def),
                 _print_of(prepared),
             )
@@ -242,44 +225,31 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             graph=training,
             fetch=inference.variables,
             worker_rows=data.worker_rows,
-            batch_size=self.getBatchSize(),
-            epochs=self.getEpochs(),
-            start_timeout_s=self.getStartTimeout(),
-            stall_timeout_s=self.getStallTimeout(),
-            control=control,
             evaluation=evaluation,
             validation_rows=data.validation_rows,
-            feed={"seed": self.getSeed(), "shuffle": self.getShuffle(), "order": order},
-            waits_for_rows=order == PERMUTED or not self.getShuffle(),
-            params=params,
             fingerprint=fingerprint,
         )
-        feed = FeedPlan(
-            row_format=prepared.format,
-            batch_size=plan.batch_size,
-            epochs=plan.epochs,
-            steps_per_epoch=max(plan.epoch_steps) if plan.in_step else 0,
-            order=order,
-            shuffle=self.getShuffle(),
-            seed=self.getSeed(),
-        )
+        return plan, inference
+
+    def _train(
+        self, data: TrainingData, plan: TrainingPlan, inference: InferenceGraph
+    ) -> SparkTrainerModel:
+        config, layout = plan.config, plan.layout
         token = new_token()
-        session = prepared.rows.sparkSession
+        session = data.prepared.rows.sparkSession
         name = f"sparkflow-{self.uid}-{token[:8]}"
-        reporters = Reporters(self, session, name, training.graph_def)
+        reporters = Reporters(config, self.uid, session, name, plan.graph.graph_def)
         callbacks = Callbacks((*reporters.callbacks, *self.callbacks))
         ready = Training(
             plan=plan,
-            feed=feed,
+            row_format=data.prepared.format,
             rows=data.placed,
             name=name,
             description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} "
-            f"parameter servers, {self.getSyncMode()}",
+            f"parameter servers, {config.sync_mode}",
             token=token,
             callbacks=callbacks,
             worker_callbacks=self.worker_callbacks,
-            shows_logs=self.getWorkerLogs(),
-            max_restarts=self.getMaxRestarts(),
             start=self.start_snapshot,
         )
         try:
@@ -293,7 +263,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             inference.signature,
             {
                 "uid": self.uid,
-                "params": {p.name: v for p, v in self.extractParamMap().items()},
+                "params": config.params,
                 "history": history.to_dict(),
                 "versions": _versions(),
             },

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -23,9 +23,7 @@ from sparkflow.spark.cluster.roll_call import check_roll
 from sparkflow.spark.cluster.slots import require_slots
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster.task_logs import format_lines
-from sparkflow.spark.cluster.worker_callbacks import WorkerCallback
-from sparkflow.spark.cluster_layout import Layout, TaskName
-from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError
 
 _log = logging.getLogger(__name__)
@@ -36,42 +34,21 @@ _ANSWER_S = 8.0
 _NEW_EXECUTOR_S = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterPlan:
-    """What a cluster is made of.
-
-    Attributes:
-        rows: What `placement.place_rows` returned.
-        layout: The tasks.
-        row_format: What a row consists of.
-        name: Of the fit, unique.
-        description: What Spark's UI shows.
-        token: The job's token.
-        shows_logs: Whether what the tasks write is shown on the driver's stderr.
-        callbacks: The user's functions for the workers.
-        gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
-    """
-
-    rows: DataFrame
-    layout: Layout
-    row_format: RowFormat
-    name: str
-    description: str
-    token: str = field(repr=False)
-    shows_logs: bool = False
-    callbacks: tuple[WorkerCallback, ...] = ()
-    gpu_memory_bytes: int | None = None
-
-
 class Cluster:
     """The service and the job of one fit. Used by one thread; `_lock` guards `_post` and `_marker`.
 
     Args:
-        plan: What it is made of.
+        rows: What `placement.place_rows` returned.
+        config: What the tasks are told; its `driver` is not known yet.
+        name: Of the fit, unique.
+        description: What Spark's UI shows.
     """
 
-    def __init__(self, plan: ClusterPlan) -> None:
-        self._plan = plan
+    def __init__(self, rows: DataFrame, config: JobConfig, name: str, description: str) -> None:
+        self._rows = rows
+        self._config = config
+        self._name = name
+        self._description = description
         self._lock = threading.Lock()
         self._post: Post = _ignore
         self._server: RegistrationServer | None = None
@@ -96,7 +73,7 @@ class Cluster:
         if self._server is None or self._job is None:
             if self._jobs:
                 # Spark would look for slots once, and again after 15 s only.
-                require_slots(self._plan.rows.sparkSession, self._plan.layout, _NEW_EXECUTOR_S)
+                require_slots(self._rows.sparkSession, self._config.layout, _NEW_EXECUTOR_S)
             self._server, self._job = self._make()
         with self._lock:
             self._post = post
@@ -133,8 +110,8 @@ class Cluster:
         return ended
 
     def _make(self) -> tuple[RegistrationServer, BarrierJob]:
-        plan = self._plan
-        context: Any = plan.rows.sparkSession.sparkContext
+        config = self._config
+        context: Any = self._rows.sparkSession.sparkContext
         host = context.getConf().get("spark.driver.host")
         bind = context.getConf().get("spark.driver.bindAddress", host)
         marker = object()  # tells events of this job from those of one before
@@ -147,20 +124,12 @@ class Cluster:
         with self._lock:
             self._marker = marker
         server = RegistrationServer(
-            plan.layout, post, bind, plan.token, check=check_roll, show_lines=_show_lines
+            config.layout, post, bind, config.token, check=check_roll, show_lines=_show_lines
         )
         self._jobs += 1
-        config = JobConfig(
-            f"{host}:{server.port}",
-            plan.token,
-            plan.layout,
-            plan.row_format,
-            plan.shows_logs,
-            plan.callbacks,
-            plan.gpu_memory_bytes,
-        )
-        name = plan.name if self._jobs == 1 else f"{plan.name}-{self._jobs}"
-        return server, BarrierJob(plan.rows, config, name, plan.description, post)
+        config = replace(config, driver=f"{host}:{server.port}")
+        name = self._name if self._jobs == 1 else f"{self._name}-{self._jobs}"
+        return server, BarrierJob(self._rows, config, name, self._description, post)
 
 
 def _ignore(event: Event) -> None:

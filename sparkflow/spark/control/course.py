@@ -72,7 +72,7 @@ class Course:
         self._reasons: list[tuple[str, int]] = []
         if store is not None:
             store.prepare()
-            if plan.control.resume == NEVER:
+            if plan.config.resume == NEVER:
                 _leave_existing(store)
         found = self._latest()
         if found is not None:
@@ -140,14 +140,14 @@ class Course:
 
     def _refuse(self, snapshot: Snapshot) -> str:
         """Why nothing is to be gone on from a checkpoint that can be read; "" if it can be."""
-        if self._plan.control.allow_non_finite:
+        if self._plan.config.allow_non_finite:
             return ""
         bad = non_finite(snapshot.shared, self._plan.graph.trainable)
         return f"{bad[0]} is not finite, and allowNonFinite is False" if bad else ""
 
     def _require_same(self, found: Checkpoint) -> None:
         plan = self._plan
-        if plan.control.resume != ALWAYS:
+        if plan.config.resume != ALWAYS:
             schedule = self._schedule_of(found)
             require_same_training(
                 found,
@@ -178,7 +178,7 @@ class Course:
 
     def _early(self, snapshot: Snapshot) -> EarlyStopping | None:
         """The watch over a metric where an earlier run has left it."""
-        early = self._plan.control.early_stopping()
+        early = EarlyStopping.of(self._plan.config)
         if early is not None and snapshot.early_stopping is not None:
             early.restore(snapshot.early_stopping)
         return early
@@ -216,7 +216,7 @@ class Course:
                 )
             _log.info("goes on from %s, step %d", found.path, found.snapshot.step)
         self._recorder = HistoryRecorder(
-            plan.rows, range(plan.layout.num_workers), plan.in_step, history
+            plan.rows, range(plan.layout.num_workers), plan.config.in_step, history
         )
 
 

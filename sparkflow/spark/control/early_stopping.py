@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sparkflow.spark.control.direction import AUTO, MAX, resolve
+from sparkflow.spark.params.config import FitConfig
+from sparkflow.spark.params.direction import AUTO, MAX, resolve
 
 
 class EarlyStopping:
@@ -36,6 +37,18 @@ class EarlyStopping:
         self.best = math.nan
         self.best_step = 0
         self.waited = 0
+
+    @classmethod
+    def of(cls, config: FitConfig) -> EarlyStopping | None:
+        """The watch that a fit asks for, if it does."""
+        if not config.early_stopping_patience:
+            return None
+        return cls(
+            config.early_stopping_metric,
+            config.early_stopping_patience,
+            config.early_stopping_min_delta,
+            config.early_stopping_mode,
+        )
 
     @property
     def has_best(self) -> bool:

@@ -58,7 +58,7 @@ class Gathering:
         plan = self._plan
         started = time.monotonic()
         missing = set(plan.layout.tasks)
-        deadline = started + plan.start_timeout_s
+        deadline = started + plan.config.start_timeout
         while missing:
             self._say(f"waiting for {len(missing)} of {plan.layout.num_tasks} tasks")
             message = hear(POLL_S)
@@ -66,11 +66,11 @@ class Gathering:
                 missing.discard(message.task)
             elif len(missing) == plan.layout.num_tasks and job.has_active_tasks():
                 # Spark is still at the stages before; they may take as long as they need.
-                deadline = time.monotonic() + plan.start_timeout_s
+                deadline = time.monotonic() + plan.config.start_timeout
             if time.monotonic() > deadline:
                 names = ", ".join(map(str, sorted(missing)))
                 raise SparkTrainingError(
-                    f"After {plan.start_timeout_s:g} s these tasks have not started: {names}. "
+                    f"After {plan.config.start_timeout:g} s these tasks have not started: {names}. "
                     "Spark's slots may be taken by other jobs, or the executors cannot reach the "
                     "driver (spark.driver.host). startTimeout sets how long to wait"
                 )

@@ -78,10 +78,10 @@ class LostWorkers:
         plan = self._plan
         restarts = len(self._recorder.history.restarts)
         return (
-            plan.graph.mode.sync_mode == "async"
+            plan.config.sync_mode == "async"
             and plan.layout.num_ps > 0
             and plan.evaluation is None
-            and restarts < int(plan.params.get("maxRestarts", 0))
+            and restarts < plan.config.max_restarts
         )
 
     def let_return(self, lost: WorkerLost, position: tuple[int, int]) -> None:
@@ -95,7 +95,7 @@ class LostWorkers:
         _log.warning("the others go on without worker task %d: %s", lost.worker, reason)
         self._recorder.add_restart(reason)
         self.any = True
-        deadline = time.monotonic() + self._plan.start_timeout_s
+        deadline = time.monotonic() + self._plan.config.start_timeout
         self._absent[lost.worker] = (deadline, lost.error)
         self._service.let_return(TaskName("worker", lost.worker), position)
 

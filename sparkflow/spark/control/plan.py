@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint
-from sparkflow.spark.control.control import Control
-from sparkflow.spark.control.schedule import Schedule
+from sparkflow.spark.control.schedule import Schedule, Stops
+from sparkflow.spark.data.feed.feed_plan import ARRIVAL, PERMUTED, FeedPlan
+from sparkflow.spark.data.schema.row_format import RowFormat
 from sparkflow.spark.graphs.evaluation import EvaluationGraph
 from sparkflow.spark.graphs.training import TrainingGraph
+from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime import shapes
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """What is to be trained, and how.
+    """What is to be trained, where and on what; how, its `config` says.
 
     Attributes:
         layout: The tasks.
-        graph: The replicas' graph.
+        graph: The replicas' graph, and what it was built for.
         fetch: Names of the variables whose values are wanted.
         worker_rows: Per worker the rows that it trains on; 0 for one without.
-        batch_size: Rows per step of each worker.
-        epochs: How often each row is trained on.
-        start_timeout_s: How long Spark may take to start the tasks, and how long no row may arrive
-            while rows are waited for.
-        stall_timeout_s: How long no worker may make a step.
-        control: When training is judged, kept and ended.
         evaluation: What workers evaluate with; None without validation rows.
         validation_rows: Per worker the rows that it evaluates.
-        feed: What else decides which rows a step has, such as the seed: a checkpoint's position in
-            the data means the same rows only where all this is equal.
-        waits_for_rows: Whether no step begins before all rows are on the workers.
-        params: The trainer's parameters, for callbacks.
         fingerprint: What tells this training from others; None where nothing is kept of it.
     """
 
@@ -43,17 +35,14 @@ class TrainingPlan:
     graph: TrainingGraph
     fetch: tuple[str, ...]
     worker_rows: tuple[int, ...]
-    batch_size: int
-    epochs: int = 1
-    start_timeout_s: float = 600.0
-    stall_timeout_s: float = 600.0
-    control: Control = field(default_factory=Control)
     evaluation: EvaluationGraph | None = None
     validation_rows: tuple[int, ...] = ()
-    feed: Mapping[str, Any] = field(default_factory=dict)
-    waits_for_rows: bool = True
-    params: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: Fingerprint | None = None
+
+    @property
+    def config(self) -> FitConfig:
+        """What was asked for."""
+        return self.graph.config
 
     @property
     def variable_bytes(self) -> int:
@@ -69,29 +58,57 @@ class TrainingPlan:
         return sum(self.worker_rows)
 
     @property
-    def in_step(self) -> bool:
-        """Whether all workers make their steps together."""
-        return self.graph.mode.in_step
-
-    @property
     def epoch_steps(self) -> tuple[int, ...]:
         """Per worker the steps of an epoch, where those in step make as many as the longest."""
-        return epoch_steps(self.worker_rows, self.batch_size, self.in_step)
+        return epoch_steps(self.worker_rows, self.config.batch_size, self.config.in_step)
 
     @property
     def validation_steps(self) -> tuple[int, ...]:
         """Per worker the batches of its validation rows."""
-        return tuple(-(-rows // self.batch_size) for rows in self.validation_rows)
+        return tuple(-(-rows // self.config.batch_size) for rows in self.validation_rows)
+
+    @property
+    def order(self) -> str:
+        """The order in which workers feed their rows, see `FeedPlan`."""
+        # A place within the first epoch can be found again only in an order that can be repeated.
+        repeats = self.config.in_step or self.config.saves_within_epochs
+        return PERMUTED if repeats else ARRIVAL
+
+    @property
+    def waits_for_rows(self) -> bool:
+        """Whether no step begins before all rows are on the workers."""
+        return self.order == PERMUTED or not self.config.shuffle
 
     @property
     def position_rule(self) -> dict[str, Any]:
-        """`feed` and all else that says what a position in the data means, as JSON has it."""
+        """All that says what a position in the data means, as JSON has it.
+
+        A checkpoint's position means the same rows only where all this is equal.
+        """
         return {
-            **self.feed,
-            "batch_size": self.batch_size,
+            "seed": self.config.seed,
+            "shuffle": self.config.shuffle,
+            "order": self.order,
+            "batch_size": self.config.batch_size,
             "worker_rows": list(self.worker_rows),
-            "in_step": self.in_step,
+            "in_step": self.config.in_step,
         }
+
+    def feed(self, row_format: RowFormat) -> FeedPlan:
+        """What workers are told about their rows.
+
+        Args:
+            row_format: What a row consists of.
+        """
+        return FeedPlan(
+            row_format=row_format,
+            batch_size=self.config.batch_size,
+            epochs=self.config.epochs,
+            steps_per_epoch=max(self.epoch_steps) if self.config.in_step else 0,
+            order=self.order,
+            shuffle=self.config.shuffle,
+            seed=self.config.seed,
+        )
 
     def schedule(self, needs_epochs: bool, done: tuple[int, ...] | None = None) -> Schedule:
         """The steps of the run.
@@ -100,8 +117,9 @@ class TrainingPlan:
             needs_epochs: Whether a callback wants to find the cluster quiet at the end of epochs.
             done: Per worker the steps that an earlier run has made.
         """
-        stops = self.control.stops(needs_epochs)
-        return Schedule(self.epoch_steps, self.epochs, self.in_step, stops, done)
+        config = self.config
+        stops = Stops.of(config, needs_epochs)
+        return Schedule(self.epoch_steps, config.epochs, config.in_step, stops, done)
 
 
 def epoch_steps(worker_rows: Sequence[int], batch_size: int, in_step: bool) -> tuple[int, ...]:

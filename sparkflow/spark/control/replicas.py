@@ -75,7 +75,7 @@ class Replicas:
         self._sessions = open_sessions(master, graphs, stack)
         self._pool = ThreadPoolExecutor(
             # A broadcast needs all workers at once.
-            num_workers if graph.mode.has_copies else min(num_workers, _MAX_THREADS),
+            num_workers if graph.config.has_copies else min(num_workers, _MAX_THREADS),
             thread_name_prefix="replicas",
         )
         # A thread that waits for a lost worker ends when the sessions are closed, after this.
@@ -88,7 +88,7 @@ class Replicas:
             snapshot: What an earlier run left; None for the initial values.
         """
         graph = self._graph
-        if graph.mode.has_copies:
+        if graph.config.has_copies:
             self._everywhere(lambda _, session: session.run([], {}, list(graph.initializers)))
         else:
             self._sessions[0].run([], {}, list(graph.initializers))
@@ -99,7 +99,7 @@ class Replicas:
             self._everywhere(lambda _, session: session.run([], {}, tables))
         if snapshot is not None:
             self._restore(snapshot)
-        if graph.mode.has_copies:
+        if graph.config.has_copies:
             self.join()  # all begin with the values of worker 0
 
     def replace(self, worker: int, master: DriverMaster, stack: contextlib.ExitStack) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sparkflow.spark.params.config import FitConfig
+
 
 @dataclass(frozen=True, slots=True)
 class Stops:
@@ -23,6 +25,21 @@ class Stops:
     every: tuple[int, ...] = ()
     at_epochs: bool = False
     max_steps: int = 0
+
+    @classmethod
+    def of(cls, config: FitConfig, needs_epochs: bool) -> Stops:
+        """Those of a fit.
+
+        Args:
+            config: What was asked for.
+            needs_epochs: Whether a callback wants to find the cluster quiet at the end of epochs.
+        """
+        periods = (
+            config.validation_steps if config.validates else 0,
+            config.checkpoint_steps if config.checkpoint_dir else 0,
+        )
+        at_epochs = needs_epochs or config.validates_at_epochs or config.saves_at_epochs
+        return cls(tuple(each for each in periods if each), at_epochs, config.max_steps)
 
 
 class Schedule:

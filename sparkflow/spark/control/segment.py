@@ -79,7 +79,7 @@ class Segments:
             SparkTrainingError: A worker's data ended early.
             Exception: What failed, or what the listener raises.
         """
-        leaves = self._plan.graph.mode.leaves
+        leaves = self._plan.config.leaves
         with self._inbox.guard():
             if leaves:
                 self._replicas.join([worker for worker, count in enumerate(steps) if count])
@@ -145,7 +145,7 @@ class Segments:
         self._join_threads()
 
     def _halt(self) -> None:
-        if self._plan.in_step:
+        if self._plan.config.in_step:
             stop_together(list(self._loops.values()))
         else:
             for loop in self._loops.values():

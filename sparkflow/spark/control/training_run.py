@@ -21,6 +21,7 @@ from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.saving import CheckpointEnded, CheckpointWriter
 from sparkflow.spark.control.checkpoints.snapshot import FINGERPRINT, IS_FINITE, Position, Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.control.early_stopping import EarlyStopping
 from sparkflow.spark.control.finite import FiniteWatch
 from sparkflow.spark.control.gathering import POLL_S, Gathering, Job
 from sparkflow.spark.control.history import TrainingHistory
@@ -29,7 +30,7 @@ from sparkflow.spark.control.lost_workers import LostWorkers, Returns
 from sparkflow.spark.control.plan import TrainingPlan as TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.replicas import Replicas
-from sparkflow.spark.control.schedule import Schedule
+from sparkflow.spark.control.schedule import Schedule, Stops
 from sparkflow.spark.control.segment import Segments
 from sparkflow.spark.control.validation import Validation
 from sparkflow_runtime.master.driver import DriverMaster
@@ -75,7 +76,7 @@ class TrainingRun:
         self._schedule = schedule or plan.schedule(callbacks.needs_epochs)
         self._snapshot = snapshot
         self._writer = CheckpointWriter(store, self.events.put) if store is not None else None
-        self._early = plan.control.early_stopping()
+        self._early = EarlyStopping.of(plan.config)
         if self._early is not None and snapshot is not None and snapshot.early_stopping:
             self._early.restore(snapshot.early_stopping)
         self._stop_reason = ""
@@ -85,7 +86,7 @@ class TrainingRun:
         self._watch = FiniteWatch(
             plan.graph.loss_name,
             plan.graph.trainable,
-            allowed=plan.control.allow_non_finite,
+            allowed=plan.config.allow_non_finite,
             values=self.values,
             last_checkpoint=self._last_checkpoint,
         )
@@ -115,7 +116,7 @@ class TrainingRun:
     @property
     def sync(self) -> bool:
         """Whether all workers make their steps together."""
-        return self._plan.in_step
+        return self._plan.config.in_step
 
     @property
     def rows_per_epoch(self) -> int:
@@ -125,7 +126,7 @@ class TrainingRun:
     @property
     def total_rows(self) -> int:
         """Training rows of all epochs."""
-        return self._plan.rows * self._plan.epochs
+        return self._plan.rows * self._plan.config.epochs
 
     @property
     def total_steps(self) -> int:
@@ -135,7 +136,7 @@ class TrainingRun:
     @property
     def params(self) -> Mapping[str, Any]:
         """The trainer's parameters."""
-        return self._plan.params
+        return self._plan.config.params
 
     def stop(self, reason: str = "") -> None:
         """Ends training well at the next step that all workers reach."""
@@ -154,7 +155,7 @@ class TrainingRun:
             SparkTrainingError: The cluster did, or checkpoints cannot be written.
         """
         plan = self._plan
-        self._watchdog = Watchdog(server, plan.start_timeout_s, plan.stall_timeout_s)
+        self._watchdog = Watchdog(server, plan.config.start_timeout, plan.config.stall_timeout)
         job.start()
         self._gathering.wait_for_tasks(job, self._hear)
         with contextlib.ExitStack() as stack:
@@ -201,26 +202,26 @@ class TrainingRun:
             self._lost.count_repeated()
             self._between_segments()
         self.history.stopped = self._stop_reason or (
-            "maxSteps" if self._schedule.epochs_done < self._plan.epochs else ""
+            "maxSteps" if self._schedule.epochs_done < self._plan.config.epochs else ""
         )
 
     def _between_segments(self) -> None:
         """What is due now that no step is under way."""
-        control, schedule = self._plan.control, self._schedule
+        config, schedule = self._plan.config, self._schedule
         epochs = schedule.epochs_done
         at_epoch, self._epochs_seen = epochs > self._epochs_seen, epochs
         metrics: dict[str, float] = {}
         if self._validation is not None and (
-            schedule.is_multiple(control.validation_steps)
-            or (control.validates_at_epochs and at_epoch)
+            schedule.is_multiple(config.validation_steps)
+            or (config.validates_at_epochs and at_epoch)
             or self._is_last()
         ):
             metrics = self._validate()
         if at_epoch:
             self._tell_epochs(epochs, metrics)
         if self._writer is not None and (
-            schedule.is_multiple(control.checkpoint_steps)
-            or (control.saves_at_epochs and at_epoch)
+            schedule.is_multiple(config.checkpoint_steps)
+            or (config.saves_at_epochs and at_epoch)
             or time.monotonic() >= self._save_after
             or self._is_last()
         ):
@@ -332,7 +333,7 @@ class TrainingRun:
         self._watch.saw_losses(update)
         self._callbacks.on_steps(update)
         self._rows_done += int(update.rows.sum())
-        if not self._plan.control.stops(self._callbacks.needs_epochs).at_epochs:
+        if not Stops.of(self._plan.config, self._callbacks.needs_epochs).at_epochs:
             self._tell_epochs(self._rows_done // max(self._plan.rows, 1), {})
 
     def _tell_epochs(self, count: int, metrics: Mapping[str, float]) -> None:
@@ -354,7 +355,7 @@ class TrainingRun:
         return bool(self._stop_reason) or self._schedule.finished
 
     def _next_save(self) -> float:
-        seconds = self._plan.control.checkpoint_seconds
+        seconds = self._plan.config.checkpoint_seconds
         return time.monotonic() + seconds if seconds and self._writer else float("inf")
 
     def poll_s(self) -> float:

@@ -78,7 +78,7 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
         """How long and in what portions is trained."""
         return size_of(
             data.worker_rows,
-            in_step=self._mode().in_step,
+            in_step=self.config(False).in_step,
             least_epochs=self.LEAST_EPOCHS,
             batch_size=self.getBatchSize(),
             # What comes after these rows counts as much as they do.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.train.all_reduce import AllReduceReplication
 from sparkflow.train.gradient_accumulation import GradientAccumulationOptimizer
 from sparkflow.train.replication import AsyncReplication, Replication, nodes_of
@@ -18,61 +18,29 @@ from sparkflow_runtime.protos.graph_pb2 import GraphDef
 _SEED_STRIDE: Final = 0x9E3779B1
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingMode:
-    """How the workers' gradients reach the variables.
-
-    Attributes:
-        sync_mode: `async`, `sync`, `ssp` or `allreduce`.
-        staleness: Steps that a worker may be ahead of the slowest, with `ssp`.
-        backup_workers: Contributions that a step does without, with `sync`.
-        gradient_accumulation: Batches per update.
-    """
-
-    sync_mode: str = "async"
-    staleness: int = 0
-    backup_workers: int = 0
-    gradient_accumulation: int = 1
-
-    @property
-    def in_step(self) -> bool:
-        """Whether all workers make their steps together, so that these can be counted as one."""
-        return self.sync_mode in ("sync", "allreduce")
-
-    @property
-    def has_copies(self) -> bool:
-        """Whether every worker has its own copy of the variables."""
-        return self.sync_mode == "allreduce"
-
-    @property
-    def leaves(self) -> bool:
-        """Whether a worker must say that it makes no more steps, because others may wait for it."""
-        return self.sync_mode == "ssp" or self.backup_workers > 0
-
-
 def strategy_for(
-    mode: TrainingMode, graph: tf.Graph, num_rows: Any, num_workers: int
+    config: FitConfig, graph: tf.Graph, num_rows: Any, num_workers: int
 ) -> Replication:
     """The strategy, to be in scope while `model_fn` is called; `replica_graph` numbers replicas.
 
     Args:
-        mode: What was asked for.
+        config: What was asked for.
         graph: The graph it builds in.
         num_rows: Tensor, [] float32: the rows of the worker's batch.
         num_workers: Workers that train.
     """
     made: Replication
-    if mode.sync_mode == "sync":
-        required = num_workers - mode.backup_workers if mode.backup_workers else None
+    if config.sync_mode == "sync":
+        required = num_workers - config.backup_workers if config.backup_workers else None
         made = SyncReplication(graph, num_rows, replicas_to_aggregate=required)
-    elif mode.sync_mode == "ssp":
-        made = BoundedStaleness(mode.staleness, graph)
-    elif mode.sync_mode == "allreduce":
+    elif config.sync_mode == "ssp":
+        made = BoundedStaleness(config.staleness, graph)
+    elif config.sync_mode == "allreduce":
         made = AllReduceReplication(graph, num_rows)
     else:
         made = AsyncReplication(graph)
-    if mode.gradient_accumulation > 1:
-        return _Accumulating(made, mode.gradient_accumulation, num_rows)
+    if config.gradient_accumulation > 1:
+        return _Accumulating(made, config.gradient_accumulation, num_rows)
     return made
 
 

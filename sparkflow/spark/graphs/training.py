@@ -20,12 +20,9 @@ from sparkflow.spark.graphs.model_fn import (
     session_initializers,
 )
 from sparkflow.spark.graphs.placement import variables_on_ps
-from sparkflow.spark.graphs.replication import (
-    TrainingMode as TrainingMode,
-    replica_graph,
-    strategy_for,
-)
+from sparkflow.spark.graphs.replication import replica_graph, strategy_for
 from sparkflow.spark.graphs.state import StateNodes, add_state_nodes
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.train.replication import Replication
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
@@ -48,7 +45,7 @@ class TrainingGraph:
         variables: Names of the variables.
         trainable: Names of those that an optimizer may change.
         strategy: How the replicas' gradients reach the variables.
-        mode: The same in the words of the parameters.
+        config: What it was built for.
         join_ops: What every session runs before its first step, all at once.
         leave_ops: What a session runs when its worker makes no more steps for now.
         state: How checkpoints read and set what was learnt.
@@ -68,7 +65,7 @@ class TrainingGraph:
     variables: tuple[str, ...]
     trainable: tuple[str, ...]
     strategy: Replication
-    mode: TrainingMode
+    config: FitConfig
     join_ops: tuple[str, ...]
     leave_ops: tuple[str, ...]
     state: StateNodes
@@ -80,7 +77,7 @@ class TrainingGraph:
 
 
 def build_training_graph(
-    model_fn: ModelFn, inputs: ModelInputs, layout: Layout, mode: TrainingMode
+    model_fn: ModelFn, inputs: ModelInputs, layout: Layout, config: FitConfig
 ) -> TrainingGraph:
     """Calls `model_fn` in TRAIN mode and returns the graph it built.
 
@@ -88,7 +85,7 @@ def build_training_graph(
         model_fn: See `model_fn.ModelFn`.
         inputs: What it is called with.
         layout: Its parameter servers hold the variables, balanced by their sizes.
-        mode: How the workers' gradients reach the variables.
+        config: What was asked for: how the workers' gradients reach the variables.
 
     Raises:
         TypeError, ValueError: It returned something else than a spec with loss and train_op.
@@ -98,19 +95,19 @@ def build_training_graph(
     with graph.as_default(), graph.device(variables_on_ps(layout.num_shards)):
         tf.set_random_seed(inputs.seed)
         drawn = draw_batch(inputs.row_format, TRAIN_DATA)
-        strategy = strategy_for(mode, graph, drawn.num_rows, layout.num_workers)
+        strategy = strategy_for(config, graph, drawn.num_rows, layout.num_workers)
         with strategy.scope():
             spec: Any = call_model_fn(
                 model_fn, drawn.batch, tf.estimator.ModeKeys.TRAIN, inputs.params
             )
         warn_of_broadcasts(spec.loss, drawn.batch.labels)
         join_ops = tuple(op.name for op in strategy.join_ops)
-        if mode.sync_mode != "async" and not join_ops:
+        if config.sync_mode != "async" and not join_ops:
             raise ValueError(
-                f"With syncMode={mode.sync_mode!r} the train_op must come from an optimizer's "
+                f"With syncMode={config.sync_mode!r} the train_op must come from an optimizer's "
                 "minimize or apply_gradients; this one does not"
             )
-        train_op, applied = _counted(spec.train_op, mode, layout)
+        train_op, applied = _counted(spec.train_op, config, layout)
         loss = tf.identity(tf.reshape(spec.loss, []), name="reported_loss")
         initializers = [tf.global_variables_initializer(), tf.local_variables_initializer()]
         if applied is not None:
@@ -132,7 +129,7 @@ def build_training_graph(
         variables=names,
         trainable=tuple(name for name in trainable if name in names),
         strategy=strategy,
-        mode=mode,
+        config=config,
         join_ops=join_ops,
         leave_ops=tuple(op.name for op in strategy.leave_ops),
         state=state,
@@ -140,12 +137,12 @@ def build_training_graph(
     )
 
 
-def _counted(made: Any, mode: TrainingMode, layout: Layout) -> tuple[Any, Any]:
+def _counted(made: Any, config: FitConfig, layout: Layout) -> tuple[Any, Any]:
     """The operation of a step, and the variable that counts those applied, None without one.
 
     A worker that is lost may have made steps that it has not told of: only who applied them knows.
     """
-    if mode.sync_mode != "async" or not layout.num_ps:
+    if config.sync_mode != "async" or not layout.num_ps:
         return tf.group(made, name="train_step"), None
     applied = tf.Variable(
         lambda: tf.zeros([], tf.int64), trainable=False, collections=[], name="sparkflow_applied"

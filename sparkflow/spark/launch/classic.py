@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkflow.spark.cluster.cluster import Cluster, ClusterPlan
+from sparkflow.spark.cluster.cluster import Cluster
 from sparkflow.spark.cluster.failures import is_restartable
 from sparkflow.spark.cluster.slots import (
     gpu_memory_bytes,
@@ -45,27 +45,19 @@ class ClassicBackend:
         warn_of_memory(self._session, plan.layout, plan.variable_bytes)
         store = self._store(plan)
         course = Course(plan, training.token, callbacks, store, start=training.start)
-        cluster = Cluster(
-            ClusterPlan(
-                rows=training.rows,
-                layout=plan.layout,
-                row_format=training.feed.row_format,
-                name=training.name,
-                description=training.description,
-                token=training.token,
-                shows_logs=training.shows_logs,
-                callbacks=training.worker_callbacks,
-                gpu_memory_bytes=gpu_memory_bytes(self._session),
-            )
-        )
+        job_config = training.job(gpu_memory_bytes(self._session))
+        cluster = Cluster(training.rows, job_config, training.name, training.description)
+        feed = training.feed
 
         def attempt(number: int) -> Mapping[str, Any]:
             run = course.attempt()
-            fed = replace(training.feed, start=course.positions)
+            fed = replace(feed, start=course.positions)
             server, job = cluster.begin_attempt(run.events.put, json.dumps(fed.to_json()))
             return run.run(server, job)
 
-        supervisor = Supervisor(attempt, training.max_restarts, is_restartable, course.on_restart)
+        supervisor = Supervisor(
+            attempt, plan.config.max_restarts, is_restartable, course.on_restart
+        )
         values = course.finished_values
         if values is None:
             with (
@@ -78,8 +70,8 @@ class ClassicBackend:
 
     def _store(self, plan: TrainingPlan) -> CheckpointStore | None:
         """Where checkpoints are, reached by pyarrow where it can, else by Hadoop."""
-        directory = plan.control.checkpoint_dir
+        directory = plan.config.checkpoint_dir
         if not directory:
             return None
         files = files_for(self._session, directory)
-        return CheckpointStore(directory, plan.control.keep_checkpoint_max, files)
+        return CheckpointStore(directory, plan.config.keep_checkpoint_max, files)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy.typing as npt
 from pyspark.sql import DataFrame
 
+from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.control.callbacks import Callbacks
@@ -18,6 +19,7 @@ from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.plan.placement import PlacedRows
 from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.data.schema.row_format import RowFormat
 
 Trained = tuple[Mapping[str, npt.NDArray[Any]], TrainingHistory]
 """The values of the wanted variables by name, and the history."""
@@ -29,29 +31,46 @@ class Training:
 
     Attributes:
         plan: What is to be trained.
-        feed: What workers are told about their rows.
+        row_format: What a row consists of.
         rows: The placed rows, one partition per task.
         name: Of the fit, unique.
         description: What Spark's UI shows.
         token: The job's token.
         callbacks: Are told of everything.
         worker_callbacks: The user's functions for the workers.
-        shows_logs: Whether what the tasks write is shown on the driver.
-        max_restarts: How often training may begin again.
         start: What training begins with where there is no checkpoint; None for initial values.
     """
 
     plan: TrainingPlan
-    feed: FeedPlan
+    row_format: RowFormat
     rows: DataFrame
     name: str
     description: str
     token: str = field(repr=False)
     callbacks: Callbacks
     worker_callbacks: tuple[WorkerCallback, ...] = ()
-    shows_logs: bool = False
-    max_restarts: int = 0
     start: Snapshot | None = None
+
+    @property
+    def feed(self) -> FeedPlan:
+        """What workers are told about their rows."""
+        return self.plan.feed(self.row_format)
+
+    def job(self, gpu_memory_bytes: int | None) -> JobConfig:
+        """What the tasks are told, apart from the address to report to.
+
+        Args:
+            gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
+        """
+        return JobConfig(
+            "",
+            self.token,
+            self.plan.layout,
+            self.row_format,
+            self.plan.config.worker_logs,
+            self.worker_callbacks,
+            gpu_memory_bytes,
+        )
 
 
 class Backend(Protocol):

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.control.callbacks import Callback
-from sparkflow.spark.params.accessors import ReportingParams
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.report.displays import choose_display
 from sparkflow.spark.report.guarded import Guarded
 from sparkflow.spark.report.live import LiveReporter
@@ -26,7 +26,8 @@ class Reporters:
     None of them ends a training once it runs; what can be known to fail before fails here.
 
     Args:
-        params: Whose `progress`, `logDir` and `mlflow` say what is wanted.
+        config: Its `progress`, `log_dir` and `mlflow` say what is wanted.
+        uid: Of the estimator.
         session: Whose UI shows the training.
         job_tag: The tag of the training's Spark jobs.
         graph_def: The graph for TensorBoard.
@@ -42,27 +43,27 @@ class Reporters:
 
     def __init__(
         self,
-        params: ReportingParams,
+        config: FitConfig,
+        uid: str,
         session: SparkSession,
         job_tag: str,
         graph_def: GraphDef | None = None,
     ) -> None:
-        uid = str(getattr(params, "uid", "fit"))
         self.callbacks: list[Callback] = []
         self._mlflow: MlflowReporter | None = None
-        if params.getMlflow():
+        if config.mlflow:
             require_mlflow()
             self._mlflow = MlflowReporter(uid)
             self.callbacks.append(Guarded(self._mlflow, "MLflow"))
-        if params.getLogDir():
-            board = TensorBoardReporter(params.getLogDir(), uid, graph_def)
+        if config.log_dir:
+            board = TensorBoardReporter(config.log_dir, uid, graph_def)
             _log.info("TensorBoard: %s", board.run_directory)
             self.callbacks.append(Guarded(board, f"TensorBoard in {board.run_directory}"))
         # Spark's UI cuts descriptions off; the uid is in the job's tag and, mostly, its group.
         description = _job_description(session, job_tag, uid.rsplit("_", 1)[0])
         if description is not None:
             self.callbacks.append(LiveReporter(description))
-        if params.getProgress():
+        if config.progress:
             self.callbacks.append(LiveReporter(choose_display(uid)))
 
     def log_model(self, model: InferenceModel) -> None:

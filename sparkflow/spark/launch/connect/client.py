@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from sparkflow.spark.cluster.gpus import memory_bytes
 from sparkflow.spark.cluster.slots import GPU_MEMORY
-from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.control.callbacks import Callbacks, Update
 from sparkflow.spark.control.history import TrainingHistory
@@ -46,22 +45,12 @@ class ConnectBackend:
     def train(self, training: Training) -> Trained:
         """Runs barrier jobs until one ends well; then tells the callbacks what happened."""
         plan = training.plan
-        memory = self._setting(GPU_MEMORY, "")
-        config = JobConfig(
-            "",
-            training.token,
-            plan.layout,
-            training.feed.row_format,
-            training.shows_logs,
-            training.worker_callbacks,
-            memory_bytes(memory),
-        )
-        work = Leadership(
-            picklable(plan), training.feed, training.token, training.max_restarts, training.start
-        )
+        restarts = plan.config.max_restarts
+        work = Leadership(picklable(plan), training.feed, training.token, restarts, training.start)
         callbacks = training.callbacks
         callbacks.on_waiting("training on the cluster; Spark Connect tells the rest at the end")
-        job = ConnectJob(training.rows, config, work, training.max_restarts, callbacks.on_restart)
+        config = training.job(memory_bytes(self._setting(GPU_MEMORY, "")))
+        job = ConnectJob(training.rows, config, work, restarts, callbacks.on_restart)
         outcome = job.run()
         history = TrainingHistory.from_dict(outcome.history)
         resumed = history.resumed
@@ -91,11 +80,11 @@ class FinishedRun:
         self.history = history
         self.num_workers = plan.layout.num_workers
         self.num_ps = plan.layout.num_ps
-        self.sync = plan.in_step
+        self.sync = plan.config.in_step
         self.rows_per_epoch = plan.rows
-        self.total_rows = plan.rows * plan.epochs
+        self.total_rows = plan.rows * plan.config.epochs
         self.total_steps = history.steps
-        self.params = plan.params
+        self.params = plan.config.params
         self._values = values
 
     def stop(self, reason: str = "") -> None:

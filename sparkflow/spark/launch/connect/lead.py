@@ -146,10 +146,10 @@ def lead(work: Leadership, cluster: JobCluster) -> Outcome:
     Raises:
         Exception: As `SparkTrainer.fit` does.
     """
-    control = work.plan.control
+    config = work.plan.config
     store = None
-    if control.checkpoint_dir:
-        store = CheckpointStore(control.checkpoint_dir, control.keep_checkpoint_max, PathFiles())
+    if config.checkpoint_dir:
+        store = CheckpointStore(config.checkpoint_dir, config.keep_checkpoint_max, PathFiles())
     course = Course(work.plan, work.token, Callbacks(), store, start=work.start)
 
     def attempt(number: int) -> Mapping[str, Any]:

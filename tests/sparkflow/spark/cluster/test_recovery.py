@@ -22,15 +22,15 @@ from sparkflow.spark.cluster.task import JobConfig, child_environment, keep_chil
 from sparkflow.spark.cluster_layout import Layout, TaskName
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.control import Control
 from sparkflow.spark.control.course import Course
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.supervisor import Supervisor
-from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
+from sparkflow.spark.data.feed.feed_plan import PERMUTED
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.errors import StalledError
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
+from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.transport.rpc import Patience
 
@@ -142,29 +142,19 @@ class Fit:
         patience: Patience = PATIENCE,
         **control: Any,
     ) -> None:
-        layout = Layout.of(num_ps, 2, mode)
-        graph = build_training_graph(linear, ModelInputs(ROWS, {}, 1), layout, TrainingMode(mode))
-        self.plan = TrainingPlan(
-            layout=layout,
-            graph=graph,
-            fetch=("layer/kernel", "global_step"),
-            worker_rows=(SHARE, SHARE),
+        config = FitConfig(
+            sync_mode=mode,
             batch_size=BATCH,
             epochs=epochs,
-            start_timeout_s=100.0,
-            stall_timeout_s=100.0,
-            control=Control(**control),
-            feed={"seed": 1},
-            params={"maxRestarts": 3},
-        )
-        self.feed = FeedPlan(
-            ROWS,
-            BATCH,
-            epochs,
-            steps_per_epoch=SHARE // BATCH if self.plan.in_step else 0,
-            order=PERMUTED,
             seed=1,
+            start_timeout=100.0,
+            stall_timeout=100.0,
+            **control,
         )
+        layout = Layout.of(num_ps, 2, mode)
+        graph = build_training_graph(linear, ModelInputs(ROWS, {}, 1), layout, config)
+        self.plan = TrainingPlan(layout, graph, ("layer/kernel", "global_step"), (SHARE, SHARE))
+        self.feed = replace(self.plan.feed(ROWS), order=PERMUTED)
         self._post: Any = None
         self.server = RegistrationServer(
             layout, lambda event: self._post(event), "127.0.0.1", TOKEN, patience=patience
@@ -172,7 +162,7 @@ class Fit:
         self.tasks = Tasks(layout, self.server, silence or Silence())
 
     def run(self, *callbacks: Callback) -> tuple[Mapping[str, Any], Any]:
-        folder = self.plan.control.checkpoint_dir
+        folder = self.plan.config.checkpoint_dir
         store = CheckpointStore(folder, 3, PathFiles()) if folder else None
         course = Course(self.plan, TOKEN, Callbacks(callbacks), store)
 
@@ -285,7 +275,7 @@ def test_a_process_that_stands_still_is_replaced(mode: str, task: str) -> None:
     values, history = fit.run(stopping)
     assert len(history.restarts) == 1
     assert "stood still for" in history.restarts[0]["reason"]
-    assert history.steps == 300 * SHARE // BATCH * (1 if fit.plan.in_step else 2)
+    assert history.steps == 300 * SHARE // BATCH * (1 if fit.plan.config.in_step else 2)
     assert abs(values["global_step"] - history.steps - history.repeated_steps) <= 5
 
 
@@ -319,4 +309,4 @@ def test_half_a_minute_of_standing_still_is_survived(mode: str, task: str) -> No
     stopping = OnStep(10, stop_and_continue(fit, task, 30.0))
     _, history = fit.run(stopping)
     assert len(history.restarts) == 1
-    assert history.steps == 2000 * SHARE // BATCH * (1 if fit.plan.in_step else 2)
+    assert history.steps == 2000 * SHARE // BATCH * (1 if fit.plan.config.in_step else 2)

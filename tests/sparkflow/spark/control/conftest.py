@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,14 +17,14 @@ from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.control import Control
 from sparkflow.spark.control.course import Course
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA, Input, RowFormat
 from sparkflow.spark.graphs.digest import GraphDigest
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
+from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -166,6 +166,17 @@ class Recording(Callback):
         self.ended = True
 
 
+_CONFIG = FitConfig(
+    sync_mode="sync",
+    staleness=0,
+    batch_size=4,
+    epochs=2,
+    seed=3,
+    start_timeout=30.0,
+    max_restarts=0,
+)
+
+
 @dataclass
 class Rig:
     """One fit; fields are what may be varied. Tests also find our other helpers here."""
@@ -179,45 +190,43 @@ class Rig:
 
     shares: Sequence[int] = (20, 20)
     model_fn: ModelFn = linear
-    mode: TrainingMode = field(default_factory=lambda: TrainingMode("sync"))
-    control: Control = field(default_factory=Control)
+    config: FitConfig = _CONFIG
     params: dict[str, Any] = field(default_factory=dict)
-    num_ps: int = 1
-    batch_size: int = 4
-    epochs: int = 2
     validation: Sequence[int] = ()
     callbacks: Sequence[Callback] = ()
     shuffled: bool = True
-    seed: int = 3
     restarts: bool = False
     content: str = "test:0"
 
     def but(self, **changes: Any) -> Rig:
-        """Another one that differs in these."""
-        return replace(self, **changes)
+        """Another one that differs in these, which may be parameters of the fit."""
+        own = {each.name for each in fields(self)}
+        asked = {name: value for name, value in changes.items() if name not in own}
+        rest = {name: value for name, value in changes.items() if name in own}
+        return replace(self, config=replace(self.config, **asked), **rest)
 
     def plan(self) -> TrainingPlan:
-        layout = Layout.of(self.num_ps, len(self.shares), self.mode.sync_mode)
-        inputs = ModelInputs(ROWS, self.params, self.seed)
-        training = build_training_graph(self.model_fn, inputs, layout, self.mode)
+        config = replace(self.config, validates=any(self.validation))
+        layout = Layout.of(config.num_ps, len(self.shares), config.sync_mode)
+        inputs = ModelInputs(ROWS, self.params, config.seed)
+        training = build_training_graph(self.model_fn, inputs, layout, config)
         evaluation = None
-        if any(self.validation):
+        if config.validates:
             evaluation = build_evaluation_graph(self.model_fn, inputs, layout, training)
         return TrainingPlan(
             layout=layout,
             graph=training,
             fetch=("weights", "bias"),
             worker_rows=tuple(self.shares),
-            batch_size=self.batch_size,
-            epochs=self.epochs,
-            start_timeout_s=30.0,
-            control=replace(self.control, validates=evaluation is not None),
             evaluation=evaluation,
             validation_rows=tuple(self.validation),
-            feed={"seed": self.seed},
             fingerprint=Fingerprint(
-                {"batchSize": self.batch_size, "seed": self.seed, "syncMode": self.mode.sync_mode},
-                {"numWorkers": len(self.shares), "numPs": self.num_ps},
+                {
+                    "batchSize": config.batch_size,
+                    "seed": config.seed,
+                    "syncMode": config.sync_mode,
+                },
+                {"numWorkers": len(self.shares), "numPs": config.num_ps},
                 GraphDigest.of(training.graph_def),
                 RowsPrint(
                     {"features": "dense float32 [3]"},
@@ -229,11 +238,10 @@ class Rig:
         )
 
     def store(self) -> CheckpointStore | None:
-        if not self.control.checkpoint_dir:
+        config = self.config
+        if not config.checkpoint_dir:
             return None
-        return CheckpointStore(
-            self.control.checkpoint_dir, self.control.keep_checkpoint_max, PathFiles()
-        )
+        return CheckpointStore(config.checkpoint_dir, config.keep_checkpoint_max, PathFiles())
 
     def train(self) -> Result:
         """Trains on a new cluster."""
@@ -261,22 +269,24 @@ class Rig:
     def feed(
         self, cluster: LocalCluster, plan: TrainingPlan, positions: Sequence[tuple[int, int]]
     ) -> None:
-        steps = max(plan.epoch_steps) if plan.in_step else 0
+        steps = max(plan.epoch_steps) if plan.config.in_step else 0
         for worker, share in enumerate(self.shares):
             resources = cluster.server("worker", worker).resources
-            seed = 10 * self.seed + worker if self.shuffled else None
+            seed = 10 * self.config.seed + worker if self.shuffled else None
             source = PlanSource(
                 self.rows(worker),
-                self.batch_size,
-                self.epochs,
-                steps if share or plan.in_step else 0,
+                self.config.batch_size,
+                self.config.epochs,
+                steps if share or plan.config.in_step else 0,
                 positions[worker],
                 seed,
             )
             resources.put("", TRAIN_DATA, source)
             if any(self.validation):
                 rows = rows_of(self.validation[worker], 100 + worker)
-                resources.put("", EVAL_DATA, PlanSource(rows, self.batch_size, 1000, seed=None))
+                resources.put(
+                    "", EVAL_DATA, PlanSource(rows, self.config.batch_size, 1000, seed=None)
+                )
 
     def rows(self, worker: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         return rows_of(self.shares[worker], worker)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,17 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.control import Control
 from sparkflow.spark.control.finite import non_finite
 from sparkflow.spark.errors import NonFiniteError
-from sparkflow.spark.graphs.training import TrainingMode
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 
 MODES = {
-    "async": TrainingMode("async"),
-    "sync": TrainingMode("sync"),
-    "sync with backup": TrainingMode("sync", backup_workers=1),
-    "ssp": TrainingMode("ssp", staleness=1),
-    "allreduce": TrainingMode("allreduce"),
-    "accumulation": TrainingMode("sync", gradient_accumulation=2),
+    "async": {"sync_mode": "async"},
+    "sync": {"sync_mode": "sync"},
+    "sync with backup": {"sync_mode": "sync", "backup_workers": 1},
+    "ssp": {"sync_mode": "ssp", "staleness": 1},
+    "allreduce": {"sync_mode": "allreduce"},
+    "accumulation": {"sync_mode": "sync", "gradient_accumulation": 2},
 }
 
 
@@ -51,7 +48,7 @@ def diverges(rig: Any, after: int = 0) -> Any:
 @pytest.mark.parametrize("mode", MODES)
 def test_training_stops_and_says_where_and_what_helps(rig: Any, mode: str) -> None:
     num_ps = 0 if mode == "allreduce" else 1
-    rig = diverges(rig).but(mode=MODES[mode], num_ps=num_ps)
+    rig = diverges(rig).but(**MODES[mode], num_ps=num_ps)
     with pytest.raises(NonFiniteError) as caught:
         rig.train()
     text = str(caught.value)
@@ -71,9 +68,9 @@ def test_the_losses_before_and_the_variables_are_named(rig: Any) -> None:
 
 
 def test_no_checkpoint_takes_the_place_of_a_finite_one(rig: Any, tmp_path: Path) -> None:
-    control = Control(checkpoint_dir=str(tmp_path), keep_checkpoint_max=1, checkpoint_steps=4)
+    control = {"checkpoint_dir": str(tmp_path), "keep_checkpoint_max": 1, "checkpoint_steps": 4}
     with pytest.raises(NonFiniteError) as caught:
-        diverges(rig.but(control=control), after=9).train()
+        diverges(rig.but(**control), after=9).train()
     found = CheckpointStore(str(tmp_path), 1, PathFiles()).latest()
     assert found is not None
     assert found.path in str(caught.value)
@@ -96,17 +93,17 @@ def test_variables_are_looked_at_where_the_loss_does_not_know(rig: Any, tmp_path
     rig = rig.but(model_fn=model_fn)
     with pytest.raises(NonFiniteError, match=r"After step 10 variables.*: weights \(\d infinite"):
         rig.train()
-    control = Control(checkpoint_dir=str(tmp_path))
+    control = {"checkpoint_dir": str(tmp_path)}
     with pytest.raises(NonFiniteError, match=r"The last checkpoint, .*step-5, has finite values"):
-        rig.but(control=control).train()
+        rig.but(**control).train()
     assert [each.name for each in tmp_path.iterdir()] == ["checkpoint-000001-step-5"]
 
 
 def test_who_allows_it_gets_it_but_keeps_the_last_finite_checkpoint(
     rig: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    control = Control(checkpoint_dir=str(tmp_path), keep_checkpoint_max=1, allow_non_finite=True)
-    rig = diverges(rig.but(control=control), after=7).but(epochs=4)
+    control = {"checkpoint_dir": str(tmp_path), "keep_checkpoint_max": 1, "allow_non_finite": True}
+    rig = diverges(rig.but(**control), after=7).but(epochs=4)
     with caplog.at_level(logging.WARNING):
         result = rig.train()
     assert np.isnan(result.values["weights"]).all()
@@ -115,7 +112,7 @@ def test_who_allows_it_gets_it_but_keeps_the_last_finite_checkpoint(
     assert names == ["checkpoint-000001-step-5", "checkpoint-000004-step-20"]
     # Who does not allow it any more goes on from there.
     with caplog.at_level(logging.WARNING), pytest.raises(NonFiniteError):
-        rig.but(control=replace(control, allow_non_finite=False)).train()
+        rig.but(**{**control, "allow_non_finite": False}).train()
     assert "step-20 is ignored: weights (3 NaN of 3 elements)" in caplog.text
     assert "goes on from step 5" in caplog.text
 
@@ -128,8 +125,8 @@ def test_a_metric_that_is_none_is_no_reason_to_stop(
         nothing = tf.metrics.mean(tf.log(-tf.square(labels)))
         return spec._replace(eval_metric_ops={"auc": nothing})
 
-    control = Control(early_stopping_patience=9, early_stopping_metric="auc")
-    rig = rig.but(model_fn=model_fn, validation=(4, 4), control=control)
+    control = {"early_stopping_patience": 9, "early_stopping_metric": "auc"}
+    rig = rig.but(model_fn=model_fn, validation=(4, 4), **control)
     with caplog.at_level(logging.WARNING):
         result = rig.train()
     assert result.trained

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.spark.control.callbacks import Callback
-from sparkflow.spark.control.control import Control
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.graphs.training import TrainingMode
 
 
 @pytest.fixture
@@ -49,16 +46,17 @@ def test_an_interrupted_run_ends_as_an_uninterrupted_one_bit_for_bit(
         return optimizer(0.05, *more)
 
     rig = rig.but(
-        mode=TrainingMode(mode, gradient_accumulation=2),
+        sync_mode=mode,
+        gradient_accumulation=2,
         shares=(21, 17),
         epochs=4,
         params={"dropout": 0.4, "optimizer": make},
     )
     whole = rig.train()
-    control = Control(checkpoint_dir=str(tmp_path), checkpoint_steps=4)
+    control = {"checkpoint_dir": str(tmp_path), "checkpoint_steps": 4}
     # 13 steps: in the middle of an epoch, with gradients of one batch waiting for the next.
-    first = rig.but(control=Control(**{**asdict(control), "max_steps": 13})).train()
-    rest = rig.but(control=control).train()
+    first = rig.but(**{**control, "max_steps": 13}).train()
+    rest = rig.but(**control).train()
     assert first.history.steps == 13
     assert [each["step"] for each in rest.history.checkpoints] == [4, 8, 12, 13, 16, 20, 24]
     assert_same(whole, rest)
@@ -72,7 +70,7 @@ def test_a_crash_costs_the_steps_since_the_last_checkpoint(
 ) -> None:
     rig = rig.but(epochs=3, validation=(4, 4), params={"dropout": 0.4})
     whole = rig.train()
-    rig = rig.but(control=Control(checkpoint_dir=str(tmp_path)))
+    rig = rig.but(checkpoint_dir=str(tmp_path))
     with pytest.raises(rig.Crash):
         rig.but(callbacks=(crash_at(10),)).train()
     (saved,) = tmp_path.iterdir()
@@ -93,9 +91,9 @@ def test_another_attempt_goes_on_and_the_history_tells_of_it(
     whole = rig.train()
     recording = rig.Recording()
     # An older run's checkpoint is not gone on from.
-    old = rig.but(epochs=1, seed=99, control=Control(checkpoint_dir=str(tmp_path))).train()
-    control = Control(checkpoint_dir=str(tmp_path), resume="never") if saves else Control()
-    result = rig.but(control=control, callbacks=(recording, crash_at(10)), restarts=True).train()
+    old = rig.but(epochs=1, seed=99, checkpoint_dir=str(tmp_path)).train()
+    control = {"checkpoint_dir": str(tmp_path), "resume": "never"} if saves else {}
+    result = rig.but(**control, callbacks=(recording, crash_at(10)), restarts=True).train()
     assert_same(whole, result)
     assert result.history.loss == whole.history.loss != old.history.loss
     assert recording.restarts == ["the process is gone"]
@@ -107,16 +105,16 @@ def test_another_attempt_goes_on_and_the_history_tells_of_it(
 
 @pytest.mark.parametrize("mode", ["async", "ssp"])
 def test_workers_on_their_own_go_on_at_their_places(rig: Any, tmp_path: Path, mode: str) -> None:
-    control = Control(checkpoint_dir=str(tmp_path), checkpoint_steps=3)
-    rig = rig.but(mode=TrainingMode(mode, staleness=1), shares=(20, 9), control=control)
-    rig.but(control=Control(**{**asdict(control), "max_steps": 8})).train()
+    control = {"checkpoint_dir": str(tmp_path), "checkpoint_steps": 3}
+    rig = rig.but(sync_mode=mode, staleness=1, shares=(20, 9), **control)
+    rig.but(**{**control, "max_steps": 8}).train()
     rest = rig.train()
     assert sum(rest.history.rows) == 58
     assert rest.history.steps == 16
 
 
 def test_what_is_finished_needs_no_cluster_and_can_be_prolonged(rig: Any, tmp_path: Path) -> None:
-    rig = rig.but(control=Control(checkpoint_dir=str(tmp_path)), params={"dropout": 0.4})
+    rig = rig.but(checkpoint_dir=str(tmp_path), params={"dropout": 0.4})
     first = rig.train()
     again = rig.train()
     assert not again.trained
@@ -124,12 +122,12 @@ def test_what_is_finished_needs_no_cluster_and_can_be_prolonged(rig: Any, tmp_pa
     assert again.history.loss == first.history.loss
     longer = rig.but(epochs=3).train()
     assert longer.history.steps == 15
-    assert_same(rig.but(control=Control(), epochs=3).train(), longer)
+    assert_same(rig.but(checkpoint_dir="", epochs=3).train(), longer)
 
 
 def test_early_stopping_remembers_its_best_values(rig: Any, tmp_path: Path, crash_at: Any) -> None:
-    control = Control(checkpoint_dir=str(tmp_path), early_stopping_patience=3)
-    rig = rig.but(model_fn=rig.diverging, shares=(20,), epochs=50, validation=(4,), control=control)
+    control = {"checkpoint_dir": str(tmp_path), "early_stopping_patience": 3}
+    rig = rig.but(model_fn=rig.diverging, shares=(20,), epochs=50, validation=(4,), **control)
     with pytest.raises(rig.Crash):
         # The best is that of step 20.
         rig.but(callbacks=(crash_at(30),)).train()
@@ -145,11 +143,11 @@ def test_early_stopping_remembers_its_best_values(rig: Any, tmp_path: Path, cras
 def test_resume_never_starts_anew_and_says_what_happens_to_old_ones(
     rig: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    control = Control(checkpoint_dir=str(tmp_path), keep_checkpoint_max=2)
-    first = rig.but(control=control).train()
-    fresh = Control(**{**asdict(control), "resume": "never", "max_steps": 3})
+    control = {"checkpoint_dir": str(tmp_path), "keep_checkpoint_max": 2}
+    first = rig.but(**control).train()
+    fresh = {**control, "resume": "never", "max_steps": 3}
     with caplog.at_level(logging.WARNING):
-        anew = rig.but(control=fresh).train()
+        anew = rig.but(**fresh).train()
     assert anew.history.steps == 3
     assert anew.history.loss == first.history.loss[:3]
     assert "The 2 checkpoints in" in caplog.text
@@ -160,14 +158,12 @@ def test_resume_never_starts_anew_and_says_what_happens_to_old_ones(
         "checkpoint-000003-step-3",
     ]
     # The newest is that of the newest run, whatever its step.
-    assert (
-        rig.but(control=Control(**{**asdict(control), "max_steps": 3})).train().history.steps == 3
-    )
+    assert rig.but(**{**control, "max_steps": 3}).train().history.steps == 3
 
 
 def test_another_model_is_refused_with_what_differs(rig: Any, tmp_path: Path) -> None:
-    control = Control(checkpoint_dir=str(tmp_path))
-    rig.but(control=control).train()
+    control = {"checkpoint_dir": str(tmp_path)}
+    rig.but(**control).train()
 
     def other(features: Any, labels: Any, mode: str, params: Any) -> Any:
         with tf.variable_scope("renamed"):
@@ -178,17 +174,17 @@ def test_another_model_is_refused_with_what_differs(rig: Any, tmp_path: Path) ->
         SparkTrainingError,
         match=r"(?s)of another, finished training.*renamed/more is not in the checkpoint.*'never'",
     ):
-        rig.but(control=control, model_fn=other).train()
+        rig.but(**control, model_fn=other).train()
 
 
 def test_other_rows_go_on_at_the_beginning_of_an_epoch(
     rig: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    control = Control(checkpoint_dir=str(tmp_path), max_steps=7)
-    rig.but(control=control).train()
-    control = Control(checkpoint_dir=str(tmp_path), resume="always")
+    control = {"checkpoint_dir": str(tmp_path), "max_steps": 7}
+    rig.but(**control).train()
+    control = {"checkpoint_dir": str(tmp_path), "resume": "always"}
     with caplog.at_level(logging.WARNING):
-        result = rig.but(control=control, shares=(8, 8, 8), epochs=3).train()
+        result = rig.but(**control, shares=(8, 8, 8), epochs=3).train()
     assert "at the beginning of epoch 2" in caplog.text
     assert sum(result.history.rows[7:]) == 2 * 24
 
@@ -204,8 +200,8 @@ def test_checkpoints_by_seconds_halt_a_long_segment(rig: Any, tmp_path: Path) ->
                 self.run.stop()
 
     recording = StopsAfterTwo()
-    control = Control(checkpoint_dir=str(tmp_path), checkpoint_seconds=0.2, keep_checkpoint_max=0)
-    result = rig.but(epochs=100_000, control=control, callbacks=(recording,)).train()
+    control = {"checkpoint_dir": str(tmp_path), "checkpoint_seconds": 0.2, "keep_checkpoint_max": 0}
+    result = rig.but(epochs=100_000, **control, callbacks=(recording,)).train()
     assert len(recording.checkpoints) >= 2
     steps = [each["step"] for each in result.history.checkpoints]
     assert steps == sorted(set(steps))

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from sparkflow.spark.control.schedule import Schedule, Stops
+from sparkflow.spark.params.config import FitConfig
 
 
 def segments(schedule: Schedule) -> list[tuple[int, ...]]:
@@ -70,3 +71,15 @@ def test_whatever_the_periods_all_steps_are_made_once() -> None:
             assert min(segment) >= 0
             assert sum(segment) > 0
         assert schedule.done == [3 * each for each in steps]
+
+
+def test_where_training_halts() -> None:
+    assert Stops.of(FitConfig(), False) == Stops()
+    assert Stops.of(FitConfig(), True) == Stops(at_epochs=True)
+    assert Stops.of(FitConfig(validates=True), False) == Stops(at_epochs=True)
+    assert Stops.of(FitConfig(validates=True, validation_steps=4), False) == Stops((4,))
+    assert Stops.of(FitConfig(checkpoint_dir="x"), False) == Stops(at_epochs=True)
+    assert Stops.of(FitConfig(checkpoint_dir="x", checkpoint_seconds=1.0), False) == Stops()
+    assert Stops.of(FitConfig(checkpoint_dir="x", checkpoint_steps=5, max_steps=9), False) == Stops(
+        (5,), False, 9
+    )

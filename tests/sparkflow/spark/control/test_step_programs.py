@@ -12,16 +12,16 @@ import pytest
 import sparkflow as tf
 from sparkflow.spark.data.schema.row_format import TRAIN_DATA
 from sparkflow.spark.graphs.replication import strategy_for
-from sparkflow.spark.graphs.training import TrainingMode
+from sparkflow.spark.params.config import FitConfig
 from tests.sparkflow.train.step_programs import PROGRAMS, RANDOM, SKIPPING, by_day
 
 SHARE, EPOCHS, STEPS = 20, 2, 10
 MODES = {
-    "async": TrainingMode("async"),
-    "sync": TrainingMode("sync"),
-    "backup": TrainingMode("sync", backup_workers=1),
-    "ssp": TrainingMode("ssp", staleness=1),
-    "allreduce": TrainingMode("allreduce"),
+    "async": {"sync_mode": "async"},
+    "sync": {"sync_mode": "sync"},
+    "backup": {"sync_mode": "sync", "backup_workers": 1},
+    "ssp": {"sync_mode": "ssp", "staleness": 1},
+    "allreduce": {"sync_mode": "allreduce"},
 }
 
 
@@ -41,7 +41,7 @@ class Source:
         self._source.close()
 
 
-def train(rig: Any, name: str, mode: TrainingMode, num_workers: int) -> Any:
+def train(rig: Any, name: str, mode: dict[str, Any], num_workers: int) -> Any:
     """The result of workers that all see the same rows, with the values of all variables."""
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
@@ -51,16 +51,16 @@ def train(rig: Any, name: str, mode: TrainingMode, num_workers: int) -> Any:
     class SameRows(type(rig)):  # type: ignore[misc]  # of the conftest, which is no module
         def plan(self) -> Any:
             plan = super().plan()
-            return replace(plan, fetch=plan.graph.variables, stall_timeout_s=20.0)
+            return replace(plan, fetch=plan.graph.variables)
 
         def feed(self, cluster: Any, plan: Any, positions: Any) -> None:
             for worker in range(num_workers):
                 cluster.server("worker", worker).resources.put("", TRAIN_DATA, Source(self))
 
-    given = {each: getattr(rig, each) for each in ("control", "params", "batch_size", "seed")}
+    given = {each: getattr(rig, each) for each in ("config", "params")}
     shares = (SHARE,) * num_workers
-    made = SameRows(model_fn=model_fn, mode=mode, shares=shares, epochs=EPOCHS, num_ps=2, **given)
-    return made.train()
+    made = SameRows(model_fn=model_fn, shares=shares, **given)
+    return made.but(**mode, epochs=EPOCHS, num_ps=2, stall_timeout=20.0).train()
 
 
 @functools.cache
@@ -70,9 +70,9 @@ def alone(rig_type: Any, name: str, batches: int) -> tuple[dict[str, Any], list[
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(3)
         x, y = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [None])
-        mode = TrainingMode(gradient_accumulation=batches)
+        mode = {"gradient_accumulation": batches}
         rows = tf.cast(tf.size(y), tf.float32)
-        with strategy_for(mode, graph, rows, 1).scope():
+        with strategy_for(FitConfig(**mode), graph, rows, 1).scope():
             _, train_op = PROGRAMS[name](x, y)
         with tf.Session() as session:
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
@@ -101,7 +101,7 @@ def test_two_workers_make_their_steps(rig: Any, mode: str, name: str) -> None:
 
 
 def make_their_steps(rig: Any, mode: str, name: str, batches: int) -> None:
-    result = train(rig, name, replace(MODES[mode], gradient_accumulation=batches), 2)
+    result = train(rig, name, {**MODES[mode], "gradient_accumulation": batches}, 2)
     expected, trained = alone(type(rig), name, batches)
     assert sum(result.history.rows) == 2 * SHARE * EPOCHS
     assert set(result.values) >= set(expected)
@@ -111,7 +111,7 @@ def make_their_steps(rig: Any, mode: str, name: str, batches: int) -> None:
         assert updates <= 2 * expected["global_step"]
         assert name in SKIPPING or updates >= expected["global_step"]
     else:
-        assert updates == expected["global_step"] * (1 if MODES[mode].in_step else 2)
+        assert updates == expected["global_step"] * (1 if FitConfig(**MODES[mode]).in_step else 2)
     if name in RANDOM or mode not in ("sync", "allreduce"):
         return
     # What is written beside the update is written by both workers where they share it.

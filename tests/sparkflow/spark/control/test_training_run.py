@@ -9,25 +9,23 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.spark.control.callbacks import Callback
-from sparkflow.spark.control.control import Control
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.graphs.training import TrainingMode
 
 MODES = {
-    "async": TrainingMode("async"),
-    "sync": TrainingMode("sync"),
-    "backup": TrainingMode("sync", backup_workers=1),
-    "ssp": TrainingMode("ssp", staleness=1),
-    "allreduce": TrainingMode("allreduce"),
+    "async": {"sync_mode": "async"},
+    "sync": {"sync_mode": "sync"},
+    "backup": {"sync_mode": "sync", "backup_workers": 1},
+    "ssp": {"sync_mode": "ssp", "staleness": 1},
+    "allreduce": {"sync_mode": "allreduce"},
 }
 
 
 @pytest.mark.parametrize("shares", [(20, 20), (21, 9), (17, 0)], ids=str)
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_every_row_counts_once_per_epoch_in_every_mode(rig: Any, mode: Any, shares: Any) -> None:
-    if mode.backup_workers and not all(shares):
+    if "backup_workers" in mode and not all(shares):
         shares = (17, 1)  # of a step that needs one worker, the one with rows may come late
-    result = rig.but(mode=mode, shares=shares).train()
+    result = rig.but(**mode, shares=shares).train()
     assert sum(result.history.rows) == 2 * sum(shares)
     assert result.history.epochs == 2
     assert all(np.isfinite(value).all() for value in result.values.values())
@@ -37,10 +35,14 @@ def test_every_row_counts_once_per_epoch_in_every_mode(rig: Any, mode: Any, shar
 def reference(rig: Any, num_updates: int, accumulated: int = 1) -> tuple[Any, list[float]]:
     """Weights and losses of one process that sees the batches of all workers as one."""
     count = len(rig.shares)
-    steps = -(-max(rig.shares) // rig.batch_size)
+    steps = -(-max(rig.shares) // rig.config.batch_size)
     sources = [
         rig.PlanSource(
-            rig.rows(worker), rig.batch_size, rig.epochs, steps, seed=10 * rig.seed + worker
+            rig.rows(worker),
+            rig.config.batch_size,
+            rig.config.epochs,
+            steps,
+            seed=10 * rig.config.seed + worker,
         )
         for worker in range(count)
     ]
@@ -79,7 +81,7 @@ def starting_at(features: Any, labels: Any, mode: str, params: Any) -> Any:
 @pytest.mark.parametrize("mode", ["sync", "allreduce"])
 def test_in_step_training_is_that_of_one_process(rig: Any, mode: str, shares: Any) -> None:
     rig = rig.but(
-        mode=TrainingMode(mode),
+        sync_mode=mode,
         shares=shares,
         model_fn=starting_at,
         params={"initial": [0.5, -0.5, 0.25, 0.1]},
@@ -94,7 +96,8 @@ def test_in_step_training_is_that_of_one_process(rig: Any, mode: str, shares: An
 @pytest.mark.parametrize("mode", ["sync", "allreduce"])
 def test_accumulated_gradients_make_the_update_of_one_large_batch(rig: Any, mode: str) -> None:
     rig = rig.but(
-        mode=TrainingMode(mode, gradient_accumulation=2),
+        sync_mode=mode,
+        gradient_accumulation=2,
         shares=(16, 9),
         model_fn=starting_at,
         params={"initial": [0.5, -0.5, 0.25, 0.1]},
@@ -117,9 +120,9 @@ def test_copies_of_the_variables_stay_equal(rig: Any) -> None:
             self.copies = [each.run(names, {}, []) for each in self.run._replicas._sessions]
 
     compares = Compares()
-    mode = TrainingMode("allreduce", gradient_accumulation=2)
+    mode = {"sync_mode": "allreduce", "gradient_accumulation": 2}
     params = {"dropout": 0.4, "optimizer": lambda: tf.train.AdamOptimizer(0.05)}
-    rig.but(mode=mode, shares=(21, 9, 1), params=params, callbacks=(compares,)).train()
+    rig.but(**mode, shares=(21, 9, 1), params=params, callbacks=(compares,)).train()
     assert len(compares.copies) == 3
     for copy in compares.copies[1:]:
         for first, value in zip(compares.copies[0], copy, strict=True):
@@ -130,7 +133,9 @@ def test_copies_of_the_variables_stay_equal(rig: Any) -> None:
 def test_every_mode_accumulates(rig: Any, mode: str) -> None:
     """One worker, so that the result is known."""
     rig = rig.but(
-        mode=TrainingMode(mode, gradient_accumulation=2, staleness=1),
+        sync_mode=mode,
+        gradient_accumulation=2,
+        staleness=1,
         shares=(16,),
         model_fn=starting_at,
         params={"initial": [0.5, -0.5, 0.25, 0.1]},
@@ -143,7 +148,7 @@ def test_every_mode_accumulates(rig: Any, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_max_steps_end_training_in_every_mode(rig: Any, mode: Any) -> None:
-    result = rig.but(mode=mode, control=Control(max_steps=7)).train()
+    result = rig.but(**mode, max_steps=7).train()
     assert result.history.steps == 7
     assert result.history.stopped == "maxSteps"
 
@@ -158,7 +163,7 @@ def test_a_callback_stops_training_in_the_middle_of_a_segment(rig: Any, mode: An
             self.run.stop("enough")
 
     recording = rig.Recording()
-    result = rig.but(mode=mode, epochs=20_000, callbacks=(Stops(), recording)).train()
+    result = rig.but(**mode, epochs=20_000, callbacks=(Stops(), recording)).train()
     assert 0 < result.history.steps < 100_000
     assert result.history.stopped == "enough"
     assert recording.ended
@@ -195,6 +200,6 @@ def test_data_that_end_early_are_an_error(rig: Any) -> None:
             features, labels = super().rows(worker)
             return features[:8], labels[:8]
 
-    short = Short(mode=TrainingMode("async"))
+    short = Short().but(sync_mode="async")
     with pytest.raises(SparkTrainingError, match=r"worker task \d ended after 4 of 10 steps"):
         short.train()

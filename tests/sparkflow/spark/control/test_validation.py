@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow.spark.control.control import Control
 from sparkflow.spark.control.early_stopping import EarlyStopping
-from sparkflow.spark.graphs.training import TrainingMode
 
 
 def expected_metrics(rig: Any, values: Any) -> dict[str, float]:
@@ -24,7 +22,7 @@ def expected_metrics(rig: Any, values: Any) -> dict[str, float]:
 @pytest.mark.parametrize("mode", ["async", "sync", "ssp", "allreduce"])
 def test_metrics_are_those_of_all_rows_together(rig: Any, mode: str) -> None:
     recording = rig.Recording()
-    rig = rig.but(mode=TrainingMode(mode, staleness=1), validation=(9, 2), callbacks=(recording,))
+    rig = rig.but(sync_mode=mode, staleness=1, validation=(9, 2), callbacks=(recording,))
     result = rig.train()
     assert len(recording.validations) == 2
     last = recording.validations[-1]
@@ -45,8 +43,8 @@ def test_a_worker_without_validation_rows_takes_no_part(rig: Any) -> None:
 
 def test_validation_by_steps_and_at_the_end(rig: Any) -> None:
     recording = rig.Recording()
-    control = Control(validation_steps=4)
-    rig.but(validation=(9, 2), callbacks=(recording,), control=control).train()
+    control = {"validation_steps": 4}
+    rig.but(validation=(9, 2), callbacks=(recording,), **control).train()
     assert [each["step"] for each in recording.validations] == [4, 8, 10]
 
 
@@ -60,14 +58,14 @@ def test_validation_changes_nothing_in_training(rig: Any) -> None:
 
 @pytest.mark.parametrize("metric", ["loss", "-closeness"])
 def test_the_best_values_come_back(rig: Any, metric: str) -> None:
-    control = Control(early_stopping_patience=2, early_stopping_metric=metric)
+    control = {"early_stopping_patience": 2, "early_stopping_metric": metric}
     recording = rig.Recording()
     result = rig.but(
         model_fn=rig.diverging,
         shares=(20,),
         epochs=50,
         validation=(4,),
-        control=control,
+        **control,
         callbacks=(recording,),
     ).train()
     # 0.5 per step, so 10 is passed after 20 steps: the end of epoch 4.

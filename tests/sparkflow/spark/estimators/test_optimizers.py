@@ -9,7 +9,8 @@ import pytest
 import sparkflow as tf
 from sparkflow.spark import SparkDNNClassifier, SparkLinearClassifier
 from sparkflow.spark.estimators.optimizers import OPTIMIZERS, Schedule, Stepping
-from sparkflow.spark.graphs.replication import TrainingMode, strategy_for
+from sparkflow.spark.graphs.replication import strategy_for
+from sparkflow.spark.params.config import FitConfig
 
 pytestmark = pytest.mark.spark  # pyspark.ml's Params need no session, but pyspark
 
@@ -160,7 +161,7 @@ def test_updates_are_made_within_branches_as_well(name: str) -> None:
     stepping = Stepping(name, 0.01, weight_decay=decay, clip_norm=5.0)
     plain = weights_after(stepping)[0]
     with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
-        strategy = strategy_for(TrainingMode(gradient_accumulation=2), graph, tf.constant(1.0), 1)
+        strategy = strategy_for(FitConfig(gradient_accumulation=2), graph, tf.constant(1.0), 1)
         with strategy.scope():
             step, variables = loss_step(stepping)
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])

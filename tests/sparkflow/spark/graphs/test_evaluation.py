@@ -12,7 +12,8 @@ from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, Input, RowFormat
 from sparkflow.spark.graphs.evaluation import EvaluationGraph, build_evaluation_graph
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import TrainingGraph, TrainingMode, build_training_graph
+from sparkflow.spark.graphs.training import TrainingGraph, build_training_graph
+from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.master.driver import DriverMaster, DriverSession
 from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -121,7 +122,7 @@ def evaluated(
 
 
 def test_all_workers_rows_are_counted_together(cluster: LocalCluster, driver: DriverMaster) -> None:
-    training = build_training_graph(model_fn, INPUTS, LAYOUT, TrainingMode("async"))
+    training = build_training_graph(model_fn, INPUTS, LAYOUT, FitConfig(sync_mode="async"))
     graph = build_evaluation_graph(model_fn, INPUTS, LAYOUT, training)
     assert set(graph.values) == {"loss", "accuracy", "auc", "mean_label"}
     assert graph.variables == ("layer/kernel", "layer/bias")
@@ -150,7 +151,7 @@ def test_all_workers_rows_are_counted_together(cluster: LocalCluster, driver: Dr
 
 
 def test_variables_are_where_training_has_them() -> None:
-    training = build_training_graph(model_fn, INPUTS, LAYOUT, TrainingMode("async"))
+    training = build_training_graph(model_fn, INPUTS, LAYOUT, FitConfig(sync_mode="async"))
     graph = build_evaluation_graph(model_fn, INPUTS, LAYOUT, training)
     devices = [
         {node.name: node.device for node in each.graph_def.node} for each in (training, graph)
@@ -162,7 +163,7 @@ def test_variables_are_where_training_has_them() -> None:
 
 def test_metrics_of_a_job_without_parameter_servers_meet_on_the_first_worker() -> None:
     layout = Layout(0, 2)
-    training = build_training_graph(model_fn, INPUTS, layout, TrainingMode("async"))
+    training = build_training_graph(model_fn, INPUTS, layout, FitConfig(sync_mode="async"))
     graph = build_evaluation_graph(model_fn, INPUTS, layout, training)
     devices = {node.name: node.device for node in graph.graph_def.node}
     assert devices["mean_loss/total"] == devices["accuracy/total"] == "/job:worker/task:0"
@@ -170,7 +171,7 @@ def test_metrics_of_a_job_without_parameter_servers_meet_on_the_first_worker() -
 
 
 def test_what_cannot_be_evaluated() -> None:
-    training = build_training_graph(model_fn, INPUTS, LAYOUT, TrainingMode("async"))
+    training = build_training_graph(model_fn, INPUTS, LAYOUT, FitConfig(sync_mode="async"))
 
     def taken(features: Any, mode: str) -> Any:
         loss = tf.reduce_mean(tf.layers.dense(features, 2, name="layer"))

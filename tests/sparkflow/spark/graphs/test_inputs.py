@@ -14,7 +14,8 @@ from sparkflow.spark.graphs.evaluation import build_evaluation_graph
 from sparkflow.spark.graphs.inference import build_inference_graph
 from sparkflow.spark.graphs.inputs import feed_features
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
+from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.master.driver import DriverMaster
 from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -144,7 +145,7 @@ def cluster() -> Iterator[LocalCluster]:
 def test_every_kind_of_input_trains_and_evaluates(cluster: LocalCluster) -> None:
     inputs = ModelInputs(ROWS, {}, seed=0)
     layout = Layout(1, 1)
-    training = build_training_graph(model_fn, inputs, layout, TrainingMode("async"))
+    training = build_training_graph(model_fn, inputs, layout, FitConfig(sync_mode="async"))
     evaluation = build_evaluation_graph(model_fn, inputs, layout, training)
     for name in (TRAIN_DATA, EVAL_DATA):
         cluster.server("worker", 0).resources.put("", name, Once())

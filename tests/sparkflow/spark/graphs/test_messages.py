@@ -15,7 +15,8 @@ from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
 from sparkflow.spark.graphs.inference import build_inference_graph, require_same_variables
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
+from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.params.config import FitConfig
 
 ROWS = RowFormat(
     (Input("features", "dense", "float32", (3,)),),
@@ -43,7 +44,7 @@ def build(body: Body) -> None:
 
     layout = Layout.of(1, 1, "async")
     inputs = ModelInputs(ROWS, {}, 1)
-    training = build_training_graph(model_fn, inputs, layout, TrainingMode())
+    training = build_training_graph(model_fn, inputs, layout, FitConfig())
     build_evaluation_graph(model_fn, inputs, layout, training)
     require_same_variables(training, build_inference_graph(model_fn, inputs))
 

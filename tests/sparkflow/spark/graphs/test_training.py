@@ -10,7 +10,8 @@ from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.graphs.inference import build_inference_graph, require_same_variables
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
+from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.ops import registry
 
 ROWS = RowFormat(
@@ -20,7 +21,7 @@ ROWS = RowFormat(
     False,
 )
 INPUTS = ModelInputs(ROWS, params={"units": 3}, seed=7)
-ASYNC, SYNC = TrainingMode("async"), TrainingMode("sync")
+ASYNC, SYNC = FitConfig(sync_mode="async"), FitConfig(sync_mode="sync")
 ONE_PS = Layout(num_ps=1, num_workers=2)
 
 

@@ -16,10 +16,8 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
-from sparkflow.spark.control.control import Control
 from sparkflow.spark.errors import OtherTrainingError
 from sparkflow.spark.graphs.digest import GraphDigest
-from sparkflow.spark.graphs.training import TrainingMode
 
 MODES = ["async", "sync", "ssp", "allreduce"]
 
@@ -64,17 +62,17 @@ def test_another_training_is_refused_and_named(
     rig: Any, tmp_path: Path, what: str, mode: str, finished: bool
 ) -> None:
     change, words = OTHERS[what]
-    rig = rig.but(mode=TrainingMode(mode), num_ps=0 if mode == "allreduce" else 1)
-    control = Control(checkpoint_dir=str(tmp_path))
-    rig.but(control=replace(control, max_steps=0 if finished else 6)).train()
+    rig = rig.but(sync_mode=mode, num_ps=0 if mode == "allreduce" else 1)
+    control = {"checkpoint_dir": str(tmp_path)}
+    rig.but(**{**control, "max_steps": 0 if finished else 6}).train()
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(OtherTrainingError, match=words) as caught:
-        change(rig.but(control=control)).train()
+        change(rig.but(**control)).train()
     assert f"{'finished' if finished else 'unfinished'} training" in str(caught.value)
     assert "resume='never'" in str(caught.value)
     assert sorted(tmp_path.rglob("*")) == before
     # The training itself may still go on, or is there.
-    rig.but(control=control).train()
+    rig.but(**control).train()
 
 
 @pytest.mark.parametrize("what", ["learning rate", "content", "batch size"])
@@ -82,10 +80,10 @@ def test_always_goes_on_and_says_with_what(
     rig: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     change, words = OTHERS[what]
-    control = Control(checkpoint_dir=str(tmp_path), resume="always")
-    rig.but(control=replace(control, max_steps=6)).train()
+    control = {"checkpoint_dir": str(tmp_path), "resume": "always"}
+    rig.but(**{**control, "max_steps": 6}).train()
     with caplog.at_level(logging.WARNING):
-        result = change(rig.but(control=control)).train()
+        result = change(rig.but(**control)).train()
     assert result.trained
     assert result.history.steps >= 8
     assert "training goes on from step 6" in caplog.text
@@ -101,7 +99,7 @@ def test_a_finished_training_is_returned_and_said_to_be(
         def on_resume(self, path: str, step: int, finished: bool) -> None:
             told.append((path, step, finished))
 
-    rig = rig.but(control=Control(checkpoint_dir=str(tmp_path)), callbacks=(Listens(),))
+    rig = rig.but(checkpoint_dir=str(tmp_path), callbacks=(Listens(),))
     first = rig.train()
     assert first.history.resumed is None
     assert told == []
@@ -118,30 +116,30 @@ def test_a_finished_training_is_returned_and_said_to_be(
 
 
 def test_going_on_is_said_too(rig: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    control = Control(checkpoint_dir=str(tmp_path))
-    rig.but(control=replace(control, max_steps=5)).train()
+    control = {"checkpoint_dir": str(tmp_path)}
+    rig.but(**{**control, "max_steps": 5}).train()
     with caplog.at_level(logging.WARNING):
-        rest = rig.but(control=control).train()
+        rest = rig.but(**control).train()
     assert "training goes on from step 5 of checkpoint" in caplog.text
     assert not rest.history.resumed["finished"]
 
 
 def test_fewer_epochs_than_are_done_are_another_training(rig: Any, tmp_path: Path) -> None:
-    rig = rig.but(control=Control(checkpoint_dir=str(tmp_path)))
+    rig = rig.but(checkpoint_dir=str(tmp_path))
     rig.train()
     with pytest.raises(OtherTrainingError, match="10 steps are done -> 5 are asked for"):
         rig.but(epochs=1).train()
 
 
 def test_other_tasks_may_go_on_but_not_be_given_anothers_model(rig: Any, tmp_path: Path) -> None:
-    control = Control(checkpoint_dir=str(tmp_path))
-    rig.but(control=replace(control, max_steps=5)).train()
-    elsewhere = rig.but(control=control, shares=(14, 13, 13), num_ps=2)
+    control = {"checkpoint_dir": str(tmp_path)}
+    rig.but(**{**control, "max_steps": 5}).train()
+    elsewhere = rig.but(**control, shares=(14, 13, 13), num_ps=2)
     with pytest.raises(OtherTrainingError, match="learning_rate"):
         slower(elsewhere).train()
     assert elsewhere.train().trained
     with pytest.raises(OtherTrainingError, match=r"(?s)numWorkers: 3 -> 2.*numPs: 2 -> 1"):
-        rig.but(control=control).train()
+        rig.but(**control).train()
 
 
 def test_checkpoints_without_a_fingerprint_are_taken_with_a_word(
@@ -151,19 +149,19 @@ def test_checkpoints_without_a_fingerprint_are_taken_with_a_word(
         def plan(self) -> Any:
             return replace(super().plan(), fingerprint=None)
 
-    control = Control(checkpoint_dir=str(tmp_path))
-    Old(control=control).train()
+    control = {"checkpoint_dir": str(tmp_path)}
+    Old().but(**control).train()
     with caplog.at_level(logging.WARNING):
-        assert not rig.but(control=control).train().trained
+        assert not rig.but(**control).train().trained
     assert "says nothing of its parameters, graph and rows" in caplog.text
 
 
 def test_never_leaves_what_is_there_to_later_fits_too(rig: Any, tmp_path: Path) -> None:
-    control = Control(checkpoint_dir=str(tmp_path), keep_checkpoint_max=1)
-    rig.but(control=control).train()
+    control = {"checkpoint_dir": str(tmp_path), "keep_checkpoint_max": 1}
+    rig.but(**control).train()
     old = {each.name for each in tmp_path.iterdir()}
-    rig.but(control=replace(control, resume="never", max_steps=3), seed=9).train()
-    rig.but(control=control, seed=9).train()
+    rig.but(**{**control, "resume": "never", "max_steps": 3}, seed=9).train()
+    rig.but(**control, seed=9).train()
     left = {each.name for each in tmp_path.iterdir()}
     assert old < left
     assert left - old == {"checkpoint-000005-step-10"}
@@ -196,7 +194,7 @@ def digest(rig: Any, **changes: Any) -> GraphDigest:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_same_function_makes_the_same_graph(rig: Any, mode: str) -> None:
-    first, second = (digest(rig, mode=TrainingMode(mode)) for _ in range(2))
+    first, second = (digest(rig, sync_mode=mode) for _ in range(2))
     assert first == second
     assert GraphDigest.from_json(first.to_json()) == first
 

@@ -11,12 +11,12 @@ from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import TrainingMode, build_training_graph
+from sparkflow.spark.graphs.training import build_training_graph
 from sparkflow.spark.launch.connect.client import FinishedRun, tell
 from sparkflow.spark.launch.connect.lead import Leadership, picklable
+from sparkflow.spark.params.config import FitConfig
 
 ROWS = RowFormat(
     (Input("features", DENSE, "float32", (2,)),), Input("label", DENSE, "float32", ()), None, False
@@ -33,15 +33,15 @@ def _model_fn(features: Any, labels: Any, mode: str) -> Any:
 
 def _plan(sync_mode: str) -> TrainingPlan:
     layout = Layout.of(1, 2, sync_mode)
-    mode = TrainingMode(sync_mode)
-    graph = build_training_graph(_model_fn, ModelInputs(ROWS, {}, 42), layout, mode)
-    return TrainingPlan(layout, graph, ("dense/kernel",), (10, 10), 5)
+    config = FitConfig(sync_mode=sync_mode, batch_size=5)
+    graph = build_training_graph(_model_fn, ModelInputs(ROWS, {}, 42), layout, config)
+    return TrainingPlan(layout, graph, ("dense/kernel",), (10, 10))
 
 
 @pytest.mark.parametrize("sync_mode", ["async", "sync", "ssp", "allreduce"])
 def test_every_kind_of_plan_travels(sync_mode: str) -> None:
     plan = _plan(sync_mode)
-    feed = FeedPlan(row_format=ROWS, batch_size=5, epochs=1)
+    feed = plan.feed(ROWS)
     work = Leadership(picklable(plan), feed, "token", 3)
     travelled = pickle.loads(pickle.dumps(work))  # noqa: S301  our own
     assert travelled.feed == feed

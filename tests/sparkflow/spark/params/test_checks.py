@@ -6,32 +6,12 @@ from typing import Any
 
 import pytest
 
-from sparkflow.spark.control.control import Control, check_metric, check_params
-from sparkflow.spark.control.schedule import Stops
-
-DEFAULTS: dict[str, Any] = {
-    "numWorkers": 2,
-    "numPs": 1,
-    "syncMode": "async",
-    "staleness": 3,
-    "backupWorkers": 0,
-    "gradientAccumulation": 1,
-    "maxSteps": 0,
-    "validationSteps": 0,
-    "earlyStoppingPatience": 0,
-    "earlyStoppingMetric": "loss",
-    "earlyStoppingMode": "auto",
-    "earlyStoppingMinDelta": 0.0,
-    "checkpointDir": "",
-    "checkpointSteps": 0,
-    "checkpointSeconds": 0.0,
-    "keepCheckpointMax": 3,
-    "resume": "auto",
-}
+from sparkflow.spark.params.checks import check_metric, check_params
+from sparkflow.spark.params.config import FitConfig
 
 
 def check(validates: bool = False, **given: Any) -> None:
-    check_params({**DEFAULTS, **given}, given, validates)
+    check_params(FitConfig.of({"numWorkers": 2, **given}, validates), given)
 
 
 @pytest.mark.parametrize(
@@ -78,15 +58,3 @@ def test_the_metric_must_be_known() -> None:
     check_metric("-auc", {"auc", "loss"})
     with pytest.raises(ValueError, match="the model has the metrics auc, loss"):
         check_metric("accuracy", {"auc", "loss"})
-
-
-def test_where_training_halts() -> None:
-    assert Control().stops(False) == Stops()
-    assert Control().stops(True) == Stops(at_epochs=True)
-    assert Control(validates=True).stops(False) == Stops(at_epochs=True)
-    assert Control(validates=True, validation_steps=4).stops(False) == Stops((4,))
-    assert Control(checkpoint_dir="x").stops(False) == Stops(at_epochs=True)
-    assert Control(checkpoint_dir="x", checkpoint_seconds=1.0).stops(False) == Stops()
-    assert Control(checkpoint_dir="x", checkpoint_steps=5, max_steps=9).stops(False) == Stops(
-        (5,), False, 9
-    )

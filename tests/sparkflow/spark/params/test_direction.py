@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from sparkflow.spark.control.control import Control
-from sparkflow.spark.control.direction import MAX, MIN, direction, resolve
+from sparkflow.spark.params.direction import MAX, MIN, direction, resolve
 
 MORE = (
     "accuracy acc auc AUC roc_auc auroc pr_auc auc_precision_recall precision recall f1 f1_score "
@@ -67,26 +64,3 @@ def test_what_is_said_counts(metric: str, mode: str, found: tuple[str, str]) -> 
 def test_what_is_not_said_is_asked_for(metric: str, mode: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         resolve(metric, mode)
-
-
-@pytest.mark.parametrize(
-    ("metric", "mode", "best"),
-    [("closeness", "auto", 20), ("loss", "auto", 20), ("closeness", "min", 5), ("loss", "max", 5)],
-)
-def test_early_stopping_goes_that_way_and_the_history_says_which_model_it_is(
-    rig: Any, metric: str, mode: str, best: int
-) -> None:
-    """The bias passes 10, where the loss is least, after step 20 of 50."""
-    control = Control(
-        early_stopping_patience=3, early_stopping_metric=metric, early_stopping_mode=mode
-    )
-    rig = rig.but(model_fn=rig.diverging, shares=(20,), epochs=10, validation=(4,), control=control)
-    result = rig.train()
-    history = result.history
-    found = history.best
-    assert found["step"] == history.best_step == best
-    assert found["epoch"] == best / 5
-    (measured,) = [each for each in history.validation if each["step"] == best]
-    assert found["metrics"] == {"loss": measured["loss"], "closeness": measured["closeness"]}
-    assert type(history).from_dict(history.to_dict()).best == found
-    assert result.values["bias"].tolist() == [best / 2]

@@ -1,0 +1,75 @@
+"""Which values of parameters do not go together; found before any job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sparkflow.spark.params.config import FitConfig
+from sparkflow.spark.params.direction import resolve
+from sparkflow.spark.params.table import TRAINER
+
+_NEEDS = {row.name: row.needs for group in TRAINER for row in group if row.needs}
+
+
+def check_params(config: FitConfig, given: Collection[str]) -> None:
+    """Passes when the parameters make sense together; called by `fit` before any job.
+
+    Args:
+        config: Their values.
+        given: Names of those that the user has set.
+
+    Raises:
+        ValueError: They do not; the text says which and what to do.
+    """
+    mode = config.sync_mode
+    if config.backup_workers:
+        if mode != "sync":
+            raise ValueError(
+                f"backupWorkers={config.backup_workers} needs syncMode='sync', where a step "
+                f"waits for others; syncMode is {mode!r}"
+            )
+        if config.backup_workers >= config.num_workers:
+            raise ValueError(
+                f"backupWorkers={config.backup_workers} must be less than "
+                f"numWorkers={config.num_workers}: a step needs at least one worker's gradients"
+            )
+    if "staleness" in given and mode != "ssp":
+        raise ValueError(f"staleness={config.staleness} needs syncMode='ssp'; syncMode is {mode!r}")
+    if mode == "allreduce" and "numPs" in given and config.num_ps:
+        raise ValueError(
+            f"syncMode='allreduce' has no parameter servers, but numPs={config.num_ps} was "
+            "set; leave numPs out or set it to 0"
+        )
+    values = config.params
+    if not config.validates:
+        for name in ("validationSteps", "earlyStoppingPatience"):
+            if values[name]:
+                raise ValueError(
+                    f"{name}={values[name]} needs validation rows: set validationIndicatorCol or "
+                    "validationFraction, or give fit a second DataFrame"
+                )
+    for name, needed in _NEEDS.items():
+        if name in given and not values[needed]:
+            raise ValueError(f"{name}={values[name]!r} {_ADVICE[needed]}")
+    if config.early_stopping_patience:
+        resolve(config.early_stopping_metric, config.early_stopping_mode)
+
+
+_ADVICE = {
+    "earlyStoppingPatience": "has no effect without earlyStoppingPatience; set that to the number "
+    "of evaluations to wait for a better value",
+    "checkpointDir": "needs checkpointDir, the directory of checkpoints",
+}
+
+
+def check_metric(metric: str, known: Collection[str]) -> None:
+    """Passes when the metric that decides about early stopping is one of the known.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if metric.removeprefix("-") not in known:
+        raise ValueError(
+            f"earlyStoppingMetric={metric!r}: the model has the metrics "
+            f"{', '.join(sorted(known))}; return more of them as eval_metric_ops in mode EVAL"
+        )

@@ -1,0 +1,79 @@
+"""What one fit is asked for: made once of the Params, passed whole, never changed.
+
+Knows no pyspark, because what leads a training may run where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from sparkflow.spark.params.row import camel_case
+from sparkflow.spark.params.values import TrainerValues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitConfig(TrainerValues):
+    """The values of all parameters of one fit, and what follows from them alone.
+
+    Attributes:
+        validates: Whether there are validation rows.
+        own: The values of those that only its estimator has, by name.
+    """
+
+    validates: bool = False
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], validates: bool) -> FitConfig:
+        """From an estimator's parameters.
+
+        Args:
+            params: All of them, by name.
+            validates: Whether there are validation rows.
+        """
+        known = {_FIELDS[name]: value for name, value in params.items() if name in _FIELDS}
+        own = {name: value for name, value in params.items() if name not in _FIELDS}
+        return cls(**known, validates=validates, own=own)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """All parameters by name."""
+        values = {name: getattr(self, given) for name, given in _FIELDS.items()}
+        return dict(sorted({**values, **self.own}.items()))
+
+    @property
+    def in_step(self) -> bool:
+        """Whether all workers make their steps together, so that these can be counted as one."""
+        return self.sync_mode in ("sync", "allreduce")
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether every worker has its own copy of the variables."""
+        return self.sync_mode == "allreduce"
+
+    @property
+    def leaves(self) -> bool:
+        """Whether a worker must say that it makes no more steps, because others may wait for it."""
+        return self.sync_mode == "ssp" or self.backup_workers > 0
+
+    @property
+    def validates_at_epochs(self) -> bool:
+        """Whether the end of an epoch is where validation happens."""
+        return self.validates and not self.validation_steps
+
+    @property
+    def saves_at_epochs(self) -> bool:
+        """Whether the end of an epoch is where checkpoints are written."""
+        return bool(
+            self.checkpoint_dir and not self.checkpoint_steps and not self.checkpoint_seconds
+        )
+
+    @property
+    def saves_within_epochs(self) -> bool:
+        """Whether a checkpoint may fall between two ends of epochs."""
+        return bool(self.checkpoint_dir and (self.checkpoint_steps or self.checkpoint_seconds))
+
+
+_FIELDS: Final = {camel_case(each.name): each.name for each in fields(TrainerValues)}
