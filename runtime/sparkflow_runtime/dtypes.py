@@ -211,9 +211,8 @@ PLAIN: frozenset[DType] = NUMERIC | {bool_}
 QUANTIZED: frozenset[DType] = frozenset({qint8, quint8, qint16, quint16, qint32})
 ALL: frozenset[DType] = PLAIN | QUANTIZED | {string}
 
-_BY_NAME["double"] = float64
-_BY_NAME["float"] = float32
-_BY_NAME["half"] = float16
+_KERNEL_NAMES = {float16: "half", float32: "float", float64: "double"}
+_BY_NAME.update({name: dtype for dtype, name in _KERNEL_NAMES.items()})
 
 _BY_NUMPY: dict[np.dtype[Any], DType] = {
     np.dtype(dtype.numpy): dtype for dtype in sorted(PLAIN | QUANTIZED, key=int)
@@ -268,6 +267,12 @@ def as_dtype(type_value: Any) -> DType:
     if found is None:
         raise TypeError(f"{value!r} is not an element type that sparkflow knows")
     return found
+
+
+def kernel_name(dtype: DType) -> str:
+    """What TensorFlow's kernels call it in messages: `float`, `int32`, `float_ref`."""
+    short = _KERNEL_NAMES.get(dtype.base, dtype.base.name)
+    return f"{short}_ref" if dtype.is_ref else short
 
 
 def names(dtypes: Iterable[DType]) -> str:

@@ -82,6 +82,31 @@ def merge(a: Shape, b: Shape) -> Shape:
     return tuple(merge_dims(x, y) for x, y in zip(a, b, strict=True))
 
 
+def difference(a: Sequence[Dim], b: Sequence[Dim]) -> str:
+    """TensorFlow's words for how two shapes that should be equal differ."""
+    if len(a) != len(b):
+        return f"Shapes must be equal rank, but are {len(a)} and {len(b)}"
+    pairs = enumerate(zip(a, b, strict=True))
+    dim = next(at for at, (x, y) in pairs if None not in (x, y) and x != y)
+    return (
+        f"Dimension {dim} in both shapes must be equal, but are {a[dim]} and {b[dim]}. "
+        f"Shapes are {bracketed(a)} and {bracketed(b)}."
+    )
+
+
+def require_at_least(rank: int, axis: int, detail: str) -> None:
+    """Passes when a tensor of this rank has the dimension `axis`, which may count from the end.
+
+    Raises:
+        InvalidArgumentError: It has not; `detail` says more in the words of the op.
+    """
+    if not -rank <= axis < rank:
+        least = -axis if axis < 0 else axis + 1
+        raise InvalidArgumentError(
+            message=f"Shape must be at least rank {least} but is rank {rank}: {detail}"
+        )
+
+
 def is_compatible(a: Shape, b: Shape) -> bool:
     """Whether one concrete shape could satisfy both."""
     if a is None or b is None:

@@ -9,11 +9,13 @@ from typing import Any
 from sparkflow import version
 from sparkflow._api import export
 from sparkflow.graph.graph import Graph
+from sparkflow.graph.naming import is_node_name
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import shapes
+from sparkflow_runtime.dtypes import kernel_name
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
 from sparkflow_runtime.ir.graph import Graph as Nodes
 from sparkflow_runtime.ir.graph_def import PRODUCER_VERSION, export_attr, import_graph
@@ -224,6 +226,8 @@ class _Importer:
 
     def add(self, node: Node) -> None:
         """Adds one node whose inputs are there already."""
+        if not is_node_name(node.name):
+            raise ValueError(f"Node '{node.name}': Node name contains invalid characters")
         attrs = self._known_attrs(node)
         flat = self._inputs(node, attrs)
         waited = [self._waited(name) for name in node.control_inputs]
@@ -259,8 +263,9 @@ class _Importer:
                 found = self._made[endpoint.node].outputs[endpoint.slot]
                 if found.dtype.base is not inputs[place].dtype.base:
                     raise ValueError(
-                        f"Input {place} of node {op.name} was passed {found.dtype.name} from "
-                        f"{found.name} incompatible with expected {inputs[place].dtype.base.name}."
+                        f"Input {place} of node {op.name} was passed "
+                        f"{kernel_name(found.dtype)} from {found.name} incompatible with expected "
+                        f"{kernel_name(inputs[place].dtype)}."
                     )
                 inputs[place] = found
             op.inputs = tuple(inputs)
@@ -307,12 +312,18 @@ class _Importer:
             expected = signature.input_dtypes(attrs)
         except KeyError:
             return flat
-        for index, (tensor, dtype) in enumerate(zip(flat, expected, strict=False)):
+        if len(flat) != len(expected):
+            raise ValueError(
+                f"NodeDef expected inputs '{', '.join(map(kernel_name, expected))}' do not match "
+                f"{len(flat)} inputs specified; Op<name={node.op}>; "
+                f"NodeDef: {{{{node {self._scope}{node.name}}}}}"
+            )
+        for index, (tensor, dtype) in enumerate(zip(flat, expected, strict=True)):
             if tensor.dtype.base is not dtype.base:
                 raise ValueError(
                     f"Input {index} of node {self._scope}{node.name} was passed "
-                    f"{tensor.dtype.name} from {tensor.name} incompatible with expected "
-                    f"{dtype.name}."
+                    f"{kernel_name(tensor.dtype)} from {tensor.name} incompatible with expected "
+                    f"{kernel_name(dtype)}."
                 )
         return flat
 
@@ -345,8 +356,19 @@ class _Importer:
             or (colon and not index.isdecimal())
             or (colon and int(index) >= len(op.outputs))
         ):
-            raise ValueError(f"Requested return_element {name!r} not found in graph_def.")
+            raise ValueError(self._not_there(name, path, op))
         return op.outputs[int(index)] if colon else op
+
+    @staticmethod
+    def _not_there(name: str, path: str, op: Operation | None) -> str:
+        """Why nothing has this name, in TensorFlow's words."""
+        if op is None:
+            what = "tensor" if ":" in name else "node"
+            return f"Requested return {what} {name!r} not found in graph def"
+        index = name.partition(":")[2]
+        return (
+            f"Invalid return output {index} of node {path!r}, which has {len(op.outputs)} output(s)"
+        )
 
 
 def _endpoint(name: str) -> Endpoint:

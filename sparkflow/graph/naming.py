@@ -75,13 +75,22 @@ class Names:
             inner = name[:-1]
         else:
             if not (_SCOPE_NAME if outer else _OP_NAME).fullmatch(name):
-                raise ValueError(f"'{name}' is not a valid scope name")
+                pattern = (_SCOPE_NAME if outer else _OP_NAME).pattern
+                raise ValueError(
+                    f"'{name}' is not a valid {'' if outer else 'root '}scope name. "
+                    f"It has to match the pattern {pattern}"
+                )
             inner = self.unique(name)
         self._open.scope = inner
         try:
             yield f"{inner}/" if inner else ""
         finally:
             self._open.scope = outer
+
+
+def is_node_name(name: str) -> bool:
+    """Whether a node of a graph that is imported may have this name."""
+    return bool(name and _SCOPE_NAME.fullmatch(name))
 
 
 def check_op_name(name: str) -> None:

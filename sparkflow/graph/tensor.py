@@ -90,8 +90,8 @@ class Tensor(Operators):
         given = to_shape(shape)
         if not shapes.is_compatible(self._shape, given):
             raise ValueError(
-                f"Tensor {self.name!r} has shape {shapes.text(self._shape)}, which is not "
-                f"compatible with {shapes.text(given)}"
+                f"{shapes.difference(self._shape or (), given or ())} "
+                f"They are that of {self.name!r} and the one to set."
             )
         merged = shapes.merge(self._shape, given)
         if merged != self._shape:

@@ -127,7 +127,7 @@ def import_graph(graph_def: GraphDef) -> Graph:
     for proto in graph_def.node:
         node = import_node(proto)
         if node.name in graph.nodes:
-            raise InvalidArgumentError(message=f"The graph has two nodes named {node.name!r}")
+            raise InvalidArgumentError(message=f"Node {node.name!r} is not unique")
         graph.nodes[node.name] = node
     return graph
 

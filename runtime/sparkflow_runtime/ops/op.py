@@ -79,8 +79,8 @@ class Inference:
             return (None,) * rank
         if len(shape) != rank:
             raise InvalidArgumentError(
-                message=f"{name} must be rank {rank} but is rank {len(shape)}, "
-                f"shape {shapes.text(shape)}"
+                message=f"Shape must be rank {rank} but is rank {len(shape)}: "
+                f"{name} has shape {shapes.text(shape)}"
             )
         return shape
 

@@ -256,17 +256,30 @@ class Signature:
                 else f"Value for attr {name!r} of {', '.join(map(_name, given))} is"
             )
             allowed = ", ".join(sorted(map(_name, attr.allowed)))
-            kind = AttributeValueError if attr.kind == "string" else InvalidArgumentError
-            raise kind(
+            if attr.kind == "string":
+                raise AttributeValueError(
+                    message=f"Attr {name!r} of {self.op_type!r} Op passed string {value!r} not in: "
+                    + ", ".join(f'"{each}"' for each in sorted(attr.allowed))
+                )
+            raise InvalidArgumentError(
                 message=f"{subject} not in {'' if args else 'the '}list of allowed values: "
                 f"{allowed} (attribute {name!r} of {self.op_type})"
             )
         size = len(value) if isinstance(value, list) else value
         if attr.minimum is not None and size < attr.minimum:
-            raise AttributeValueError(
-                message=f"Attribute {name!r} of {self.op_type} must be at least {attr.minimum}, "
-                f"got {value!r}"
-            )
+            raise AttributeValueError(message=self._too_small(name, attr, value, size))
+
+    def _too_small(self, name: str, attr: Attr, value: Any, size: Any) -> str:
+        for arg in self.inputs:
+            if name in (arg.number_attr, arg.list_attr):
+                return (
+                    f"List argument {arg.name!r} to {self.op_type!r} Op with length {size} "
+                    f"shorter than minimum length {attr.minimum}."
+                )
+        return (
+            f"Attr {name!r} of {self.op_type!r} Op passed {value!r} less than minimum "
+            f"{attr.minimum}."
+        )
 
     def output_dtypes(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
         """The dtype of every output, lists flattened."""

@@ -135,7 +135,7 @@ def test_wrong_arguments(message, arguments, error, text):
 
 def test_two_nodes_of_one_name_are_refused(message):
     message.node.append(message.node[0])
-    with tf.Graph().as_default(), pytest.raises(ValueError, match="two nodes named 'x'"):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="Node 'x' is not unique"):
         tf.import_graph_def(message)
 
 

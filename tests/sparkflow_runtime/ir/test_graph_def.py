@@ -108,5 +108,5 @@ def test_attributes_of_a_wrong_kind_are_refused() -> None:
 
 
 def test_a_name_twice_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="two nodes named 'n'"):
+    with pytest.raises(InvalidArgumentError, match="Node 'n' is not unique"):
         import_graph(GraphDef(node=[_proto(), _proto()]))

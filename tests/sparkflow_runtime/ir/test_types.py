@@ -49,7 +49,7 @@ def test_known_types_are_not_computed_again() -> None:
             "bfloat16",
         ),
         (Node("y", "Nonsense"), NotFoundError, "'Nonsense' is not registered"),
-        (node("y", "Pack", "x", N=0), InvalidArgumentError, "must be at least 1"),
+        (node("y", "Pack", "x", N=0), InvalidArgumentError, "shorter than minimum length 1"),
         (node("y", "Pack", "x", N=1 << 40), InvalidArgumentError, "a list of 1099511627776"),
         (
             node("y", "MatMul", "b", "b", T=dtypes.bool_),

@@ -111,7 +111,7 @@ def test_unknown_sessions_were_lost(call: Call, name: str) -> None:
 def test_refused_graphs_leave_no_session(call: Call, cluster: LocalCluster) -> None:
     call("Reset")
     twice = graph_def(const("a", 1), const("a", 1))
-    with pytest.raises(InvalidArgumentError, match="two nodes named 'a'"):
+    with pytest.raises(InvalidArgumentError, match="Node 'a' is not unique"):
         call("CreateSession", graph_def=twice)
     assert len(cluster.server("worker", 0).worker.sessions) == 0
     created = call("CreateSession", graph_def=GRAPH)

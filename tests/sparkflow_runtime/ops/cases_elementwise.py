@@ -319,7 +319,7 @@ WRONG_SHAPES += [
         "BroadcastGradientArgs",
         [(2, 2), (2,)],
         {"T": dtypes.int32},
-        message="s0 must be rank 1 but is rank 2, shape (2, 2)",
+        message="Shape must be rank 1 but is rank 2: s0 has shape (2, 2)",
     ),
 ]
 

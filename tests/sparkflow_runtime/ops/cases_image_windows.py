@@ -248,7 +248,7 @@ WRONG_SHAPES = [
         "MaxPool3D",
         [(1, 4, 4, 3)],
         POOL_3D,
-        message="input must be rank 5 but is rank 4, shape (1, 4, 4, 3)",
+        message="Shape must be rank 5 but is rank 4: input has shape (1, 4, 4, 3)",
     ),
     WrongShapeCase(
         "DepthwiseConv2dNative",

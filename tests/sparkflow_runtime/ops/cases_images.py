@@ -303,7 +303,7 @@ WRONG_SHAPES = [
         "Conv2D",
         [(2, 5, 4), (3, 2, 1, 3)],
         VALID,
-        message="input must be rank 4 but is rank 3, shape (2, 5, 4)",
+        message="Shape must be rank 4 but is rank 3: input has shape (2, 5, 4)",
     ),
     WrongShapeCase(
         "Conv2D",
@@ -355,7 +355,7 @@ WRONG_SHAPES = [
         "MaxPool",
         [(2, 5, 4)],
         POOL,
-        message="input must be rank 4 but is rank 3, shape (2, 5, 4)",
+        message="Shape must be rank 4 but is rank 3: input has shape (2, 5, 4)",
     ),
     WrongShapeCase(
         "AvgPool",

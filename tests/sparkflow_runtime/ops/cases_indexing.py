@@ -310,14 +310,15 @@ WRONG_SHAPES = [
         "Gather",
         [(), (2,)],
         {"Tindices": dtypes.int32},
-        message="params must be at least 1 dimensional",
+        message="Shape must be at least rank 1 but is rank 0: "
+        "params must be at least 1 dimensional",
     ),
     WrongShapeCase(
         "GatherV2",
         [(2, 3), (2,), ()],
         values={2: index(2)},
-        message="Expected axis in the range [-2, 2), but got 2: "
-        "Shape must be at least rank 3 but is rank 2",
+        message="Shape must be at least rank 3 but is rank 2: "
+        "Expected axis in the range [-2, 2), but got 2",
     ),
     WrongShapeCase(
         "GatherV2",
@@ -379,7 +380,9 @@ WRONG_SHAPES = [
     ),
     WrongShapeCase("TopKV2", [(2, 3), ()], values={1: index(-1)}, message="Need k >= 0, got -1"),
     WrongShapeCase("TopKV2", [(), ()], message="input must be >= 1-D, got shape []"),
-    WrongShapeCase("Unique", [(2, 3)], message="x must be rank 1 but is rank 2, shape (2, 3)"),
+    WrongShapeCase(
+        "Unique", [(2, 3)], message="Shape must be rank 1 but is rank 2: x has shape (2, 3)"
+    ),
     WrongShapeCase(
         "InTopK",
         [(2, 3), (3,)],
@@ -428,7 +431,10 @@ FAILURES = [
     FailureCase("Gather", [TABLE, index([[0, -1]])], message="indices[0,1] = -1 is not in [0, 4)"),
     FailureCase("Gather", [TABLE, index(4)], message="indices = 4 is not in [0, 4)"),
     FailureCase(
-        "Gather", [np.array(1.0), ints(0)], message="params must be at least 1 dimensional"
+        "Gather",
+        [np.array(1.0), ints(0)],
+        message="Shape must be at least rank 1 but is rank 0: "
+        "params must be at least 1 dimensional",
     ),
     FailureCase("GatherV2", [TABLE, ints(3), index(1)], message="indices[0] = 3 is not in [0, 3)"),
     FailureCase(

@@ -121,22 +121,24 @@ WRONG_SHAPES = [
         [(2, 3), (2, 4), ()],
         {"N": 2},
         values={2: index(0)},
-        message="ConcatOp : Dimension 1 in both shapes must be equal "
-        "(Dimensions of inputs should match): "
+        message="ConcatOp : Dimension 1 in both shapes must be equal, but are 3 and 4. "
+        "Dimensions of inputs should match: "
         "shape[0] = [2,3] vs. shape[1] = [2,4]",
     ),
     WrongShapeCase(
         "ConcatV2",
         [(2, 3), (2,), ()],
         {"N": 2},
-        message="ConcatOp : Ranks of all input tensors should match: shape[0] = [2,3] vs. [2]",
+        message="Shape must be rank 2 but is rank 1: ConcatOp : Ranks of all input tensors "
+        "should match: shape[0] = [2,3] vs. shape[1] = [2]",
     ),
     WrongShapeCase(
         "ConcatV2",
         [(2, 3), (2, 3), ()],
         {"N": 2},
         values={2: index(2)},
-        message="ConcatOp : Expected concatenating dimensions in the range [-2, 2), but got 2",
+        message="Shape must be at least rank 3 but is rank 2: ConcatOp : Expected concatenating "
+        "dimensions in the range [-2, 2), but got 2",
     ),
     WrongShapeCase(
         "Concat",
@@ -156,14 +158,15 @@ WRONG_SHAPES = [
         [(), (2, 4)],
         {"num_split": 3},
         values={0: index(-3)},
-        message="-2 <= split_dim < 2 must hold for a tensor of rank 2, but split_dim is -3",
+        message="Dimension size, given by scalar input -3 must be in range [-2, 2): "
+        "it is split_dim",
     ),
     WrongShapeCase(
         "SplitV",
         [(2, 4), (2,), ()],
         {"num_split": 2},
         values={1: ints(1, 2), 2: index(1)},
-        message="size_splits [1,2] must add up to the size 4 of the dimension that is split",
+        message="can't split axis of size 4 into pieces of size [1,2]",
     ),
     WrongShapeCase(
         "SplitV",
@@ -182,7 +185,8 @@ WRONG_SHAPES = [
         "Pack",
         [(2, 3), (2, 4)],
         {"N": 2},
-        message="Shapes of all inputs must match: "
+        message="Dimension 1 in both shapes must be equal, but are 3 and 4. Shapes are [2,3] and "
+        "[2,4].\n\tFrom merging shape 0 with other shapes. Shapes of all inputs must match: "
         "values[0].shape = [2,3] != values[1].shape = [2,4]",
     ),
     WrongShapeCase("Pack", [(2,), (2,)], {"N": 2, "axis": 2}, message="axis = 2 not in [-2, 2)"),
@@ -190,7 +194,7 @@ WRONG_SHAPES = [
         "Unpack",
         [(2, 3)],
         {"num": 3},
-        message="Input shape axis 0 must equal 3, got shape [2,3]",
+        message="Dimension must be 3 but is 2: Input shape axis 0 must equal 3, got shape [2,3]",
     ),
 ]
 
@@ -198,16 +202,16 @@ FAILURES = [
     FailureCase(
         "ConcatV2",
         [[A, B], index(1)],
-        message="ConcatOp : Dimension 0 in both shapes must be equal "
-        "(Dimensions of inputs should match): "
+        message="ConcatOp : Dimension 0 in both shapes must be equal, but are 2 and 1. "
+        "Dimensions of inputs should match: "
         "shape[0] = [2,3] vs. shape[1] = [1,3]",
     ),
     FailureCase("ConcatV2", [[A, B], ints(0)], message="axis must be a scalar, got shape [1]"),
     FailureCase(
         "ConcatOffset",
         [index(0), [ints(2, 3), ints(2, 4)]],
-        message="ConcatOp : Dimension 1 in both shapes must be equal "
-        "(Dimensions of inputs should match): "
+        message="ConcatOp : Dimension 1 in both shapes must be equal, but are 3 and 4. "
+        "Dimensions of inputs should match: "
         "shape[0] = [2,3] vs. shape[1] = [2,4]",
     ),
     FailureCase(
@@ -220,7 +224,7 @@ FAILURES = [
         "SplitV",
         [A, ints(2, 2), index(1)],
         {"num_split": 2},
-        message="size_splits [2,2] must add up to the size 3 of the dimension that is split",
+        message="can't split axis of size 3 into pieces of size [2,2]",
     ),
     FailureCase(
         "Pack",
@@ -232,6 +236,6 @@ FAILURES = [
         "Unpack",
         [A],
         {"num": 3},
-        message="Input shape axis 0 must equal 3, got shape [2,3]",
+        message="Dimension must be 3 but is 2: Input shape axis 0 must equal 3, got shape [2,3]",
     ),
 ]

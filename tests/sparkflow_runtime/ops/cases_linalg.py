@@ -117,7 +117,7 @@ WRONG_SHAPES = [
     WrongShapeCase(
         "MatMul",
         [(2, 3, 4), (4, 5)],
-        message="Input 'a' of MatMul must be rank 2 but is rank 3, shape (2, 3, 4)",
+        message="Shape must be rank 2 but is rank 3: Input 'a' of MatMul has shape (2, 3, 4)",
     ),
     WrongShapeCase(
         "BatchMatMul",

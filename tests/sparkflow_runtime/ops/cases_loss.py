@@ -125,12 +125,12 @@ WRONG_SHAPES = [
     WrongShapeCase(
         "SoftmaxCrossEntropyWithLogits",
         [(3,), (3,)],
-        message="logits must be rank 2 but is rank 1, shape (3,)",
+        message="Shape must be rank 2 but is rank 1: logits has shape (3,)",
     ),
     WrongShapeCase(
         "SparseSoftmaxCrossEntropyWithLogits",
         [(2, 3), (2, 1)],
-        message="labels must be rank 1 but is rank 2, shape (2, 1)",
+        message="Shape must be rank 1 but is rank 2: labels has shape (2, 1)",
     ),
     WrongShapeCase(
         "SparseSoftmaxCrossEntropyWithLogits",
@@ -141,14 +141,16 @@ WRONG_SHAPES = [
     WrongShapeCase(
         "BiasAdd",
         [(2, 4), (3,)],
-        message="Must provide as many biases as the channel dimension (dimension 1) of the input "
+        message="Dimensions must be equal, but are 4 and 3: Must provide as many biases as the "
+        "channel dimension (dimension 1) of the input "
         "tensor: [3] vs. [2,4]",
     ),
     WrongShapeCase(
         "BiasAdd",
         [(2, 4, 5), (5,)],
         {"data_format": "NCHW"},
-        message="Must provide as many biases as the channel dimension (dimension 1) of the input "
+        message="Dimensions must be equal, but are 4 and 5: Must provide as many biases as the "
+        "channel dimension (dimension 1) of the input "
         "tensor: [5] vs. [2,4,5]",
     ),
     WrongShapeCase("BiasAdd", [(4,), (4,)], message="Input tensor must be at least 2D: rank 1"),

@@ -122,5 +122,7 @@ WRONG_SHAPES = [
         [(1, 2, 2, 3), (4,), (3,), (3,), (3,)],
         message="Dimensions 3 and 4 are not compatible",
     ),
-    WrongShapeCase("LRN", [(2, 3)], message="input must be rank 4 but is rank 2, shape (2, 3)"),
+    WrongShapeCase(
+        "LRN", [(2, 3)], message="Shape must be rank 4 but is rank 2: input has shape (2, 3)"
+    ),
 ]

@@ -142,7 +142,9 @@ CASES = [
 ]
 
 WRONG_SHAPES = [
-    WrongShapeCase("Fill", [(2,), (3,)], message="value must be rank 0 but is rank 1, shape (3,)"),
+    WrongShapeCase(
+        "Fill", [(2,), (3,)], message="Shape must be rank 0 but is rank 1: value has shape (3,)"
+    ),
     WrongShapeCase(
         "Fill",
         [(2,), ()],
@@ -168,7 +170,7 @@ WRONG_SHAPES = [
         message="Requires start >= limit when delta < 0: 0/5",
     ),
     WrongShapeCase(
-        "Range", [(1,), (), ()], message="start must be rank 0 but is rank 1, shape (1,)"
+        "Range", [(1,), (), ()], message="Shape must be rank 0 but is rank 1: start has shape (1,)"
     ),
     WrongShapeCase("LinSpace", [(), (), ()], values={2: index(0)}, message="Requires num > 0: 0"),
     WrongShapeCase(
@@ -196,7 +198,9 @@ WRONG_SHAPES = [
         values={1: ints(3, -2)},
         message="Size 1 must be non-negative, not -2",
     ),
-    WrongShapeCase("Reshape", [(2,), ()], message="shape must be rank 1 but is rank 0, shape ()"),
+    WrongShapeCase(
+        "Reshape", [(2,), ()], message="Shape must be rank 1 but is rank 0: shape has shape ()"
+    ),
     WrongShapeCase(
         "ExpandDims",
         [(2, 3), ()],
@@ -219,7 +223,8 @@ WRONG_SHAPES = [
         "Transpose",
         [(2, 3), (3,)],
         values={1: ints(0, 1, 2)},
-        message="transpose expects a vector of size 2. But input(1) is a vector of size 3",
+        message="Dimension must be 2 but is 3: "
+        "transpose expects a vector of size 2. But input(1) is a vector of size 3",
     ),
     WrongShapeCase(
         "Transpose",
@@ -228,7 +233,9 @@ WRONG_SHAPES = [
         message="perm dim 2 is out of range [0 .. 2)",
     ),
     WrongShapeCase(
-        "InvertPermutation", [(2, 2)], message="x must be rank 1 but is rank 2, shape (2, 2)"
+        "InvertPermutation",
+        [(2, 2)],
+        message="Shape must be rank 1 but is rank 2: x has shape (2, 2)",
     ),
     WrongShapeCase(
         "BroadcastTo",

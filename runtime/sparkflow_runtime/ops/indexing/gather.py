@@ -36,6 +36,8 @@ from sparkflow_runtime.ops.static import (
 from sparkflow_runtime.ops.value import moving
 from sparkflow_runtime.shapes import Dim, Shape
 
+_OF_SCALARS = "Shape must be at least rank 1 but is rank 0: params must be at least 1 dimensional"
+
 
 def _sparse_gradient(g: GraphBuilder, params: Tensor, indices: Tensor, dy: Tensor) -> Any:
     """Row i of the flattened dy belongs at row indices[i] of params."""
@@ -73,7 +75,7 @@ class Gather(Op):
         if params is None:
             return [None]
         if not params:
-            raise InvalidArgumentError(message="params must be at least 1 dimensional")
+            raise InvalidArgumentError(message=_OF_SCALARS)
         return [shapes.concatenate(indices, params[1:])]
 
     def compute(self, xp: Any, params: Array, indices: Array) -> Array:
@@ -83,7 +85,7 @@ class Gather(Op):
             InvalidArgumentError: An index is outside the first dimension.
         """
         if not params.ndim:
-            raise InvalidArgumentError(message="params must be at least 1 dimensional")
+            raise InvalidArgumentError(message=_OF_SCALARS)
         return _take(xp, params, indices, 0)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
@@ -103,7 +105,7 @@ def gather_into(params: Array, indices: Array, out: Array) -> None:
         InvalidArgumentError: An index is outside of it, or there is none.
     """
     if not params.ndim:
-        raise InvalidArgumentError(message="params must be at least 1 dimensional")
+        raise InvalidArgumentError(message=_OF_SCALARS)
     if row_kernels.gather(params, indices, out) is None:
         out[...] = _take(np, params, indices, 0)
 
@@ -141,7 +143,7 @@ class GatherV2(Op):
         if params is None or indices is None:
             return [None]
         if not params:
-            raise InvalidArgumentError(message="params must be at least 1 dimensional")
+            raise InvalidArgumentError(message=_OF_SCALARS)
         batch = _checked_batch(node.attrs["batch_dims"], params, indices)
         if axis is None:
             return [(None,) * (len(params) + len(indices) - batch - 1)]
@@ -160,7 +162,7 @@ class GatherV2(Op):
                 the leading dimensions differ.
         """
         if not params.ndim:
-            raise InvalidArgumentError(message="params must be at least 1 dimensional")
+            raise InvalidArgumentError(message=_OF_SCALARS)
         batch = _checked_batch(batch_dims, params.shape, indices.shape)
         position = _checked_axis(scalar(axis, "axis"), params.ndim, batch)
         if not batch:
@@ -227,12 +229,9 @@ def _checked_batch(batch: int, params: Sequence[Dim], indices: Sequence[Dim]) ->
 
 
 def _checked_axis(axis: int, rank: int, batch: int) -> int:
-    if not -rank <= axis < rank:
-        least = -axis if axis < 0 else axis + 1
-        raise InvalidArgumentError(
-            message=f"Expected axis in the range [{-rank}, {rank}), but got {axis}: "
-            f"Shape must be at least rank {least} but is rank {rank}"
-        )
+    shapes.require_at_least(
+        rank, axis, f"Expected axis in the range [{-rank}, {rank}), but got {axis}"
+    )
     axis %= rank
     if batch > axis:
         raise InvalidArgumentError(

@@ -48,7 +48,10 @@ class BiasAdd(Op):
         axis = _channel_axis(len(value), node.attrs["data_format"])
         known = value[axis]
         if None not in (known, channels) and known != channels:
-            raise InvalidArgumentError(message=_misfit(value, (channels,), axis))
+            raise InvalidArgumentError(
+                message=f"Dimensions must be equal, but are {known} and {channels}: "
+                f"{_misfit(value, (channels,), axis)}"
+            )
         return [(*value[:axis], channels if known is None else known, *value[axis + 1 :])]
 
     def compute(self, xp: Any, value: Array, bias: Array, *, data_format: str) -> Array:

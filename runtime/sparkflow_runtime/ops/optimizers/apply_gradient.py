@@ -89,7 +89,8 @@ class DenseUpdate(Op):
         given = node.shapes[self.grad_at]
         if not shapes.is_compatible(expected, given):
             raise InvalidArgumentError(
-                message=f"{self.op_type} needs a gradient of shape {shapes.text(expected)} for a "
+                message=f"{shapes.difference(expected or (), given or ())} "
+                f"{self.op_type} needs a gradient of shape {shapes.text(expected)} for a "
                 f"variable of shape {shapes.text(shape)}, got {shapes.text(given)}"
             )
         return [shape if self.indices_at is not None else shapes.merge(shape, given)]

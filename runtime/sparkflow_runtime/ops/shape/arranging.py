@@ -85,7 +85,8 @@ def _places(perm: Sequence[int], rank: int) -> tuple[int, ...]:
     """The dimensions named, each in [0, rank); one may be missing, which a step finds out."""
     if len(perm) != rank:
         raise InvalidArgumentError(
-            message=f"transpose expects a vector of size {rank}. "
+            message=f"Dimension must be {rank} but is {len(perm)}: "
+            f"transpose expects a vector of size {rank}. "
             f"But input(1) is a vector of size {len(perm)}"
         )
     for axis in perm:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from sparkflow_runtime.dtypes import FLOATING, INDEX, PLAIN, REAL, int32, string
+from sparkflow_runtime.dtypes import FLOATING, INDEX, PLAIN, REAL, int32, kernel_name, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion, same_value
@@ -37,9 +37,6 @@ from sparkflow_runtime.ops.static import (
 )
 from sparkflow_runtime.ops.value import moving
 from sparkflow_runtime.shapes import Shape, merge
-
-_MESSAGE_NAMES: Final = {"float16": "half", "float32": "float", "float64": "double"}
-"""What TensorFlow's kernels call these types."""
 
 
 @register
@@ -88,11 +85,11 @@ class Placeholder(Op):
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., NoReturn]:
         """A kernel that fails, since a fed placeholder does not run."""
-        shape, name = node.attrs["shape"], node.attrs["dtype"].name
+        shape, dtype = node.attrs["shape"], node.attrs["dtype"]
         expected = f" and shape {bracketed(shape)}" if shape else ""
         message = (
             f"You must feed a value for placeholder tensor '{node.name}' with dtype "
-            f"{_MESSAGE_NAMES.get(name, name)}{expected}"
+            f"{kernel_name(dtype)}{expected}"
         )
 
         def unfed() -> NoReturn:

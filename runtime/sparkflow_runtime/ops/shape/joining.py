@@ -108,11 +108,12 @@ def _concatenated(given: Sequence[Shape], axis: int | None) -> Shape:
     if not known:
         return None
     rank = len(known[0])
-    for other in known:
+    for index, other in enumerate(known):
         if len(other) != rank:
             raise InvalidArgumentError(
-                message=f"ConcatOp : Ranks of all input tensors should match: "
-                f"shape[0] = {bracketed(known[0])} vs. {bracketed(other)}"
+                message=f"Shape must be rank {rank} but is rank {len(other)}: "
+                f"ConcatOp : Ranks of all input tensors should match: "
+                f"shape[0] = {bracketed(known[0])} vs. shape[{index}] = {bracketed(other)}"
             )
     if rank == 0:
         raise InvalidArgumentError(
@@ -120,11 +121,12 @@ def _concatenated(given: Sequence[Shape], axis: int | None) -> Shape:
         )
     if axis is None:
         return (None,) * rank
-    if not -rank <= axis < rank:
-        raise InvalidArgumentError(
-            message=f"ConcatOp : Expected concatenating dimensions in the range "
-            f"[{-rank}, {rank}), but got {axis}"
-        )
+    shapes.require_at_least(
+        rank,
+        axis,
+        f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), "
+        f"but got {axis}",
+    )
     axis %= rank
     total: Dim = 0
     result: list[Dim] = [None] * rank
@@ -137,9 +139,9 @@ def _concatenated(given: Sequence[Shape], axis: int | None) -> Shape:
                 continue
             if result[dim] is not None and each[dim] is not None and result[dim] != each[dim]:
                 raise InvalidArgumentError(
-                    message=f"ConcatOp : Dimension {dim} in both shapes must be equal "
-                    f"(Dimensions of inputs should match): shape[0] = {bracketed(given[0])} "
-                    f"vs. shape[{index}] = {bracketed(shape)}"
+                    message=f"ConcatOp : Dimension {dim} in both shapes must be equal, but are "
+                    f"{result[dim]} and {each[dim]}. Dimensions of inputs should match: "
+                    f"shape[0] = {bracketed(given[0])} vs. shape[{index}] = {bracketed(shape)}"
                 )
             result[dim] = each[dim] if result[dim] is None else result[dim]
     result[axis] = total
@@ -314,8 +316,8 @@ class SplitV(Op):
 def _checked_split_axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise InvalidArgumentError(
-            message=f"{-rank} <= split_dim < {rank} must hold for a tensor of rank {rank}, "
-            f"but split_dim is {axis}"
+            message=f"Dimension size, given by scalar input {axis} must be in range "
+            f"[{-rank}, {rank}): it is split_dim"
         )
     return axis % rank
 
@@ -339,8 +341,7 @@ def _part_sizes(sizes: Sequence[Dim], dim: Dim) -> list[Dim]:
         )
     if dim is not None and (given != dim if not free else given > dim):
         raise InvalidArgumentError(
-            message=f"size_splits {bracketed(sizes)} must add up to the size {dim} "
-            "of the dimension that is split"
+            message=f"can't split axis of size {dim} into pieces of size {bracketed(sizes)}"
         )
     rest = None if dim is None or len(known) < len(sizes) else dim - given
     return [rest if size == -1 else size for size in sizes]

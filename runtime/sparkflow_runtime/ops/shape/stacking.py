@@ -36,8 +36,11 @@ class Pack(Op):
         """The common shape with N inserted."""
         merged: Shape = None
         for index, shape in enumerate(node.shapes):
-            if not shapes.is_compatible(merged, shape):
-                raise InvalidArgumentError(message=_pack_text(merged, shape, index))
+            if merged is not None and shape is not None and not shapes.is_compatible(merged, shape):
+                raise InvalidArgumentError(
+                    message=f"{shapes.difference(merged, shape)}\n\tFrom merging shape "
+                    f"{index - 1} with other shapes. {_pack_text(merged, shape, index)}"
+                )
             merged = shapes.merge(merged, shape)
         if merged is None:
             return [None]
@@ -133,6 +136,7 @@ def _checked_unstack(shape: Sequence[Dim], axis: int, num: int) -> int:
     axis = _checked_stack_axis(axis, len(shape))
     if shape[axis] not in (None, num):
         raise InvalidArgumentError(
-            message=f"Input shape axis {axis} must equal {num}, got shape {bracketed(shape)}"
+            message=f"Dimension must be {num} but is {shape[axis]}: "
+            f"Input shape axis {axis} must equal {num}, got shape {bracketed(shape)}"
         )
     return axis

@@ -177,6 +177,8 @@ def _part(start: Dim, stop: Dim, step: Dim, *, from_first: bool, to_last: bool) 
 def _covered_by_ellipsis(entries: Sequence[Entry], rank: int) -> int:
     """How many dimensions the ellipsis stands for."""
     named = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    if named > rank == 0:
+        raise InvalidArgumentError(message="Attempting to slice scalar input.")
     if named > rank:
         raise InvalidArgumentError(
             message=f"Index out of range using input dim {rank}; input has only {rank} dims"

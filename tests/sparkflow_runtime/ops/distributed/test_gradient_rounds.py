@@ -106,7 +106,7 @@ def test_gradients_of_one_variable_have_one_shape(g):
 
 def test_inputs_are_checked(g):
     handle = rounds(g)
-    with pytest.raises(InvalidArgumentError, match="weight must be rank 0 but is rank 1"):
+    with pytest.raises(InvalidArgumentError, match="must be rank 0 but is rank 1: weight"):
         meet(g, handle, 0, [1.0], [[1]])
     with pytest.raises(InvalidArgumentError, match="do not have one row per index"):
         meet(g, handle, 0, 1, [], [([1], np.zeros((2, 2)))])

@@ -212,12 +212,13 @@ def test_wrong_shapes_are_refused_at_construction():
     with pytest.raises(InvalidArgumentError) as caught:
         g.ApplyGradientDescent(var, 0.1, g.tensor(np.ones((3, 2))))
     assert str(caught.value) == (
+        "Dimension 0 in both shapes must be equal, but are 2 and 3. Shapes are [2,3] and [3,2]. "
         "ApplyGradientDescent needs a gradient of shape (2, 3) for a variable of shape (2, 3), "
         "got (3, 2)"
     )
     with pytest.raises(InvalidArgumentError, match=r"var has shape \(2, 3\) and accum has shape"):
         g.ApplyMomentum(var, g.variable(np.ones(3)), 0.1, g.tensor(np.ones((2, 3))), 0.9)
-    with pytest.raises(InvalidArgumentError, match=r"lr must be rank 0 but is rank 1"):
+    with pytest.raises(InvalidArgumentError, match=r"must be rank 0 but is rank 1: lr"):
         g.ApplyMomentum(var, var, g.tensor(np.ones(1)), g.tensor(np.ones((2, 3))), 0.9)
     with pytest.raises(InvalidArgumentError, match=r"gradient of shape \(4, 3\).*got \(4, 2\)"):
         g.SparseApplyAdagrad(
