@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkflow._api import export
 from sparkflow.graph.indexed_slices import IndexedSlices
@@ -12,6 +12,14 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.ops import elementwise
 from sparkflow_runtime.dtypes import DType, as_dtype, int32, int64
+
+
+class SparseAccumulatorTakeGradient(NamedTuple):
+    """What `SparseConditionalAccumulator.take_grad` gives, as TensorFlow names it."""
+
+    indices: Tensor
+    values: Tensor
+    shape: Tensor
 
 
 @export("ConditionalAccumulatorBase")
@@ -191,16 +199,16 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
     def take_grad(
         self, num_required: Any, name: str | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> SparseAccumulatorTakeGradient:
         """Indices, values and shape once `num_required` gradients are in; running it waits."""
-        taken: tuple[Tensor, Tensor, Tensor] = apply_op(
+        taken = apply_op(
             "SparseAccumulatorTakeGradient",
             self._accumulator_ref,
             convert_to_tensor(num_required, int32),
             dtype=self._dtype,
             name=name,
         )
-        return taken
+        return SparseAccumulatorTakeGradient(*taken)
 
     def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> IndexedSlices:
         """The same as `IndexedSlices`."""

@@ -100,9 +100,10 @@ def print(*inputs: Any, **kwargs: Any) -> Operation:
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {sorted(kwargs)}")
     graph = graph_of(_flat(inputs))
-    with graph.as_default(), graph.name_scope(name or "PrintV2"):
+    with graph.as_default():
+        stream = _stream_name(stream)
         text = _text(inputs, separator, summarize)
-        result: Operation = apply_op("PrintV2", text, output_stream=_stream_name(stream), end=end)
+        result: Operation = apply_op("PrintV2", text, output_stream=stream, end=end, name=name)
         return result
 
 
@@ -114,8 +115,8 @@ def _stream_name(stream: Any) -> str:
     if stream is sys.stderr:
         return "stderr"
     raise ValueError(
-        f"Unknown output stream {stream!r}: takes sys.stdout, sys.stderr, 'log(info)', "
-        "'log(warning)', 'log(error)' or 'file://PATH'"
+        f"Unsupported output stream, logging level, or file: {stream!r}. Supported streams are "
+        "sys.stdout, sys.stderr, 'log(info)', 'log(warning)', 'log(error)' and 'file://PATH'"
     )
 
 

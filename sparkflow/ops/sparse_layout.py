@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow._api import export
-from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.constant_value import constant_value, constant_value_as_shape
 from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.sparse_tensor import SparseTensor, as_sparse
@@ -83,7 +85,20 @@ def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> Sparse
     )
     if new is not None and -1 not in new:
         sizes = target
-    return SparseTensor(indices, apply_op("Identity", sparse.values), sizes)
+    result = SparseTensor(indices, apply_op("Identity", sparse.values), sizes)
+    result.set_shape(_reshaped(sparse.shape, TensorShape(constant_value_as_shape(target))))
+    return result
+
+
+def _reshaped(old: TensorShape, new: TensorShape) -> TensorShape:
+    """The new static shape with its one unknown size, where the others leave no choice."""
+    total, sizes = old.num_elements(), new.as_list() if new.ndims is not None else []
+    if total is None or sizes.count(None) != 1:
+        return new
+    rest = math.prod(size for size in sizes if size is not None)
+    if not rest or total % rest:
+        return new
+    return TensorShape([total // rest if size is None else size for size in sizes])
 
 
 def _check_reshape(old: list[int], new: list[int]) -> None:
@@ -144,7 +159,26 @@ def sparse_concat(
         concat_dim=along,
         name=name,
     )
-    return SparseTensor(*parts)
+    result = SparseTensor(*parts)
+    if not (expand_nonconcat_dim or expand_nonconcat_dims):
+        result.set_shape(_joined([each.shape for each in inputs], along))
+    return result
+
+
+def _joined(given: Sequence[TensorShape], axis: int) -> TensorShape:
+    """The static shape of tensors joined along `axis`."""
+    lengths = [each[axis].value for each in given if each.ndims is not None]
+    merged = TensorShape(None)
+    for each in given:
+        if each.ndims is not None:
+            rest = each.as_list()
+            rest[axis] = None
+            merged = merged.merge_with(rest)
+    if merged.ndims is None or len(lengths) < len(given) or None in lengths:
+        return merged
+    sizes = merged.as_list()
+    sizes[axis] = sum(lengths)
+    return TensorShape(sizes)
 
 
 @export("sparse_split", "sparse.split")

@@ -47,7 +47,9 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any
             kind = as_dtype("float32" if kind.name == "complex64" else "float64")
         limit = convert_to_tensor(0 if least is None else least, kind, "thresh")
         parts = apply_op("SparseAdd", *_parts(first), *_parts(second), limit)
-        return SparseTensor(*parts)
+        result = SparseTensor(*parts)
+        result.set_shape(first.shape.merge_with(second.shape))
+        return result
     sparse, dense = (a, b) if isinstance(a, _SPARSE) else (b, a)
     return apply_op("SparseTensorDenseAdd", *_parts(as_sparse(sparse)), dense)
 

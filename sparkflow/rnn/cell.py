@@ -142,3 +142,16 @@ class RNNCell(Layer):
         if inputs is not None:
             batch_size, dtype = arrays.shape(inputs)[0], inputs.dtype
         return self.zero_state(batch_size, dtype)
+
+
+class LayerRNNCell(RNNCell):
+    """A cell that makes its variables in `build`.
+
+    Its scope is a layer's: a second cell of the same name in the same scope gets a number.
+    """
+
+    def __call__(
+        self, inputs: Any, state: Any, scope: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """One step, see `RNNCell`."""
+        return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)

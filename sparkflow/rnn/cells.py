@@ -13,7 +13,7 @@ from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops import arrays, clip, linalg
 from sparkflow.ops.activation import bias_add
 from sparkflow.ops.elementwise import add, multiply, sigmoid, tanh
-from sparkflow.rnn.cell import LSTMStateTuple, RNNCell
+from sparkflow.rnn.cell import LayerRNNCell, LSTMStateTuple
 from sparkflow.variables.partitioners import fixed_size_partitioner
 
 KERNEL, BIAS = "kernel", "bias"
@@ -46,7 +46,7 @@ def depth_of(shape: Any) -> int:
 
 
 @export("nn.rnn_cell.BasicRNNCell")
-class BasicRNNCell(RNNCell):
+class BasicRNNCell(LayerRNNCell):
     """output = state = activation([input, state] · kernel + bias).
 
     Args:
@@ -97,7 +97,7 @@ class BasicRNNCell(RNNCell):
 
 
 @export("nn.rnn_cell.GRUCell")
-class GRUCell(RNNCell):
+class GRUCell(LayerRNNCell):
     """A gated recurrent unit (Cho et al. 2014, arXiv:1406.1078).
 
     Args:
@@ -169,7 +169,7 @@ class GRUCell(RNNCell):
 
 
 @export("nn.rnn_cell.BasicLSTMCell")
-class BasicLSTMCell(RNNCell):
+class BasicLSTMCell(LayerRNNCell):
     """An LSTM without peepholes, clipping and projection (Zaremba et al. 2014, arXiv:1409.2329).
 
     Args:
@@ -244,7 +244,7 @@ def _warn_of_joined_state(cell: Any, state_is_tuple: bool) -> None:
 
 
 @export("nn.rnn_cell.LSTMCell")
-class LSTMCell(RNNCell):
+class LSTMCell(LayerRNNCell):
     """An LSTM with optional peepholes, clipping and projection (Sak et al. 2014, arXiv:1402.1128).
 
     Args:

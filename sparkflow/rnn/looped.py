@@ -115,57 +115,55 @@ def _loop(
     batch = arrays.shape(flat[0])[1]
     sizes = cell.output_size
     kinds = [each.dtype.base for each in tree.flatten(state)]
-    graph = get_default_graph()
-    with graph.name_scope("dynamic_rnn"):
-        reading = [
-            TensorArray(each.dtype.base, size=steps, element_shape=each.shape[1:]).unstack(each)
-            for each in flat
-        ]
-        writing = [
-            TensorArray(
-                kinds[0] if len(set(kinds)) == 1 else flat[0].dtype.base,
-                size=steps,
-                element_shape=TensorShape([static_batch]).concatenate(_rest(size)),
-            )
-            for size in tree.flatten(sizes)
-        ]
-        zero = None
-        if lengths is not None:
-            known = batch if static_batch is None else static_batch
-            zero = [
-                zeros(with_batch(known, size)[0], array.dtype)
-                for size, array in zip(tree.flatten(sizes), writing, strict=True)
-            ]
-
-        def step(time: Tensor, written: list[TensorArray], old: Any) -> Any:
-            values = [array.read(time) for array in reading]
-            for value, each in zip(values, flat, strict=True):
-                value.set_shape(each.shape[1:])
-            output, new = cell(tree.unflatten_as(inputs, values), old)
-            tree.assert_same_structure(old, new, check_types=False)
-            if lengths is not None:
-                done = comparison.greater_equal(time, lengths)
-                output = copy_through(done, tree.unflatten_as(output, zero), output)
-                new = copy_through(done, old, new)
-            pairs = zip(written, tree.flatten(output), strict=True)
-            new = tree.unflatten_as(old, tree.flatten(new))
-            return time + 1, [array.write(time, each) for array, each in pairs], new
-
-        _, written, final = while_loop(
-            lambda time, *_: time < steps,
-            step,
-            (convert_to_tensor(0, int32, "time"), writing, state),
-            shape_invariants=(
-                TensorShape([]),
-                [TensorShape([])] * len(writing),
-                tree.map_structure(_state_shape, state),
-            ),
-            parallel_iterations=parallel_iterations,
-            maximum_iterations=steps,
+    reading = [
+        TensorArray(each.dtype.base, size=steps, element_shape=each.shape[1:]).unstack(each)
+        for each in flat
+    ]
+    writing = [
+        TensorArray(
+            kinds[0] if len(set(kinds)) == 1 else flat[0].dtype.base,
+            size=steps,
+            element_shape=TensorShape([static_batch]).concatenate(_rest(size)),
         )
-        outputs = [array.stack() for array in written]
-        for output, size in zip(outputs, tree.flatten(sizes), strict=True):
-            output.set_shape(TensorShape([static_steps, static_batch]).concatenate(_rest(size)))
+        for size in tree.flatten(sizes)
+    ]
+    zero = None
+    if lengths is not None:
+        known = batch if static_batch is None else static_batch
+        zero = [
+            zeros(with_batch(known, size)[0], array.dtype)
+            for size, array in zip(tree.flatten(sizes), writing, strict=True)
+        ]
+
+    def step(time: Tensor, written: list[TensorArray], old: Any) -> Any:
+        values = [array.read(time) for array in reading]
+        for value, each in zip(values, flat, strict=True):
+            value.set_shape(each.shape[1:])
+        output, new = cell(tree.unflatten_as(inputs, values), old)
+        tree.assert_same_structure(old, new, check_types=False)
+        if lengths is not None:
+            done = comparison.greater_equal(time, lengths)
+            output = copy_through(done, tree.unflatten_as(output, zero), output)
+            new = copy_through(done, old, new)
+        pairs = zip(written, tree.flatten(output), strict=True)
+        new = tree.unflatten_as(old, tree.flatten(new))
+        return time + 1, [array.write(time, each) for array, each in pairs], new
+
+    _, written, final = while_loop(
+        lambda time, *_: time < steps,
+        step,
+        (convert_to_tensor(0, int32, "time"), writing, state),
+        shape_invariants=(
+            TensorShape([]),
+            [TensorShape([])] * len(writing),
+            tree.map_structure(_state_shape, state),
+        ),
+        parallel_iterations=parallel_iterations,
+        maximum_iterations=steps,
+    )
+    outputs = [array.stack() for array in written]
+    for output, size in zip(outputs, tree.flatten(sizes), strict=True):
+        output.set_shape(TensorShape([static_steps, static_batch]).concatenate(_rest(size)))
     return tree.unflatten_as(sizes, outputs), final
 
 

@@ -32,6 +32,28 @@ class VariableAggregation(enum.Enum):
     ONLY_FIRST_REPLICA = 3
 
 
+def checked_modes(
+    synchronization: Any, aggregation: Any, name: str | None
+) -> tuple[VariableSynchronization, VariableAggregation]:
+    """Both as members; None stands for the default.
+
+    Raises:
+        ValueError: One is something else.
+    """
+    try:
+        mode = VariableSynchronization(0 if synchronization is None else synchronization)
+    except ValueError:
+        raise ValueError(
+            f"Invalid variable synchronization mode: {synchronization} for variable: {name}"
+        ) from None
+    try:
+        return mode, VariableAggregation(0 if aggregation is None else aggregation)
+    except ValueError:
+        raise ValueError(
+            f"Invalid variable aggregation mode: {aggregation} for variable: {name}"
+        ) from None
+
+
 Creator = Callable[..., Any]
 _KEY = ("sparkflow", "variable creators")
 

@@ -23,6 +23,7 @@ from sparkflow.variables import save_slice
 from sparkflow.variables.creators import (
     VariableAggregation,
     VariableSynchronization,
+    checked_modes,
     creators,
 )
 from sparkflow.variables.initial_value import without_uninitialised
@@ -152,8 +153,7 @@ class Variable(Operators, metaclass=_Creating):
             raise ValueError("The `constraint` argument must be a callable.")
         self._constraint = constraint
         self._save_slice_info: save_slice.SaveSliceInfo | None = None
-        self._synchronization = synchronization
-        self._aggregation = aggregation
+        self._synchronization, self._aggregation = checked_modes(synchronization, aggregation, name)
         if variable_def is not None:
             if initial_value is not None:
                 raise ValueError("variable_def and initial_value are mutually exclusive.")

@@ -6,11 +6,14 @@ import collections
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import tree
+
 from sparkflow._api import export
 from sparkflow.graph.function_graph import FunctionGraph
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
+from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control_flow import afterwards, functional, structures
 from sparkflow_runtime import dtypes
@@ -70,6 +73,11 @@ def cond(
                 f"Shape must be rank 0 but is rank {condition.shape.ndims} for the predicate of "
                 f"tf.cond: {condition!r}"
             )
+        if condition.dtype.base is not dtypes.bool_:
+            raise TypeError(
+                f"Input 'pred' of 'Switch' Op has type {condition.dtype.base.name} that does not "
+                "match expected type of bool."
+            )
         branches = [
             _built(graph, "cond_true", "true_fn", true_fn, strict),
             _built(graph, "cond_false", "false_fn", false_fn, strict),
@@ -119,7 +127,7 @@ def _built(graph: Graph, label: str, called: str, function: Branch, strict: bool
     with body.as_default():
         result = function()
         if result is None:
-            raise ValueError(f"{called} must have a return value.")
+            raise ValueError(f"'{called}' must have a return value.")
         return _Built(body, result, strict)
 
 
@@ -136,7 +144,7 @@ def _require_alike(branches: Sequence[_Built], which: str, where: str) -> None:
         kinds = [[t.dtype.base for t in each.graph.outputs] for each in (first, other)]
         if kinds[0] != kinds[1]:
             raise ValueError(
-                f"Outputs of {which} must have the same type: "
+                f"Outputs of {which} must have the same type(s). Received "
                 f"{dtypes.names(kinds[0])} vs. {dtypes.names(kinds[1])}"
             )
 
@@ -222,7 +230,19 @@ def _called(
     afterwards.hand_out(bodies)
     op = call(bodies)
     done = afterwards.work(graph, bodies, conditions, op.outputs[count:-1])
-    return branches[0].rebuild(afterwards.waiting(graph, done, op.outputs[:count]))
+    results = branches[0].rebuild(afterwards.waiting(graph, done, op.outputs[:count]))
+    _tell_sparse_shapes(results, [each.structure for each in branches])
+    return results
+
+
+def _tell_sparse_shapes(results: Any, given: Sequence[Any]) -> None:
+    """Gives sparse results the static shape that those of all branches have."""
+    for made, *parts in zip(tree.flatten(results), *map(tree.flatten, given), strict=True):
+        if isinstance(made, SparseTensor):
+            known, *others = [part.shape for part in parts]
+            for shape in others:
+                known = known.most_specific_compatible_shape(shape)
+            made.set_shape(known)
 
 
 def _by_index(branch_fns: Any) -> dict[int, Branch]:
@@ -325,12 +345,11 @@ def _pairs(pred_fn_pairs: Any, default: Any) -> list[tuple[Any, Branch]]:
         pairs = list(pred_fn_pairs)
     else:
         raise TypeError(
-            "pred_fn_pairs must be a list, tuple, or dict. Received type: "
-            f"{type(pred_fn_pairs).__name__}"
+            f"'pred_fn_pairs' must be a list, tuple, or dict. Received: {type(pred_fn_pairs)}"
         )
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(f"Each entry in pred_fn_pairs must be a 2-tuple. Received {pair}.")
+            raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple. Received {pair}.")
         if not callable(pair[1]):
             raise TypeError(f"fn for pred {pair[0]!r} must be callable.")
         if isinstance(pair[0], Tensor) and pair[0].dtype.base is not dtypes.bool_:

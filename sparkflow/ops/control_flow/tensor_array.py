@@ -204,7 +204,7 @@ class TensorArray:
             self._shape_vector(),
             element_dtype=self._dtype,
             num_elements=known,
-            name=name or "TensorArrayStack",
+            name=f"{name or 'TensorArrayStack'}/{name or 'TensorArrayGatherV3'}",
         )
         if self._infer_shape and self._known[0] is not None:
             tensor.set_shape(TensorShape([None, *self._known[0]]))

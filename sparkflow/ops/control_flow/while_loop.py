@@ -46,7 +46,8 @@ def while_loop(
         return_same_structure: Return a list of one variable as such.
 
     Returns:
-        The loop variables after the last iteration; the variable itself where there is only one.
+        The loop variables after the last iteration, nested as `body` returns them; the variable
+        itself where there is only one.
 
     Raises:
         TypeError: A function is not callable, or the results of `body` have other dtypes.
@@ -105,6 +106,7 @@ class _Loop:
         if self.limit is not None and self.limit.shape.ndims not in (None, 0):
             raise ValueError(f"maximum_iterations must be a scalar, saw shape: {self.limit.shape}")
         self.is_sequence = isinstance(loop_vars, list | tuple)
+        self.returned = loop_vars  # as the body returns it, which may be a tuple for a list
 
     def _shapes(self, invariants: Any) -> list[Shape]:
         if invariants is None:
@@ -148,7 +150,10 @@ class _Loop:
         def condition(args: Sequence[Tensor]) -> Tensor:
             found = convert_to_tensor(self._call(cond, args[counting:]), name="cond")
             if found.dtype.base is not dtypes.bool_:
-                raise TypeError(f"cond must return a boolean tensor, got {found!r}")
+                raise TypeError(
+                    f"Input 'input' of 'LoopCond' Op has type {found.dtype.name} that does not "
+                    f"match expected type of bool: cond must return a boolean tensor, got {found!r}"
+                )
             if counting:
                 graph = found.op.graph
                 below = graph.apply("Less", (args[0], self.limit), {})
@@ -173,7 +178,7 @@ class _Loop:
         if not back_prop:
             op._set_attr("_back_prop", False)
         ended = op.outputs[counting : counting + len(self.start)]
-        return self.rebuild(ended)
+        return tree.unflatten_as(self.returned, tree.flatten(self.rebuild(ended)))
 
     def _call(self, function: Callable[..., Any], args: Sequence[Tensor]) -> Any:
         structure = self.rebuild(args)
@@ -181,13 +186,15 @@ class _Loop:
 
     def _next(self, body: Callable[..., Any], args: Sequence[Tensor]) -> list[Tensor]:
         result = self._call(body, args)
-        if self.is_sequence:
-            if len(self.structure) == 1 and not isinstance(result, list | tuple):
-                result = [result]
-            elif isinstance(result, list | tuple) and type(result) is not type(self.structure):
-                result = type(self.structure)(result) if _is_plain(self.structure) else result
+        one = self.is_sequence and len(self.structure) == 1
+        if one and not isinstance(result, list | tuple):
+            result = [result]
+        self.returned = result
+        same_kind = result
+        if self.is_sequence and isinstance(result, list | tuple) and _is_plain(self.structure):
+            same_kind = type(self.structure)(result)
         try:
-            structures.require_same(self.structure, result)
+            structures.require_same(self.structure, same_kind)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 "The two structures don't have the same nested structure: the body of a loop must "

@@ -21,7 +21,7 @@ from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import arrays, elementwise
-from sparkflow.ops.control_flow.cond import cond
+from sparkflow.ops.control_flow.cond import cond, switch_case
 from sparkflow.ops.random import random_uniform
 from sparkflow.ops.reduction import reduce_max
 from sparkflow.ops.renamed_arguments import either
@@ -200,8 +200,10 @@ def pad_to_bounding_box(
 
 
 @export("image.resize_image_with_crop_or_pad", "image.resize_with_crop_or_pad")
-def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Tensor:
+def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
     """An image, or a batch, cut down or padded with zeros evenly to the size asked for.
+
+    The size is that of two integers or scalar tensors.
 
     Raises:
         ValueError: The size is not positive, or the rank none of 3 and 4.
@@ -209,13 +211,14 @@ def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: 
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("resize_image_with_crop_or_pad"):
         given, single = _batch_of(image)
-        if target_height <= 0 or target_width <= 0:
-            raise ValueError("target_height and target_width must be > 0.")
+        for target in (target_height, target_width):
+            if not isinstance(target, Tensor) and target <= 0:
+                raise ValueError("target_height and target_width must be > 0.")
         cut: list[Any] = []
         padded: list[Any] = []
         for axis, target in ((1, target_height), (2, target_width)):
             size = _size(given, axis)
-            if isinstance(size, int):
+            if isinstance(size, int) and not isinstance(target, Tensor):
                 cut.append((max((size - target) // 2, 0), min(size, target)))
                 padded.append(max((target - size) // 2, 0))
             else:
@@ -373,17 +376,21 @@ transpose = transpose_image
 
 
 @export("image.rot90")
-def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
-    """An image, or a batch, turned `k` times by 90° against the clock."""
+def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
+    """An image, or a batch, turned `k` times by 90° against the clock; `k` may be a tensor."""
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope(name or "rot90"):
         given, single = _batch_of(image)
-        turned = {
-            0: lambda: given,
-            1: lambda: arrays.transpose(arrays.reverse(given, [2]), [0, 2, 1, 3]),
-            2: lambda: arrays.reverse(given, [1, 2]),
-            3: lambda: arrays.reverse(arrays.transpose(given, [0, 2, 1, 3]), [2]),
-        }[int(k) % 4]()
+        turns = [
+            lambda: given,
+            lambda: arrays.transpose(arrays.reverse(given, [2]), [0, 2, 1, 3]),
+            lambda: arrays.reverse(given, [1, 2]),
+            lambda: arrays.reverse(arrays.transpose(given, [0, 2, 1, 3]), [2]),
+        ]
+        if isinstance(k, Tensor):
+            turned = switch_case(elementwise.floormod(elementwise.cast(k, int32), 4), turns)
+        else:
+            turned = turns[int(k) % 4]()
         return arrays.squeeze(turned, [0]) if single else turned
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import (
     FLOATING,
     float16,
@@ -137,6 +138,7 @@ class ExtractGlimpse(Op):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """[batch, height, width, channels]."""
         batch, _, _, channels = node.with_rank(0, 4, "input")
+        batch = shapes.merge_dims(batch, node.with_rank(2, 2, "offsets")[0])
         size = known_sizes(node, 1, "size") or (None, None)
         return [(batch, *size, channels)]
 
