@@ -12,7 +12,7 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops import constants
-from sparkflow.train.slots import rows_of
+from sparkflow.train.optimizers.slots import rows_of
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import DType, int64
 from sparkflow_runtime.ops.embedding.embedding_rows import FIRST_ROW

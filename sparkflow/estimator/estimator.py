@@ -32,20 +32,20 @@ from sparkflow.metrics import mean
 from sparkflow.ops.control import group
 from sparkflow.ops.random import set_random_seed
 from sparkflow.summary.summaries import scalar
-from sparkflow.train.checkpoint_hook import CheckpointSaverHook, CheckpointSaverListener
 from sparkflow.train.checkpoints.reading import list_variables, load_checkpoint, load_variable
 from sparkflow.train.checkpoints.state_file import latest_checkpoint
-from sparkflow.train.device_setter import replica_device_setter
-from sparkflow.train.logging_hooks import LoggingTensorHook, NanTensorHook
-from sparkflow.train.monitored_session import MonitoredSession
-from sparkflow.train.monitored_training import MonitoredTrainingSession
-from sparkflow.train.run_loop import run_loop
+from sparkflow.train.clusters.device_setter import replica_device_setter
+from sparkflow.train.hooks.checkpoint_hook import CheckpointSaverHook, CheckpointSaverListener
+from sparkflow.train.hooks.logging_hooks import LoggingTensorHook, NanTensorHook
+from sparkflow.train.hooks.session_run_hook import SessionRunHook
+from sparkflow.train.hooks.step_hooks import FinalOpsHook, StopAtStepHook
 from sparkflow.train.saver import Saver
-from sparkflow.train.scaffold import Scaffold
-from sparkflow.train.session_creators import ChiefSessionCreator
-from sparkflow.train.session_run_hook import SessionRunHook
+from sparkflow.train.sessions.monitored_session import MonitoredSession
+from sparkflow.train.sessions.monitored_training import MonitoredTrainingSession
+from sparkflow.train.sessions.run_loop import run_loop
+from sparkflow.train.sessions.scaffold import Scaffold
+from sparkflow.train.sessions.session_creators import ChiefSessionCreator
 from sparkflow.train.step_counter import create_global_step, get_global_step, read_of_global_step
-from sparkflow.train.step_hooks import FinalOpsHook, StopAtStepHook
 
 LOSS = "loss"
 _VARIABLE_OPS = (

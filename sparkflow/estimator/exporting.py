@@ -20,7 +20,7 @@ from sparkflow.saved_model.signature_def_utils import is_valid_signature
 from sparkflow.saved_model.tag_constants import SERVING
 from sparkflow.session.session import Session
 from sparkflow.train.saver import Saver
-from sparkflow.train.scaffold import Scaffold
+from sparkflow.train.sessions.scaffold import Scaffold
 
 
 def export_model(

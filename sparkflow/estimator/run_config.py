@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sparkflow.train.cluster_spec import ClusterSpec
-from sparkflow.train.run_environment import EVALUATOR, from_environment
+from sparkflow.train.clusters.cluster_spec import ClusterSpec
+from sparkflow.train.clusters.run_environment import EVALUATOR, from_environment
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 USE_DEFAULT: Final = object()

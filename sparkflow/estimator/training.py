@@ -12,12 +12,12 @@ from absl import logging
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.exporters import Exporter
 from sparkflow.graph.collections import GraphKeys
-from sparkflow.train.checkpoint_hook import CheckpointSaverListener
 from sparkflow.train.checkpoints.reading import load_checkpoint
-from sparkflow.train.run_environment import CHIEF, EVALUATOR, MASTER, PS, WORKER
-from sparkflow.train.server import Server
-from sparkflow.train.session_run_hook import SessionRunHook
-from sparkflow.train.step_timer import SecondOrStepTimer
+from sparkflow.train.clusters.run_environment import CHIEF, EVALUATOR, MASTER, PS, WORKER
+from sparkflow.train.clusters.server import Server
+from sparkflow.train.hooks.checkpoint_hook import CheckpointSaverListener
+from sparkflow.train.hooks.session_run_hook import SessionRunHook
+from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 
 _POLL_S = 0.5
 """How often an evaluator that waits looks for a checkpoint."""

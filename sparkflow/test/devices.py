@@ -7,8 +7,8 @@ import socket
 import sys
 
 from sparkflow.session.session import Session
-from sparkflow.train.cluster_spec import ClusterSpec
-from sparkflow.train.server import Server
+from sparkflow.train.clusters.cluster_spec import ClusterSpec
+from sparkflow.train.clusters.server import Server
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 

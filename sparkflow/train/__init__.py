@@ -6,15 +6,6 @@ from sparkflow.session.loops import (
     StepLoop,
 )
 from sparkflow.summary.writer import SummaryWriter
-from sparkflow.train.adadelta import AdadeltaOptimizer
-from sparkflow.train.adagrad import AdagradOptimizer
-from sparkflow.train.adagrad_da import AdagradDAOptimizer
-from sparkflow.train.adam import AdamOptimizer
-from sparkflow.train.all_reduce import AllReduceReplication
-from sparkflow.train.checkpoint_hook import (
-    CheckpointSaverHook,
-    CheckpointSaverListener,
-)
 from sparkflow.train.checkpoints.checkpoint_manager import CheckpointManager
 from sparkflow.train.checkpoints.initialising import init_from_checkpoint
 from sparkflow.train.checkpoints.meta_graph import (
@@ -43,28 +34,33 @@ from sparkflow.train.checkpoints.warm_starting import (
     VocabInfo,
     warm_start,
 )
-from sparkflow.train.cluster_spec import ClusterSpec
-from sparkflow.train.coordinator import (
-    Coordinator,
-    LooperThread,
-)
-from sparkflow.train.decay import (
-    cosine_decay,
-    cosine_decay_restarts,
-    exponential_decay,
-    inverse_time_decay,
-    linear_cosine_decay,
-    natural_exp_decay,
-    noisy_linear_cosine_decay,
-    piecewise_constant,
-    piecewise_constant_decay,
-    polynomial_decay,
-)
-from sparkflow.train.device_setter import replica_device_setter
-from sparkflow.train.ftrl import FtrlOptimizer
-from sparkflow.train.gradient_accumulation import GradientAccumulationOptimizer
-from sparkflow.train.gradient_descent import GradientDescentOptimizer
+from sparkflow.train.clusters.cluster_spec import ClusterSpec
+from sparkflow.train.clusters.device_setter import replica_device_setter
+from sparkflow.train.clusters.server import Server
 from sparkflow.train.graph_files import write_graph
+from sparkflow.train.hooks.checkpoint_hook import CheckpointSaverHook, CheckpointSaverListener
+from sparkflow.train.hooks.logging_hooks import (
+    LoggingTensorHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+)
+from sparkflow.train.hooks.profiler_hook import ProfilerHook
+from sparkflow.train.hooks.session_run_hook import (
+    LoopLimits,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+from sparkflow.train.hooks.step_hooks import (
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    StepCounterHook,
+    StopAtStepHook,
+)
+from sparkflow.train.hooks.step_timer import SecondOrStepTimer
+from sparkflow.train.hooks.summary_hook import SummarySaverHook
 from sparkflow.train.input.batching import (
     batch,
     batch_join,
@@ -83,57 +79,58 @@ from sparkflow.train.input.producers import (
     slice_input_producer,
     string_input_producer,
 )
-from sparkflow.train.local_sgd import LocalSgd
-from sparkflow.train.logging_hooks import (
-    LoggingTensorHook,
-    NanLossDuringTrainingError,
-    NanTensorHook,
+from sparkflow.train.optimizers.adadelta import AdadeltaOptimizer
+from sparkflow.train.optimizers.adagrad import AdagradOptimizer
+from sparkflow.train.optimizers.adagrad_da import AdagradDAOptimizer
+from sparkflow.train.optimizers.adam import AdamOptimizer
+from sparkflow.train.optimizers.decay import (
+    cosine_decay,
+    cosine_decay_restarts,
+    exponential_decay,
+    inverse_time_decay,
+    linear_cosine_decay,
+    natural_exp_decay,
+    noisy_linear_cosine_decay,
+    piecewise_constant,
+    piecewise_constant_decay,
+    polynomial_decay,
 )
-from sparkflow.train.momentum import MomentumOptimizer
-from sparkflow.train.monitored_session import (
-    MonitoredSession,
-    SingularMonitoredSession,
-)
-from sparkflow.train.monitored_training import (
-    MonitoredTrainingSession,
-    basic_train_loop,
-)
-from sparkflow.train.moving_averages import ExponentialMovingAverage
-from sparkflow.train.optimizer import Optimizer
-from sparkflow.train.profiler_hook import ProfilerHook
-from sparkflow.train.proximal import (
+from sparkflow.train.optimizers.ftrl import FtrlOptimizer
+from sparkflow.train.optimizers.gradient_descent import GradientDescentOptimizer
+from sparkflow.train.optimizers.momentum import MomentumOptimizer
+from sparkflow.train.optimizers.moving_averages import ExponentialMovingAverage
+from sparkflow.train.optimizers.optimizer import Optimizer
+from sparkflow.train.optimizers.proximal import (
     ProximalAdagradOptimizer,
     ProximalGradientDescentOptimizer,
 )
+from sparkflow.train.optimizers.rmsprop import RMSPropOptimizer
 from sparkflow.train.queue_runner import (
     QueueRunner,
     add_queue_runner,
     start_queue_runners,
 )
-from sparkflow.train.replication import AsyncReplication
-from sparkflow.train.rmsprop import RMSPropOptimizer
-from sparkflow.train.run_loop import (
-    LoopResult,
-    run_loop,
-    start_loop,
-)
+from sparkflow.train.replication.all_reduce import AllReduceReplication
+from sparkflow.train.replication.gradient_accumulation import GradientAccumulationOptimizer
+from sparkflow.train.replication.local_sgd import LocalSgd
+from sparkflow.train.replication.staleness import BoundedStaleness
+from sparkflow.train.replication.strategy import AsyncReplication
+from sparkflow.train.replication.sync import SyncReplication
+from sparkflow.train.replication.sync_replicas import SyncReplicasOptimizer
+from sparkflow.train.replication.wire_dtype import set_wire_dtype
 from sparkflow.train.saver import Saver
-from sparkflow.train.scaffold import Scaffold
-from sparkflow.train.server import Server
-from sparkflow.train.session_creators import (
+from sparkflow.train.sessions.coordinator import Coordinator, LooperThread
+from sparkflow.train.sessions.monitored_session import MonitoredSession, SingularMonitoredSession
+from sparkflow.train.sessions.monitored_training import MonitoredTrainingSession, basic_train_loop
+from sparkflow.train.sessions.run_loop import LoopResult, run_loop, start_loop
+from sparkflow.train.sessions.scaffold import Scaffold
+from sparkflow.train.sessions.session_creators import (
     ChiefSessionCreator,
     SessionCreator,
     WorkerSessionCreator,
 )
-from sparkflow.train.session_manager import SessionManager
-from sparkflow.train.session_run_hook import (
-    LoopLimits,
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-)
-from sparkflow.train.staleness import BoundedStaleness
+from sparkflow.train.sessions.session_manager import SessionManager
+from sparkflow.train.sessions.supervisor import Supervisor
 from sparkflow.train.step_counter import (
     assert_global_step,
     create_global_step,
@@ -141,19 +138,6 @@ from sparkflow.train.step_counter import (
     get_or_create_global_step,
     global_step,
 )
-from sparkflow.train.step_hooks import (
-    FeedFnHook,
-    FinalOpsHook,
-    GlobalStepWaiterHook,
-    StepCounterHook,
-    StopAtStepHook,
-)
-from sparkflow.train.step_timer import SecondOrStepTimer
-from sparkflow.train.summary_hook import SummarySaverHook
-from sparkflow.train.supervisor import Supervisor
-from sparkflow.train.sync import SyncReplication
-from sparkflow.train.sync_replicas import SyncReplicasOptimizer
-from sparkflow.train.wire_dtype import set_wire_dtype
 from sparkflow_runtime.events.event_file import read_events as summary_iterator
 from sparkflow_runtime.protos.checkpoint_state_pb2 import CheckpointState
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef, JobDef

@@ -37,7 +37,7 @@ OTHER_WORDS = (
     "sparkflow/_generated/",
     "sparkflow/_tf/",
     "sparkflow/raw_ops.py",
-    "sparkflow/train/device_setter.py",
+    "sparkflow/train/clusters/device_setter.py",
 )
 """Where the same words are values of attributes, public names, or a constant of TensorFlow's."""
 
@@ -61,9 +61,9 @@ LEFT: dict[str, int] = {
     "sparkflow/spark/graphs/model_fn.py": 1,
     "sparkflow/summary/summaries.py": 1,
     "sparkflow/test/messages.py": 2,
-    "sparkflow/train/all_reduce.py": 1,
+    "sparkflow/train/replication/all_reduce.py": 1,
     "sparkflow/train/checkpoints/saveable.py": 6,
-    "sparkflow/train/moving_averages.py": 2,
+    "sparkflow/train/optimizers/moving_averages.py": 2,
     "sparkflow/variables/initial_value.py": 9,
     "sparkflow/variables/resource_variable.py": 1,
     "sparkflow/variables/variable.py": 1,

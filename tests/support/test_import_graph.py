@@ -33,13 +33,13 @@ def test_tells_imports_in_functions_and_for_types_from_others(tmp_path):
 
 def test_names_of_a_package_are_uses_of_the_module_that_they_are_written_in(tmp_path):
     found = uses_of(tmp_path, "import sparkflow as tf\nx = tf.train.AdamOptimizer(0.1)\n")
-    assert found["sparkflow.train.adam"] == "import"
-    assert "sparkflow.train.momentum" not in found
+    assert found["sparkflow.train.optimizers.adam"] == "import"
+    assert "sparkflow.train.optimizers.momentum" not in found
 
 
 def test_names_that_a_module_re_exports_count_for_their_own(tmp_path):
     found = uses_of(tmp_path, "from sparkflow.train import AdamOptimizer\n")
-    assert found.keys() == {"sparkflow.train", "sparkflow.train.adam"}
+    assert found.keys() == {"sparkflow.train", "sparkflow.train.optimizers.adam"}
 
 
 def test_a_module_that_is_named_in_a_string_is_used(tmp_path):

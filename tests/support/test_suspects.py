@@ -17,7 +17,7 @@ def test_names_the_function_with_its_line_and_the_op_with_its_module():
 
 def test_follows_names_to_where_they_are_written():
     (function, *_) = suspects(["tf.train.AdamOptimizer(0.1).minimize(loss)"])
-    assert function.startswith("tf.train.AdamOptimizer: sparkflow/train/adam.py:")
+    assert function.startswith("tf.train.AdamOptimizer: sparkflow/train/optimizers/adam.py:")
 
 
 def test_finds_op_types_in_messages():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.train.optimizer import Optimizer
+from sparkflow.train.optimizers.optimizer import Optimizer
 
 OPTIMIZER_CLS_NAMES: dict[str, Any] = {
     "Adagrad": tf.train.AdagradOptimizer,

@@ -1,15 +1,12 @@
 """`tf.contrib.opt`: more optimizers."""
 
-from sparkflow.train.adam_variants import (
+from sparkflow.train.optimizers.adam_variants import (
     AdaMaxOptimizer,
     LazyAdamOptimizer,
     NadamOptimizer,
 )
-from sparkflow.train.sign_optimizers import (
-    AddSignOptimizer,
-    PowerSignOptimizer,
-)
-from sparkflow.train.weight_decay import (
+from sparkflow.train.optimizers.sign_optimizers import AddSignOptimizer, PowerSignOptimizer
+from sparkflow.train.optimizers.weight_decay import (
     AdamWOptimizer,
     DecoupledWeightDecayExtension,
     MomentumWOptimizer,

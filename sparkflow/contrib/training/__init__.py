@@ -20,7 +20,7 @@ from sparkflow.contrib.training.train_op import (
 )
 from sparkflow.train import checkpoints_iterator
 from sparkflow.train.checkpoints.reading import wait_for_new_checkpoint
-from sparkflow.train.device_strategies import (
+from sparkflow.train.clusters.device_strategies import (
     GreedyLoadBalancingStrategy,
     RandomStrategy,
     byte_size_load_fn,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from sparkflow.train.adagrad import AdagradOptimizer
-from sparkflow.train.adam import AdamOptimizer
-from sparkflow.train.ftrl import FtrlOptimizer
-from sparkflow.train.gradient_descent import GradientDescentOptimizer
-from sparkflow.train.optimizer import Optimizer
-from sparkflow.train.rmsprop import RMSPropOptimizer
+from sparkflow.train.optimizers.adagrad import AdagradOptimizer
+from sparkflow.train.optimizers.adam import AdamOptimizer
+from sparkflow.train.optimizers.ftrl import FtrlOptimizer
+from sparkflow.train.optimizers.gradient_descent import GradientDescentOptimizer
+from sparkflow.train.optimizers.optimizer import Optimizer
+from sparkflow.train.optimizers.rmsprop import RMSPropOptimizer
 
 _BY_NAME: Final[dict[str, Callable[..., Optimizer]]] = {
     "Adagrad": AdagradOptimizer,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
-from sparkflow.train.weight_decay import extend_with_decoupled_weight_decay
+from sparkflow.train.optimizers.weight_decay import extend_with_decoupled_weight_decay
 
 OPTIMIZERS: Final[Mapping[str, frozenset[str]]] = {
     "Adagrad": frozenset({"weightDecay", "learningRateSchedule"}),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sparkflow.train.optimizer import Optimizer
+from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.protos.trackable_object_graph_pb2 import TrackableObjectGraph

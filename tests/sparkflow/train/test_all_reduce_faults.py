@@ -7,7 +7,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.ops import collective as collective_ops
-from sparkflow.train.all_reduce import AllReduceReplication
+from sparkflow.train.replication.all_reduce import AllReduceReplication
 from sparkflow_runtime.errors import (
     AbortedError,
     FailedPreconditionError,

@@ -1,0 +1,1 @@
+"""Servers, what a cluster consists of, and who places variables where."""

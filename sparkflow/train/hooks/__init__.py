@@ -1,0 +1,1 @@
+"""What is called around the steps of monitored sessions."""

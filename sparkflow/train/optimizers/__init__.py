@@ -1,0 +1,1 @@
+"""Optimizers, their slots and schedules, and averages of variables."""

@@ -1,0 +1,172 @@
+"""Optimizers that take larger steps where gradient and momentum agree (Bello et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sparkflow.graph.indexed_slices import IndexedSlices
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.scopes import get_default_graph
+from sparkflow.graph.tensor import Tensor
+from sparkflow.ops import elementwise, state
+from sparkflow.ops.arrays import gather
+from sparkflow.ops.control import group
+from sparkflow.train.optimizers.optimizer import Optimizer
+from sparkflow.train.optimizers.slots import rows_of
+from sparkflow.variables.variable import Variable
+
+
+class _SignOptimizer(Optimizer):
+    """What both share: the momentum m = β m + (1-β) g and the decay of the signs' weight."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        beta: Any,
+        sign_decay_fn: Callable[[Any], Any] | None,
+        use_locking: bool,
+        name: str,
+    ) -> None:
+        super().__init__(use_locking, name)
+        self._lr = learning_rate
+        self._beta = beta
+        self._sign_decay_fn = sign_decay_fn
+        self._sign_decay: Any = None
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Sequence[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> Operation:
+        """As `Optimizer.apply_gradients`; the decay function is given `global_step`."""
+        if self._sign_decay_fn is not None:
+            self._sign_decay = self._sign_decay_fn(global_step)
+        return super().apply_gradients(grads_and_vars, global_step, name)
+
+    def _create_slots(self, var_list: Sequence[Variable]) -> None:
+        for var in var_list:
+            self._zeros_slot(var, "m", self._name)
+
+    def _prepare(self) -> None:
+        self._lr_t = self._hyperparameter(self._lr, "learning_rate")
+        self._beta_t = self._hyperparameter(self._beta, "beta")
+        decay = 1.0 if self._sign_decay is None else self._sign_decay
+        self._sign_decay_t = self._hyperparameter(decay, "sign_decay")
+
+    def _factor(self, agreement: Tensor) -> Tensor:
+        """How much larger a step is, by the product of the signs."""
+        raise NotImplementedError(type(self).__name__)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        dtype, rows, locking = var.dtype.base, grad.indices, self._use_locking
+        graph = get_default_graph()  # a branch, where updates are made in one
+        beta, rate = (elementwise.cast(each, dtype) for each in (self._beta_t, self._lr_t))
+        m = self._slots.require(var, "m")
+        added = grad.values * (1 - beta)
+        if m._rows_come_and_go:
+            new_m = state.scatter_update(m, rows, rows_of(m, rows) * beta + added, locking)
+        else:
+            decayed = state.assign(m, m * beta, use_locking=locking)
+            with graph.control_dependencies([decayed]):
+                new_m = state.scatter_add(m, rows, added, locking)
+        agreement = elementwise.sign(gather(new_m, rows)) * elementwise.sign(grad.values)
+        change = rate * self._factor(agreement) * grad.values
+        return group(state.scatter_sub(var, rows, change, locking), new_m)
+
+
+class AddSignOptimizer(_SignOptimizer):
+    """w -= rate * (α + decay * sign(g) sign(m)) * g.
+
+    Args:
+        learning_rate: A number, scalar tensor, or function giving one.
+        alpha: The part of the step that does not depend on signs.
+        beta: The decay rate of the momentum.
+        sign_decay_fn: Gives the signs' weight for a step; 1 when None.
+        use_locking: Keep concurrent updates of a variable apart.
+        name: Name of the train op and of the slots.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.1,
+        alpha: Any = 1.0,
+        beta: Any = 0.9,
+        sign_decay_fn: Callable[[Any], Any] | None = None,
+        use_locking: bool = False,
+        name: str = "AddSignOptimizer",
+    ) -> None:
+        super().__init__(learning_rate, beta, sign_decay_fn, use_locking, name)
+        self._alpha = alpha
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._alpha_t = self._hyperparameter(self._alpha, "alpha")
+
+    def _factor(self, agreement: Tensor) -> Tensor:
+        alpha, decay = (
+            elementwise.cast(each, agreement.dtype) for each in (self._alpha_t, self._sign_decay_t)
+        )
+        return elementwise.add(alpha, decay * agreement)
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return self._changed(
+            "ApplyAddSign",
+            var,
+            self._slots.require(var, "m"),
+            self._lr_t,
+            self._alpha_t,
+            self._sign_decay_t,
+            self._beta_t,
+            grad,
+        )
+
+
+class PowerSignOptimizer(_SignOptimizer):
+    """w -= rate * base ** (decay * sign(g) sign(m)) * g.
+
+    Args:
+        learning_rate: A number, scalar tensor, or function giving one.
+        base: The factor of a step where signs agree, and the divisor where they do not.
+        beta: The decay rate of the momentum.
+        sign_decay_fn: Gives the signs' weight for a step; 1 when None.
+        use_locking: Keep concurrent updates of a variable apart.
+        name: Name of the train op and of the slots.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.1,
+        base: Any = math.e,
+        beta: Any = 0.9,
+        sign_decay_fn: Callable[[Any], Any] | None = None,
+        use_locking: bool = False,
+        name: str = "PowerSignOptimizer",
+    ) -> None:
+        super().__init__(learning_rate, beta, sign_decay_fn, use_locking, name)
+        self._base = base
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._logbase_t = elementwise.log(self._hyperparameter(self._base, "base"))
+
+    def _factor(self, agreement: Tensor) -> Tensor:
+        logbase, decay = (
+            elementwise.cast(each, agreement.dtype)
+            for each in (self._logbase_t, self._sign_decay_t)
+        )
+        return elementwise.exp(logbase * decay * agreement)
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return self._changed(
+            "ApplyPowerSign",
+            var,
+            self._slots.require(var, "m"),
+            self._lr_t,
+            self._logbase_t,
+            self._sign_decay_t,
+            self._beta_t,
+            grad,
+        )

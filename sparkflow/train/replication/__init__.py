@@ -1,0 +1,1 @@
+"""How replicas train together: synchronous, stale, by all-reduce, accumulated."""

@@ -1,0 +1,1 @@
+"""Sessions that survive failures, and loops of steps in them."""
