@@ -106,7 +106,9 @@ class Segments:
                 case TaskRegistered(task) if task.index in self._lost:
                     worker = task.index
                     number = schedule.done[worker] + made[worker]
-                    back = self._lost.bring_back(worker, steps[worker] - made[worker], number)
+                    # After a halt it makes the rest in the next segment, as the others do.
+                    count = 0 if halted else steps[worker] - made[worker]
+                    back = self._lost.bring_back(worker, count, number)
                     if back is None:
                         left.discard(worker)
                         silent.discard(worker)

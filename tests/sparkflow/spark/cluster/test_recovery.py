@@ -221,6 +221,33 @@ def test_others_go_on_without_a_lost_worker() -> None:
     np.testing.assert_allclose(values["layer/kernel"].ravel(), [1.0, -2.0], atol=0.05)
 
 
+class StopsAndEnds(Callback):
+    """Stops worker 1 and asks for the end of training, once both workers have told of steps."""
+
+    def __init__(self, fit: Fit) -> None:
+        self._fit = fit
+        self._seen: set[int] = set()
+
+    def on_train_begin(self, run: Any) -> None:
+        self._run = run
+
+    def on_steps(self, update: Any) -> None:
+        self._seen.add(update.worker)
+        if self._seen == {0, 1}:
+            self._seen.clear()
+            self._fit.kill("worker 1", signal.SIGSTOP)
+            self._run.stop("enough")
+
+
+def test_who_comes_back_after_a_halt_does_not_go_on_alone() -> None:
+    # It went through all that was left of the segment, and nobody could end it any more.
+    fit = Fit("async", 200_000, silence=STILL)
+    _, history = fit.run(StopsAndEnds(fit))
+    assert history.stopped == "enough"
+    assert len(history.restarts) == 1
+    assert history.steps < 100_000
+
+
 def test_workers_that_host_parameter_servers_come_back() -> None:
     fit = Fit("async", 200, num_ps=0)
     killing = OnStep(10, lambda: fit.kill("worker 0"))
