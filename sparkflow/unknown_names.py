@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from sparkflow.absent import instead_of
+from sparkflow.absent import ABSENT, instead_of
 
 
 def describe(module: str, name: str, known: Iterable[str]) -> str:
@@ -22,14 +22,18 @@ def describe(module: str, name: str, known: Iterable[str]) -> str:
     shown = "tf" + module.removeprefix("sparkflow")
     text = f"module {module!r} has no attribute {name!r}"
     inner = module.removeprefix("sparkflow").lstrip(".")
-    hint = instead_of(f"{inner}.{name}" if inner else name)
-    if hint is not None:
-        return f"{text}: {hint}"
-    public = {each for each in known if not each.startswith("_")}
-    close = closest(name, public)
-    if close:
-        text += f". Did you mean {' or '.join(f'{shown}.{each}' for each in close)}?"
-    return text
+    path = f"{inner}.{name}" if inner else name
+    hint = instead_of(path)
+    # A pattern of names stands for misspelt ones, too.
+    close = (
+        closest(name, (each for each in known if not each.startswith("_")))
+        if path not in ABSENT
+        else []
+    )
+    if not close:
+        return text if hint is None else f"{text}: {hint}"
+    text += f". Did you mean {' or '.join(f'{shown}.{each}' for each in close)}?"
+    return text if hint is None else f"{text} If not: {hint}"
 
 
 def closest(name: str, known: Iterable[str]) -> list[str]:

@@ -159,6 +159,27 @@ class Tensor(Operators):
             "tensor use tf.map_fn, or tf.unstack to split it."
         )
 
+    def __float__(self) -> float:
+        raise TypeError(self._no_value("float()", "tf.cast(x, tf.float32)"))
+
+    def __int__(self) -> int:
+        raise TypeError(self._no_value("int()", "tf.cast(x, tf.int32)"))
+
+    @property
+    def numpy(self) -> Any:
+        """Only tensors of eager execution have it; so `hasattr` says, too.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(self._no_value("numpy()", "functions of tf"))
+
+    def _no_value(self, what: str, instead: str) -> str:
+        return (
+            f"{what} needs the value of Tensor {self.name}, which a graph has only while a session "
+            f"runs it: session.run(x) returns it; in a graph use {instead}"
+        )
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         from sparkflow.graph.numpy_calls import describe
 

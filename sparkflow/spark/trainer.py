@@ -160,7 +160,11 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             ValueError, TypeError: As `fit` does for columns and parameters.
         """
         if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"fitOnParquet takes a path or a URI, got {type(path).__name__}")
+            raise TypeError(
+                "fitOnParquet takes the path or URI of one file or folder, got "
+                f"{type(path).__name__}; fit takes a DataFrame, such as that of several files: "
+                "spark.read.parquet(*paths)"
+            )
         self._check_params(False)
         session = SparkSession.active()
         wanted = Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())

@@ -331,7 +331,7 @@ class Variable(Operators, metaclass=_Creating):
         """
         if not self._graph.is_eager:
             raise NotImplementedError("numpy() is only available when eager execution is enabled.")
-        return self._variable.numpy()  # type: ignore[attr-defined]  # tensors of eager execution
+        return self._variable.numpy()  # of eager execution
 
     def read_value(self) -> Tensor:
         """A new node that reads, ordered by the control dependencies it is made under."""

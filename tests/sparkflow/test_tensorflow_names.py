@@ -29,7 +29,9 @@ def found(path):
     return item
 
 
-ANSWER = r"^module 'sparkflow[\w.]*' has no attribute '\w+': \w"
+ANSWER = (
+    r"^module 'sparkflow[\w.]*' has no attribute '\w+'(: |\. Did you mean tf\.[\w. ]*\? If not: )\w"
+)
 
 
 def is_here(path):

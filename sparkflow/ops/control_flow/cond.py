@@ -187,7 +187,7 @@ def switch_case(
         raise TypeError("default must be callable.")
     graph = get_default_graph()
     if graph.is_eager:
-        return functions.get(int(convert_to_tensor(branch_index)), default)()  # type: ignore[call-overload]
+        return functions.get(int(convert_to_tensor(branch_index)), default)()
     with graph.as_default(), graph.name_scope(name):
         index = convert_to_tensor(branch_index, dtypes.int32, name="branch_index")
         listed = [functions.get(place, default) for place in range(max(functions) + 1)]

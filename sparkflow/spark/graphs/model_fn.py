@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -123,9 +124,16 @@ def call_model_fn(
         spec = model_fn(batch.features, **taken)
     except (TypeError, ValueError, AttributeError) as error:
         missing = [key for key in ("labels", "weights") if key in taken and taken[key] is None]
-        if not missing or "None" not in str(error):
+        advice = ""
+        if missing and "None" in str(error):
+            advice = _about_none(missing, mode)
+        elif taken.get("labels") is not None:
+            advice = _about_labels(taken["labels"], str(error))
+        if not advice and "must be from the same graph" in str(error):
+            advice = _OTHER_GRAPH
+        if not advice:
             raise
-        raise type(error)(f"{error}{_about_none(missing, mode)}") from error
+        raise type(error)(f"{error}{advice}") from error
     if not isinstance(spec, tf.estimator.EstimatorSpec):
         raise TypeError(
             f"model_fn must return a tf.estimator.EstimatorSpec, in mode {mode!r} it returned "
@@ -139,6 +147,31 @@ def call_model_fn(
         )
     _require_scalar(spec.loss)
     return spec
+
+
+_OTHER_GRAPH: Final = (
+    "\nmodel_fn is called in a new graph for each mode: make all variables and tensors inside of it"
+)
+_INTEGERS_ONLY: Final = re.compile(
+    r"DataType float\d+ not in list of allowed values: (?![^\n]*float)[^\n]*int"
+)
+
+
+def _about_labels(labels: Any, text: str) -> str:
+    """What to say where the dtype of the labels may be why operations refuse them."""
+    name = labels.dtype.name
+    needs_integers = _INTEGERS_ONLY.search(text) is not None
+    if name == "int64" and not needs_integers and "int64" in text and "float32" in text:
+        return (
+            "\nlabels is int64, because the label column holds integers: where numbers are meant "
+            "use tf.cast(labels, tf.float32), or a column of doubles"
+        )
+    if name == "float32" and needs_integers:
+        return (
+            "\nlabels is float32, because the label column holds no integers: where classes are "
+            "meant use tf.cast(labels, tf.int64), or df.withColumn(name, col(name).cast('int'))"
+        )
+    return ""
 
 
 def _about_none(missing: Sequence[str], mode: str) -> str:

@@ -93,12 +93,11 @@ class ParamAliases(Params):
         if not self.hasParam(name):
             known = sorted(param.name for param in self.params)
             advice = _meant(given, known)
-            if not advice and self.hasParam("modelParams") and not self.hasParam("optimizer"):
-                advice = f" What model_fn has to know goes into modelParams={{{given!r}: ...}}."
-            raise TypeError(
-                f"{type(self).__name__} has no parameter {given!r}.{advice} It has "
-                f"{', '.join(known)}"
-            )
+            if not advice:
+                if self.hasParam("modelParams") and not self.hasParam("optimizer"):
+                    advice = f" What model_fn has to know goes into modelParams={{{given!r}: ...}}."
+                advice += f" It has {', '.join(known)}"
+            raise TypeError(f"{type(self).__name__} has no parameter {given!r}.{advice}")
         return name
 
     def _set(self: Self, **params: Any) -> Self:

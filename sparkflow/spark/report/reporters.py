@@ -56,7 +56,7 @@ class Reporters:
             self._mlflow = MlflowReporter(uid)
             self.callbacks.append(Guarded(self._mlflow, "MLflow"))
         if config.log_dir:
-            board = TensorBoardReporter(config.log_dir, uid, graph_def)
+            board = _tensorboard(config.log_dir, uid, graph_def)
             _log.info("TensorBoard: %s", board.run_directory)
             self.callbacks.append(Guarded(board, f"TensorBoard in {board.run_directory}"))
         # Spark's UI cuts descriptions off; the uid is in the job's tag and, mostly, its group.
@@ -73,6 +73,13 @@ class Reporters:
                 self._mlflow.log_model(model)
             except Exception as error:  # a model that cannot be logged is there all the same
                 _log.warning("MLflow has no model of this run: %r", error)
+
+
+def _tensorboard(directory: str, uid: str, graph_def: GraphDef | None) -> TensorBoardReporter:
+    try:
+        return TensorBoardReporter(directory, uid, graph_def)
+    except (OSError, ValueError) as error:
+        raise type(error)(f"logDir={directory!r} cannot be written: {error}") from error
 
 
 def _job_description(

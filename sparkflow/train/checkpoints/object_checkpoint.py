@@ -114,7 +114,7 @@ class Checkpoint(Trackable):
         made = self._make_save_counter()
         if get_default_graph().is_eager:
             self.save_counter.assign_add(1)
-            return int(self.save_counter.read_value().numpy())  # type: ignore[attr-defined]  # of eager execution
+            return int(self.save_counter.read_value().numpy())  # of eager execution
         running = object_status.session_of(session)
         if made:
             running.run(self.save_counter.initializer)

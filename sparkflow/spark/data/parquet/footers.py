@@ -187,7 +187,13 @@ def read_footers(uri: str) -> ParquetFiles:
 def _files(system: Any, root: str, uri: str) -> list[str]:
     info = system.get_file_info(root)
     if info.type == pa.fs.FileType.NotFound:
-        raise FileNotFoundError(f"There is no {uri!r}")
+        advice = (
+            f": one file or folder is read, patterns are not; fit(spark.read.parquet({uri!r})) "
+            "takes them"
+            if set(uri) & set("*?[{,")
+            else ""
+        )
+        raise FileNotFoundError(f"There is no {uri!r}{advice}")
     table = table_of(uri)
     if info.type == pa.fs.FileType.File:
         found = {root: info}

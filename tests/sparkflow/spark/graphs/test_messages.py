@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,15 @@ def step(loss: Any) -> Any:
     return tf.train.GradientDescentOptimizer(0.1).minimize(loss)
 
 
-def build(body: Body) -> None:
-    """All that `fit` does with a model_fn before the first job."""
+def build(body: Body, label: str = "float32") -> None:
+    """All that `fit` does with a model_fn before the first job, with labels of a dtype."""
 
     def model_fn(features: Any, labels: Any, mode: str, weights: Any) -> Any:
         return body(features, labels, mode)
 
     layout = Layout.of(1, 1, "async")
-    inputs = ModelInputs(ROWS, {}, 1)
+    rows = replace(ROWS, label=Input("label", "dense", label, ()))
+    inputs = ModelInputs(rows, {}, 1)
     training = build_training_graph(model_fn, inputs, layout, FitConfig())
     build_evaluation_graph(model_fn, inputs, layout, training)
     require_same_variables(training, build_inference_graph(model_fn, inputs))
@@ -80,6 +82,10 @@ def but(**more: Any) -> Body:
 def by_mode(features: Any, labels: Any, mode: str) -> Any:
     tf.layers.dense(features, 1, name=f"only_in_{mode}")
     return good(features, labels, mode)
+
+
+with tf.Graph().as_default():
+    OUTSIDE = tf.Variable(1.0).value()
 
 
 CASES: dict[str, tuple[Body, type[Exception], str]] = {
@@ -137,6 +143,31 @@ CASES: dict[str, tuple[Body, type[Exception], str]] = {
         AttributeError,
         r"tf\.keras is no part.*tf\.layers",
     ),
+    "float of a tensor": (
+        but(loss=lambda p: float(tf.reduce_mean(p))),
+        TypeError,
+        r"float\(\) needs the value of Tensor Mean.*session\.run\(x\).*tf\.cast",
+    ),
+    "int of a tensor": (
+        but(loss=lambda p: int(tf.size(p))),
+        TypeError,
+        r"int\(\) needs the value of Tensor Size.*session\.run\(x\).*tf\.cast",
+    ),
+    "numpy of a tensor": (
+        but(loss=lambda p: p.numpy()),
+        AttributeError,
+        r"numpy\(\) needs the value of Tensor.*session\.run\(x\)",
+    ),
+    "a variable from outside": (
+        lambda f, la, m: good(f + OUTSIDE, la, m),
+        ValueError,
+        "must be from the same graph.*make all variables and tensors inside",
+    ),
+    "a misspelt name beside absent ones": (
+        lambda f, la, m: tf.random.uniformm(f),
+        AttributeError,
+        r"Did you mean tf\.random\.uniform\? If not: use tf\.random\.stateless",
+    ),
     "a misspelt op": (
         lambda f, la, m: tf.reducemean(f),
         AttributeError,
@@ -160,6 +191,43 @@ def test_who_errs_is_told_what_to_do(name: str) -> None:
     body, kind, words = CASES[name]
     with pytest.raises(kind, match=f"(?s){words}"):
         build(body)
+
+
+LABELS: dict[str, tuple[str, Callable[[Any, Any], Any], str]] = {
+    "integers as numbers": ("int64", lambda p, y: p - y, "labels is int64.*tf.float32"),
+    "the other way": ("int64", lambda p, y: y - p, "labels is int64.*tf.float32"),
+    "in an op of numbers": ("int64", lambda p, y: tf.log(y) + p, "labels is int64.*tf.float32"),
+    "their column": ("int64", lambda p, y: p - y[:, None], "labels is int64.*tf.float32"),
+    "numbers as classes": (
+        "float32",
+        lambda p, y: tf.losses.sparse_softmax_cross_entropy(y, tf.stack([p, p], 1)),
+        "labels is float32.*tf.int64",
+    ),
+    "numbers as places": ("float32", lambda p, y: tf.one_hot(y, 3), "labels is float32.*tf.int64"),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_of_another_kind_are_named(name: str) -> None:
+    label, loss, words = LABELS[name]
+
+    def body(features: Any, labels: Any, mode: str) -> Any:
+        prediction = out(features)
+        if mode == "infer":
+            return spec(mode, predictions=prediction)
+        return spec(mode, loss=tf.reduce_mean(loss(prediction, labels)), train_op=tf.no_op())
+
+    with pytest.raises((TypeError, ValueError), match=f"(?s){words}"):
+        build(body, label)
+
+
+def test_other_errors_of_types_do_not_speak_of_labels() -> None:
+    def body(features: Any, labels: Any, mode: str) -> Any:
+        tf.nn.embedding_lookup(tf.zeros([3, 2]), features)
+
+    with pytest.raises(TypeError) as caught:
+        build(body, "int64")
+    assert "label column" not in str(caught.value)
 
 
 def test_a_model_that_is_right_is_built(caplog: pytest.LogCaptureFixture) -> None:

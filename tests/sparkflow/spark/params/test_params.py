@@ -71,7 +71,12 @@ def test_defaults_are_stable_and_documented() -> None:
         (
             {"numWorker": 2},
             TypeError,
-            r"has no parameter 'numWorker'\. Did you mean numWorkers\? It has allowNonFinite",
+            r"has no parameter 'numWorker'\. Did you mean numWorkers\?$",
+        ),
+        (
+            {"learningRate": 2},
+            TypeError,
+            r"goes into modelParams={'learningRate': \.\.\.}\. It has allowNonFinite",
         ),
         ({"numPs": 1, "num_ps": 1}, TypeError, "the parameter 'numPs' is given twice"),
     ],

@@ -403,6 +403,44 @@ class FakeJvm:
                 Array = FakeArray
 
 
+class Py4JJavaError(Exception):
+    """As py4j raises it: what was thrown, and a text with its stack."""
+
+    __module__ = "py4j.protocol"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"An error occurred while calling o1.x.\n: {text}\n\tat Somewhere.java")
+        self.java_exception = self
+        self.toString = lambda: text
+
+
+@pytest.mark.parametrize(
+    "failing", ["mkdirs", "listStatus", "copyFromLocalFile", "copyToLocalFile"]
+)
+def test_what_hadoop_throws_is_one_line_with_the_path(
+    tmp_path: Path, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = HadoopFiles(FakeJvm, None)
+    where = store(f"fake://{tmp_path}/run", files=files)
+    where.write(SNAPSHOT)
+
+    def fail(*given: Any) -> Any:
+        raise Py4JJavaError("org.apache.hadoop.QuotaExceededException: 3 of 2 bytes\nmore")
+
+    monkeypatch.setattr(FakeHadoop, failing, fail)
+    calls: dict[str, Callable[[], Any]] = {
+        "mkdirs": where.prepare,
+        "listStatus": lambda: files.list(where.directory),
+        "copyFromLocalFile": lambda: where.write(SNAPSHOT),
+        "copyToLocalFile": lambda: files.read(f"{where.directory}/{where.names()[0]}/{MANIFEST}"),
+    }
+    with pytest.raises((SparkTrainingError, OpError)) as caught:
+        calls[failing]()
+    assert "fake://" in str(caught.value)
+    assert "QuotaExceededException: 3 of 2 bytes" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_hadoop_reaches_what_pyarrow_does_not(tmp_path: Path) -> None:
     where = store(f"fake://{tmp_path}/run", keep=1, files=HadoopFiles(FakeJvm, None))
     where.prepare()
