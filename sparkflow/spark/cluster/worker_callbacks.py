@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -38,6 +38,8 @@ def require_callbacks(callbacks: Sequence[Any]) -> tuple[WorkerCallback, ...]:
     Raises:
         TypeError: One cannot be called.
     """
+    if not isinstance(callbacks, Iterable):
+        raise TypeError(f"workerCallbacks must be a list of functions, got {callbacks!r}")
     for each in callbacks:
         if not callable(each):
             raise TypeError(f"workerCallbacks must be functions of a WorkerEvent, got {each!r}")

@@ -7,7 +7,7 @@ runs. What they raise ends training and comes out of `fit`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -159,6 +159,8 @@ class Callbacks(Callback):
     """
 
     def __init__(self, callbacks: Sequence[Callback] = ()) -> None:
+        if not isinstance(callbacks, Iterable):
+            raise TypeError(f"callbacks must be a list of Callbacks, got {callbacks!r}")
         for each in callbacks:
             if not isinstance(each, Callback):
                 raise TypeError(

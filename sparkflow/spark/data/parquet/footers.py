@@ -168,7 +168,10 @@ def read_footers(uri: str) -> ParquetFiles:
             try:
                 return pq.read_metadata(file)
             except pa.ArrowInvalid as error:
-                raise ValueError(f"{path} is no Parquet file: {error}") from error
+                raise ValueError(
+                    f"{path} is no Parquet file ({error}). If it is of another format, read it by "
+                    "spark.read and use fit(df); if it is damaged, write it again"
+                ) from error
 
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         footers = list(pool.map(read, paths))

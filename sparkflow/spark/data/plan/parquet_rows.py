@@ -7,9 +7,8 @@ for DataFrames.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.data.parquet.content import column_digest
 from sparkflow.spark.data.parquet.footers import ParquetFiles, read_footers
 from sparkflow.spark.data.parquet.shares import (
     ParquetShare,
@@ -71,7 +71,10 @@ def parquet_rows(
     files = read_footers(uri)
     if not files.rows:
         raise ValueError(f"The Parquet files in {uri!r} have no rows: there is nothing to train on")
-    plan = plan_rows(_sample(session, files), params)
+    try:
+        plan = plan_rows(_sample(session, files), params)
+    except ValueError as error:
+        raise ValueError(f"{error}{_about_partitions(files, str(error))}") from error
     profile = profile_rows(plan.selected.coalesce(1), plan.sources)
     for source in plan.sources:
         if is_uneven(source, profile.sources[source.name]):
@@ -110,11 +113,27 @@ def parquet_rows(
         else {},
         num_classes=_num_classes(files, row_format, label.columns[0] if label else ""),
         class_factors=factors,
-        content=_content(files, template.names) if params.getCheckpointDir() else "",
+        content=f"bytes:{column_digest(files, template.names)}"
+        if params.getCheckpointDir()
+        else "",
     )
     messages = [json.dumps({"parquet": share.to_json()}) for share in shares]
     placed = _messages(session, [*([None] * layout.num_ps), *messages])
     return prepared, layout, PlacedRows(placed, train, validation)
+
+
+def _about_partitions(files: ParquetFiles, text: str) -> str:
+    """What to say of a column that is missing in files because folders are named after it."""
+    folders = {part for path, _ in files.footers for part in path.split("/")[:-1] if "=" in part}
+    named = sorted(
+        name for name in {each.partition("=")[0] for each in folders} if repr(name) in text
+    )
+    if not named:
+        return ""
+    return (
+        f". Folders are named after {', '.join(named)}, and fitOnParquet reads what is in files: "
+        f"fit(spark.read.parquet({files.uri!r})) has these columns"
+    )
 
 
 def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:
@@ -173,16 +192,6 @@ def _template(
         seed=params.getSeed(),
         weight=row_format.weight.name if row_format.weight is not None else "",
     )
-
-
-def _content(files: ParquetFiles, names: Collection[str]) -> str:
-    """A hash of what footers and the first rows say of these columns; reads nothing more."""
-    hashed = hashlib.sha256()
-    for line in files.describe(names):
-        hashed.update(line.encode())
-    head = files.head(_SAMPLE_ROWS).select(sorted(names))
-    hashed.update(json.dumps(head.to_pylist(), default=str).encode())
-    return f"parquet:{hashed.hexdigest()[:16]}"
 
 
 def _class_rows(files: ParquetFiles, column: str) -> dict[Any, int]:
