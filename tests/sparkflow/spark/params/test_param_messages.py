@@ -83,7 +83,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         TypeError,
         r"transform takes a DataFrame of Spark.*spark\.createDataFrame",
     ),
-    "no path": (lambda: trainer().fitOnParquet(3), TypeError, "takes a path or a URI, got int"),
+    "no path": (lambda: trainer().fitOnParquet(3), TypeError, "takes the path or URI of one file.*got int; fit takes"),
 }
 
 
