@@ -53,8 +53,9 @@ class RunControl(Protocol):
         """Ends training well at the next step that all workers reach; `fit` returns a model."""
 
     def values(self) -> Mapping[str, npt.NDArray[Any]]:
-        """The variables as they are now, by name.
+        """The variables that predictions are made from, as they are now, by name.
 
+        Slots of optimizers, the global step and what else only training has are in checkpoints.
         Costs their transfer. Between segments (in `on_epoch_end`, `on_validation`) no step is under
         way, so the values belong together; elsewhere they may come from different steps.
         """

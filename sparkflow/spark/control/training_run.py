@@ -87,7 +87,7 @@ class TrainingRun:
             plan.graph.loss_name,
             plan.graph.trainable,
             allowed=plan.config.allow_non_finite,
-            values=self.values,
+            values=self._all_values,
             last_checkpoint=self._last_checkpoint,
         )
         self._save_after = self._next_save()
@@ -143,9 +143,14 @@ class TrainingRun:
         self._stop_reason = self._stop_reason or reason or "a callback"
 
     def values(self) -> Mapping[str, npt.NDArray[Any]]:
-        """The variables as they are now."""
+        """The variables of the model as they are now."""
         with self.events.guard():
             return self._replicas.values(self._plan.fetch)
+
+    def _all_values(self) -> Mapping[str, npt.NDArray[Any]]:
+        """Those too that only training has: what is no number may be in them first."""
+        with self.events.guard():
+            return self._replicas.values(self._plan.graph.variables)
 
     def run(self, server: Service, job: Job) -> Mapping[str, npt.NDArray[Any]]:
         """Trains and returns the values of the variables. Blocks until the end.

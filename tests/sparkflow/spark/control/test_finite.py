@@ -67,6 +67,22 @@ def test_the_losses_before_and_the_variables_are_named(rig: Any) -> None:
         diverges(rig).train()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_variables_that_only_training_has_are_named_too(rig: Any, mode: str) -> None:
+    """Of a gradient that is no number while the loss is one; predictions do not need it."""
+
+    def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
+        aside = tf.get_variable("aside", [], initializer=tf.zeros_initializer())
+        spec = rig.linear(features, labels, mode, params)
+        loss = spec.loss + tf.sqrt(aside * aside)
+        train_op = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+        return spec._replace(loss=loss, train_op=train_op)
+
+    num_ps = 0 if mode == "allreduce" else 1
+    with pytest.raises(NonFiniteError, match=r"not finite by now: aside \(1 NaN"):
+        rig.but(model_fn=model_fn, mode=MODES[mode], num_ps=num_ps, epochs=40).train()
+
+
 def test_no_checkpoint_takes_the_place_of_a_finite_one(rig: Any, tmp_path: Path) -> None:
     control = {"checkpoint_dir": str(tmp_path), "keep_checkpoint_max": 1, "checkpoint_steps": 4}
     with pytest.raises(NonFiniteError) as caught:

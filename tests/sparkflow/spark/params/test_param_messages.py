@@ -83,7 +83,11 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         TypeError,
         r"transform takes a DataFrame of Spark.*spark\.createDataFrame",
     ),
-    "no path": (lambda: trainer().fitOnParquet(3), TypeError, "takes the path or URI of one file.*got int; fit takes"),
+    "no path": (
+        lambda: trainer().fitOnParquet(3),
+        TypeError,
+        "the path or URI of one file.*got int; fit",
+    ),
 }
 
 

@@ -75,6 +75,16 @@ def test_another_training_is_refused_and_named(
     rig.but(**control).train()
 
 
+def test_another_seed_is_no_other_content(rig: Any, tmp_path: Path) -> None:
+    rig = rig.but(checkpoint_dir=str(tmp_path))
+    rig.train()
+    with pytest.raises(OtherTrainingError, match="seed: 3 -> 4") as caught:
+        rig.but(seed=4, content="test:1").train()  # hashes are made with the seed
+    assert "content" not in str(caught.value)
+    with pytest.raises(OtherTrainingError, match=r"(?s)batchSize.*their content has changed"):
+        rig.but(batch_size=5, content="test:1").train()
+
+
 @pytest.mark.parametrize("what", ["learning rate", "content", "batch size"])
 def test_always_goes_on_and_says_with_what(
     rig: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
