@@ -473,7 +473,9 @@ class RemoteLink:
     def hold_loop(self, step_id: int) -> Future[int]:
         """See `WorkerLink`."""
         request = HoldLoopRequest(step_id=step_id)
-        call = self._stub.future("HoldLoop", request, HoldLoopResponse.FromString, CLOSE_TIMEOUT_S)
+        # Nobody waits for it; a worker that stands still for a while is to be waited for.
+        response = HoldLoopResponse.FromString
+        call = self._stub.future("HoldLoop", request, response, CONTROL_TIMEOUT_S)
         done: Future[int] = Future()
 
         def finish(finished: Any) -> None:

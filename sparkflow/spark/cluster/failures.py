@@ -20,13 +20,15 @@ from sparkflow.spark.errors import LostTaskError, SparkTrainingError
 from sparkflow_runtime.errors import (
     AbortedError,
     CancelledError,
+    DeadlineExceededError,
     OpError,
     ResourceExhaustedError,
     UnavailableError,
 )
 
-# What peers of a failed task say; never the cause as long as there is another one.
-_CONSEQUENCES = (UnavailableError, CancelledError, AbortedError)
+# What peers of a failed task say; never the cause as long as there is another one. A deadline is
+# what ran out while a process stood still that nobody has given up yet.
+_CONSEQUENCES = (UnavailableError, CancelledError, AbortedError, DeadlineExceededError)
 
 _MEMORY_HINT = (
     "\nMemory has run out: try half the batchSize (gradientAccumulation=2 then gives the same "

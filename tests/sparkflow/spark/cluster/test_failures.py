@@ -17,6 +17,7 @@ from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import LostTaskError, SparkTrainingError, StalledError
 from sparkflow_runtime.errors import (
     CancelledError,
+    DeadlineExceededError,
     InvalidArgumentError,
     ResourceExhaustedError,
     UnavailableError,
@@ -29,6 +30,7 @@ KILLED = TaskFailed(
 )
 UNREACHABLE = LoopEnded(0, UnavailableError(message="Task /job:worker/task:1 cannot be reached"))
 BAD_LABEL = LoopEnded(1, InvalidArgumentError(message="label 12 is outside [0, 10)"))
+LATE = LoopEnded(1, DeadlineExceededError(message="too late"))
 JOB = JobEnded(RuntimeError("Job aborted due to stage failure: ...\n\tat org.apache.spark"))
 
 
@@ -52,6 +54,15 @@ JOB = JobEnded(RuntimeError("Job aborted due to stage failure: ...\n\tat org.apa
             SparkTrainingError,
             "^The process of worker task 1 on node7 has not answered for 7 s: it or its machine is",
             id="a machine that stands still",
+        ),
+        pytest.param(
+            [LATE, TaskGone(WORKER, "node7", 7.2)],
+            LostTaskError,
+            "^The process of worker task 1 on node7 has not answered for 7 s",
+            id="a deadline while it stood still",
+        ),
+        pytest.param(
+            [LATE], DeadlineExceededError, "^In worker task 1: too late$", id="a deadline alone"
         ),
         pytest.param(
             [UNREACHABLE, GONE, JOB],

@@ -222,30 +222,48 @@ def test_others_go_on_without_a_lost_worker() -> None:
 
 
 class StopsAndEnds(Callback):
-    """Stops worker 1 and asks for the end of training, once both workers have told of steps."""
+    """Stops worker 1 once and then asks for the end of training, each time that all make steps."""
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: Fit, on_stop: Callable[[], None] = lambda: None) -> None:
         self._fit = fit
-        self._seen: set[int] = set()
+        self._on_stop = on_stop
+        self._has_stopped = False
 
     def on_train_begin(self, run: Any) -> None:
         self._run = run
+        self._seen: set[int] = set()
 
     def on_steps(self, update: Any) -> None:
-        self._seen.add(update.worker)
+        self._seen |= {0, 1} if update.worker < 0 else {update.worker}
         if self._seen == {0, 1}:
-            self._seen.clear()
-            self._fit.kill("worker 1", signal.SIGSTOP)
+            if not self._has_stopped:
+                self._fit.kill("worker 1", signal.SIGSTOP)
+                self._on_stop()
+            self._has_stopped = True
             self._run.stop("enough")
 
 
-def test_who_comes_back_after_a_halt_does_not_go_on_alone() -> None:
-    # It went through all that was left of the segment, and nobody could end it any more.
-    fit = Fit("async", 200_000, silence=STILL)
+@pytest.mark.parametrize("mode", ["async", "ssp", "sync", "allreduce"])
+def test_who_stands_still_at_a_halt_is_replaced(mode: str) -> None:
+    # In async mode it came back and went through all that was left of the segment, which nobody
+    # could end any more; elsewhere its late answer to the halt ended the fit.
+    fit = Fit(mode, 200_000, num_ps=0 if mode == "allreduce" else 1)
     _, history = fit.run(StopsAndEnds(fit))
     assert history.stopped == "enough"
     assert len(history.restarts) == 1
     assert history.steps < 100_000
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_a_short_stop_at_a_halt_is_waited_for(mode: str) -> None:
+    patient = Patience(30.0, 30.0)
+    fit = Fit(mode, 200_000, silence=Silence(stopped_s=60.0), patience=patient)
+    # Longer than the answer to a halt once might take.
+    waking = threading.Timer(5.5, lambda: fit.kill("worker 1", signal.SIGCONT))
+    _, history = fit.run(StopsAndEnds(fit, waking.start))
+    waking.join()
+    assert history.stopped == "enough"
+    assert history.restarts == []
 
 
 def test_workers_that_host_parameter_servers_come_back() -> None:
