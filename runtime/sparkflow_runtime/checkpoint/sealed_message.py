@@ -75,7 +75,8 @@ def open_message(data: bytes, origin: str) -> Opened:
     end = len(data) - len(_LAST) - 4
     has_last = end >= 0 and data[end : end + len(_LAST)] == _LAST
     if not data.startswith(_FIRST):
-        if has_last and not _ends_with_first(data[:end]):
+        was_cut = data and (_FIRST.startswith(data) or _FIRST_LINE.startswith(data))
+        if was_cut or (has_last and not _ends_with_first(data[:end])):
             raise _damaged(origin)
         return Opened(data)
     if not has_last or crc32c(data[:end]) != int.from_bytes(data[-4:], "little"):
