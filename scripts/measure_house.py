@@ -37,7 +37,8 @@ files on a row's way
     Modules of `sparkflow.spark` that the training process of a task imports before its first batch:
     the closure of import-time imports of its feed, in `sparkflow.spark` alone.
 modules without a test
-    Modules without a file of the same place and name in `tests/`, as tests/support/mirror.py says.
+    Modules without a file of the same place and name in `tests/`, as tests/support/mirror.py says;
+    rows in the tables of ops do not count here.
 wheel
     Its size, where `--wheel` asks to build one.
 """

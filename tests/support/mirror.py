@@ -2,16 +2,27 @@
 
 A module `c` of a package is tested by `test_c.py` in the folder of `tests/` that is named as the
 package, or by more than one file: `test_c_*.py` beside it, or `test_*.py` in a folder `c`. An
-`__init__.py` that has code is tested by a file in its folder that is named as that.
+`__init__.py` that has code is tested by a file in its folder that is named as that. A module of ops
+whose ops all have rows in the tables of cases is tested by those.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 from typing import Final
 
+from sparkflow_runtime.ops.index import MODULES
+from support.import_graph import ROOT, modules, read
+
+LIST: Final = ROOT / "tests" / "contracts" / "modules_without_tests.txt"
+_HEAD: Final = """\
+# Modules that have no tests at their place; tests/contracts/test_map.py reads this. Write tests,
+# and take lines out. `PYTHONPATH=tests .venv/bin/python -m support.mirror` writes the list anew
+# after modules were moved or tested; it does not add modules that are new.
+"""
 NO_CODE: Final = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr)
 _GENERATED: Final = re.compile(r"\.(protos|_generated)\b|\.ops\.index$")
 
@@ -41,3 +52,42 @@ def needs_tests(module: str, path: Path) -> bool:
     if _GENERATED.search(module) or module.startswith("support"):
         return False
     return any(not isinstance(node, NO_CODE) for node in ast.parse(path.read_text()).body)
+
+
+def untested() -> list[str]:
+    """The modules that need tests and have none at their place."""
+    tests = ROOT / "tests"
+    return sorted(
+        name
+        for name, path in modules().items()
+        if needs_tests(name, path) and not mirrored(name, path, tests) and not in_tables(name)
+    )
+
+
+def in_tables(module: str) -> bool:
+    """Whether a module registers ops, and all of them have rows in the tables of cases."""
+    names = MODULES.get(module.removeprefix("sparkflow_runtime.ops."), "").split()
+    return bool(names) and set(names) <= _ops_with_rows()
+
+
+@functools.cache
+def _ops_with_rows() -> frozenset[str]:
+    tables = sorted((ROOT / "tests" / "sparkflow_runtime" / "ops").glob("cases_*.py"))
+    return frozenset().union(*(read(path).words for path in tables))
+
+
+def listed() -> list[str]:
+    """The modules that may be without tests."""
+    return [line for line in LIST.read_text().splitlines() if line and line[0] != "#"]
+
+
+def _rewrite() -> None:
+    """Takes out what has tests by now; a module that has gone is found again by its last name."""
+    known, now = listed(), untested()
+    gone = {name.rpartition(".")[2] for name in known if name not in now}
+    kept = [name for name in now if name in known or name.rpartition(".")[2] in gone]
+    LIST.write_text(_HEAD + "".join(f"{name}\n" for name in kept))
+
+
+if __name__ == "__main__":
+    _rewrite()
