@@ -41,6 +41,7 @@ from sparkflow_runtime.checkpoint.tensors import (
 )
 from sparkflow_runtime.errors import DataLossError, NotFoundError, OpError
 from sparkflow_runtime.events.crc32c import crc32c
+from sparkflow_runtime.files.errors import translated
 from sparkflow_runtime.files.system import read_file
 from sparkflow_runtime.files.whole import (
     remove_partial,
@@ -206,11 +207,13 @@ class InferenceModel:
 
         Raises:
             ResourceExhaustedError, PermissionDeniedError, ...: The files cannot be written. What
-                was written is removed, the model that was there is as it was.
+                was written is removed and the model that was there is as it was, unless the
+                description has been written: then the new model is there.
             InvalidArgumentError: A variable has a dtype that cannot be saved.
         """
         folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
+        with translated(os.fspath(folder)):
+            folder.mkdir(parents=True, exist_ok=True)
         names = free_names([*_taken(folder), *taken])
         try:
             graph = self.graph_def.SerializeToString(deterministic=True)
@@ -219,11 +222,12 @@ class InferenceModel:
                 GRAPH_FILE: f"{crc32c(graph):08x}",
                 VARIABLES_FILE: write_tensors(folder / names[VARIABLES_FILE], self.variables),
             }
-            sync_directory(os.fspath(folder))
+            with translated(os.fspath(folder)):
+                sync_directory(os.fspath(folder))
             write_whole(folder / MODEL_FILE, self._description(names, checksums))
         except BaseException:
-            for name in names.values():
-                with contextlib.suppress(OSError):  # the reason for the failure is what matters
+            with contextlib.suppress(OSError):  # the reason for the failure is what matters
+                for name in set(names.values()).difference(_taken(folder)):
                     (folder / name).unlink(missing_ok=True)
             raise
         for each in folder.iterdir():

@@ -38,7 +38,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.events.crc32c import crc32c, masked
 from sparkflow_runtime.files.errors import kind_of
 from sparkflow_runtime.files.system import local_path
-from sparkflow_runtime.files.whole import sync_directory
+from sparkflow_runtime.files.whole import naming, sync_directory
 from sparkflow_runtime.protos.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
 _SHARDS: Final = re.compile(r"_temp_[0-9a-f]{32}")
@@ -247,8 +247,9 @@ def _publish(
             sync_directory(os.path.dirname(index))
             os.replace(temporary, index)
         except BaseException:
-            for path in (*sources, *targets):
-                Path(path).unlink(missing_ok=True)
+            if os.path.exists(temporary):  # else the index is there, and Ctrl-C came after it
+                for path in (*sources, *targets):
+                    Path(path).unlink(missing_ok=True)
             raise
     sync_directory(os.path.dirname(index))
 
@@ -299,7 +300,8 @@ def _temporary_name(target: str) -> str:
 
 def _sync(file: IO[bytes]) -> None:
     file.flush()
-    os.fsync(file.fileno())
+    with naming(file.name):
+        os.fsync(file.fileno())
 
 
 def _make_parent(prefix: str) -> None:
@@ -316,8 +318,8 @@ def _writing(prefix: str, size_bytes: int | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         size = "" if size_bytes is None else f" of {size_bytes:,} bytes"
-        kept = "the one of that name is kept" if shards_of(prefix) else "none was there before"
+        kept = "a complete one of that name is there" if shards_of(prefix) else "there is none yet"
         raise kind_of(error)(
             message=f"The checkpoint {prefix}{size} cannot be written: {error.filename or ''}; "
-            f"{error.strerror or error}. What was written of it is removed; {kept}"
+            f"{error.strerror or error}. What is incomplete is removed; {kept}"
         ) from error

@@ -93,7 +93,7 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> s
                 save_file(arrays, partial, metadata=checksums)
             whole.sync_file(partial)
             os.replace(partial, target)
-        whole.sync_directory_of(target)
+            whole.sync_directory_of(target)
     finally:
         with contextlib.suppress(OSError):  # the reason for a failure is what matters
             Path(partial).unlink(missing_ok=True)

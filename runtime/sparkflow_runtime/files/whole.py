@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from sparkflow_runtime.files import system
@@ -38,7 +39,8 @@ def write_whole(path: Any, content: bytes) -> None:
 
     Raises:
         NotFoundError, PermissionDeniedError, ResourceExhaustedError, ...: The file could not be
-            written. What had been written is removed, what was there before is as it was.
+            written. What had been written is removed, and what was there before is as it was,
+            unless only the disk would not confirm the file's name: then it is the new one.
     """
     path = system.as_text(path)
     if not renames(path):
@@ -54,7 +56,8 @@ def write_whole(path: Any, content: bytes) -> None:
         raise
     if is_local(path):
         inner = system.resolve(path)[1]
-        sync_directory(os.path.dirname(inner))
+        with translated(path):
+            sync_directory(os.path.dirname(inner))
         _remove_abandoned(inner)
 
 
@@ -119,8 +122,18 @@ def is_local(path: str) -> bool:
 
 def sync_file(path: Any) -> None:
     """Waits until the disk has a file of this host. Raises OSError."""
-    with open(system.local_path(path), "rb") as stream:
+    with open(system.local_path(path), "rb") as stream, naming(stream.name):
         os.fsync(stream.fileno())
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Gives an OSError raised inside, by a call that knows a descriptor only, the path."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or path
+        raise
 
 
 def sync_directory_of(path: str) -> None:
@@ -130,10 +143,11 @@ def sync_directory_of(path: str) -> None:
 
 
 def sync_directory(directory: str) -> None:
-    """Waits until the disk has the names in a directory of this host."""
+    """Waits until the disk has the names in a directory of this host. Raises OSError."""
     descriptor = os.open(directory or ".", os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with naming(directory):
+            os.fsync(descriptor)
     except OSError as error:
         if error.errno not in _WITHOUT_SYNC:
             raise

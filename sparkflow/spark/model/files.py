@@ -50,9 +50,10 @@ def upload(session: Any, folder: Path, directory: str) -> None:
             file_system.copyFromLocalFile(False, True, source, _in(gateway, directory, name))
         files.write_whole(posixpath.join(directory, MODEL_FILE), description)
     except Exception:
-        for name in data:
-            with contextlib.suppress(Exception):  # the reason for the failure is what matters
-                files.remove_tree(posixpath.join(directory, name))
+        with contextlib.suppress(Exception):  # the reason for the failure is what matters
+            if read_model_file(session, directory) != description:  # else the model is complete
+                for name in data:
+                    files.remove_tree(posixpath.join(directory, name))
         raise
     for name in files.list(directory):
         if is_data_file(name) and name not in data:
