@@ -48,7 +48,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "models that are on disk",
     "LMDBReader": "use tf.TFRecordReader, or tf.data.Dataset.from_generator over the lmdb package",
     "TensorArraySpec": "pass tensors: `TensorArray.stack()` gives one",
-    "io.parse_sequence_example": "map tf.io.parse_single_sequence_example over a tf.data.Dataset",
     "NoneTensorSpec": "leave the component out",
     "OptionalSpec": "use tf.data.experimental.Optional and its value_structure",
     "autograph*": "write tf.cond, tf.while_loop and tf.map_fn; functions run as Python",

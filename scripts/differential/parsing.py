@@ -23,6 +23,11 @@ steps = tf.train.FeatureLists(feature_list={
 })
 sequence = tf.train.SequenceExample(
     context=feature(a=[7], s=[b"c"]), feature_lists=steps).SerializeToString()
+short = tf.train.SequenceExample(
+    context=feature(a=[8]), feature_lists=tf.train.FeatureLists(feature_list={
+        "q": tf.train.FeatureList(feature=[feature(x=[9, 10]).feature["x"]]),
+        "r": tf.train.FeatureList()})).SerializeToString()
+sequences = tf.constant([sequence, short])
 F, V, S, Q = tf.FixedLenFeature, tf.VarLenFeature, tf.SparseFeature, tf.FixedLenSequenceFeature
 """
 WITH_RESPECT_TO = ()
@@ -69,6 +74,19 @@ tf.parse_single_sequence_example(sequence, None, {"q": Q([1], tf.int64)})
 tf.parse_single_sequence_example(sequence, None, {"q": Q([2], tf.float32)})
 tf.parse_single_sequence_example("junk", {"a": F([], tf.int64)}, None)
 tf.parse_single_sequence_example(sequence, {}, {})
+tf.io.parse_sequence_example(sequences, {"a": F([], tf.int64)}, {"q": Q([2], tf.int64)})
+tf.io.parse_sequence_example(sequences, {"s": V(tf.string)}, {"r": V(tf.string)})
+tf.io.parse_sequence_example(sequences, None, {"r": V(tf.string), "q": V(tf.int64)})
+tf.io.parse_sequence_example(sequences, {"none": F([2], tf.int64, [4, 5])}, None)
+tf.io.parse_sequence_example(sequences, {"s": F([], tf.string)}, None)
+tf.io.parse_sequence_example(sequences, None, {"none": Q([], tf.int64)})
+tf.io.parse_sequence_example(sequences, None, {"none": Q([3], tf.int64, allow_missing=True)})
+tf.io.parse_sequence_example(sequences, None, {"r": Q([1], tf.string, allow_missing=True)})
+tf.io.parse_sequence_example(sequences, None, {"q": Q([2], tf.float32)})
+tf.io.parse_sequence_example(sequences, None, {"q": V(tf.float32)})
+tf.io.parse_sequence_example(sequences, {"a": V(tf.string)}, None)
+tf.io.parse_sequence_example(["junk"], {"a": F([], tf.int64)}, None)
+tf.io.parse_sequence_example(sequences, {}, {})
 tf.parse_tensor(tf.serialize_tensor(tf.constant([[1.5, 2.5]])), tf.float32)
 tf.parse_tensor(tf.serialize_tensor(tf.constant(["a", "b"])), tf.string)
 tf.parse_tensor(tf.serialize_tensor(tf.constant([1, 2])), tf.float32)

@@ -344,6 +344,69 @@ def parse_single_sequence_example(
         return _by_key(context, groups[:4]), _by_key(lists, groups[4:])
 
 
+def parse_sequence_example(
+    serialized: Any,
+    context_features: Mapping[str, Any] | None = None,
+    sequence_features: Mapping[str, Any] | None = None,
+    example_names: Any = None,
+    name: str | None = None,
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
+    """A batch of `tf.train.SequenceExample` messages as tensors.
+
+    Args:
+        serialized: [batch] strings.
+        context_features: By key a `FixedLenFeature` or `VarLenFeature`.
+        sequence_features: By key a `FixedLenSequenceFeature` or `VarLenFeature`.
+        example_names: [batch] strings that error texts show.
+        name: Name scope of the nodes.
+
+    Returns:
+        The context's tensors by key, [batch, ...]; those of the lists, [batch, time, ...], where
+        dense ones are padded to the longest with zeros or empty strings; and by key of a dense
+        list the [batch] lengths before that.
+
+    Raises:
+        ValueError: There are no features, or one lacks its dtype or shape.
+    """
+    if not (context_features or sequence_features):
+        raise ValueError("Missing features.")
+    context = _raw_of(context_features or {}, (VarLenFeature, FixedLenFeature), False)
+    lists = _raw_of(sequence_features or {}, (VarLenFeature, FixedLenSequenceFeature), True)
+    with name_scope(name, "ParseSequenceExample", [serialized, example_names]):
+        found = apply_op(
+            "ParseSequenceExample",
+            convert_to_tensor(serialized, string, name="serialized"),
+            convert_to_tensor(
+                np.empty(0, object) if example_names is None else example_names, string
+            ),
+            _defaults(context),
+            feature_list_dense_missing_assumed_empty=lists.assumed_empty,
+            context_sparse_keys=context.sparse_keys,
+            context_dense_keys=context.dense_keys,
+            feature_list_sparse_keys=lists.sparse_keys,
+            feature_list_dense_keys=lists.dense_keys,
+            Ncontext_sparse=len(context.sparse_keys),
+            Ncontext_dense=len(context.dense_keys),
+            Nfeature_list_sparse=len(lists.sparse_keys),
+            Nfeature_list_dense=len(lists.dense_keys),
+            context_sparse_types=context.sparse_types,
+            context_dense_shapes=context.dense_shapes,
+            feature_list_sparse_types=lists.sparse_types,
+            feature_list_dense_types=lists.dense_types,
+            feature_list_dense_shapes=lists.dense_shapes,
+            name=name,
+        )
+        counts = [
+            *[len(context.sparse_keys)] * 3,
+            len(context.dense_keys),
+            *[len(lists.sparse_keys)] * 3,
+            *[len(lists.dense_keys)] * 2,
+        ]
+        groups = _cut(_outputs(found), counts)
+        lengths = dict(zip(lists.dense_keys, groups[8], strict=True))
+        return _by_key(context, groups[:4]), _by_key(lists, groups[4:8]), lengths
+
+
 @export("serialize_tensor")
 def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
     """A tensor as a serialized TensorProto."""

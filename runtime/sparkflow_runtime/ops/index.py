@@ -98,7 +98,7 @@ MODULES: Final[Mapping[str, str]] = {
     "files.parsing": (
         "DecodeJSONExample ParseExample ParseSingleExample ParseTensor SerializeTensor"
     ),
-    "files.parsing_sequence": ("ParseSingleSequenceExample"),
+    "files.parsing_sequence": ("ParseSequenceExample ParseSingleSequenceExample"),
     "files.reader": (
         "FixedLengthRecordReaderV2 IdentityReaderV2 ReaderNumRecordsProducedV2 "
         "ReaderNumWorkUnitsCompletedV2 ReaderReadUpToV2 ReaderReadV2 ReaderResetV2 "

@@ -39,6 +39,7 @@ SEQUENCE = SequenceExample()
 SEQUENCE.context.feature["c"].int64_list.value.append(7)
 for number in range(3):
     SEQUENCE.feature_lists.feature_list["q"].feature.add().int64_list.value.append(number)
+NO_LISTS = SequenceExample(context=SEQUENCE.context)
 
 
 def wav(samples):
@@ -224,6 +225,27 @@ CASES = [
             "feature_list_dense_shapes": [()],
         },
         (np.int64(7), i64(0, 1, 2)),
+        dynamic_shape=True,
+    ),
+    OpCase(
+        "ParseSequenceExample",
+        [
+            np.array([SEQUENCE.SerializeToString(), NO_LISTS.SerializeToString()], object),
+            NONE,
+            [i64()],
+        ],
+        {
+            "feature_list_dense_missing_assumed_empty": ["q"],
+            "context_sparse_keys": [],
+            "context_dense_keys": ["c"],
+            "feature_list_sparse_keys": [],
+            "feature_list_dense_keys": ["q"],
+            "Nfeature_list_dense": 1,
+            "context_dense_shapes": [()],
+            "feature_list_dense_types": [dtypes.int64],
+            "feature_list_dense_shapes": [()],
+        },
+        (i64(7, 7), np.array([[0, 1, 2], [0, 0, 0]]), i64(3, 0)),
         dynamic_shape=True,
     ),
     OpCase(
