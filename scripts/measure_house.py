@@ -34,8 +34,8 @@ concepts
     a fusion: classes at the top of modules of `compiler/` with "fus" in their path, and of
     `codegen/` modules that they import.
 files on a row's way
-    Modules of `sparkflow.spark` that the training process of a task imports before its first batch:
-    the closure of import-time imports of its feed, in `sparkflow.spark` alone.
+    Modules of the folders of `sparkflow.spark` that rows pass (`data`; formerly `rows` and `feed`),
+    and what a task's training process imports of `sparkflow.spark` beside them, at import time.
 modules without a test
     Modules without a file of the same place and name in `tests/`, as tests/support/mirror.py says;
     rows in the tables of ops do not count here.
@@ -260,7 +260,7 @@ def _row_files(paths: dict[str, Path]) -> set[str]:
 
     edges = import_graph.graph(["import"])
     border = [name for name in paths if re.search(r"\.spark\.(job|cluster)\.child$", name)]
-    border += [name for name in paths if re.search(r"\.spark\..*feed\.(source|spool)$", name)]
+    border += [name for name in paths if re.search(r"\.spark\.(data|rows|feed)\b", name)]
     found: set[str] = set()
     while border:
         name = border.pop()
