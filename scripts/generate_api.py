@@ -47,7 +47,9 @@ def files() -> dict[str, str]:
         packages.add(path.rpartition("/")[0])
         made[path] = module_of(family.replace(".", "/"), doc, rows)
     for package in packages:
-        made[f"{package}/__init__.py"] = f'"""Functions that add one node. {MADE}."""\n'
+        made[f"{package}/__init__.py"] = (
+            f'"""Functions of `{package}` that add one node. {MADE}."""\n'
+        )
     with ThreadPoolExecutor() as pool:
         return dict(zip(made, pool.map(_formatted, made, made.values()), strict=True))
 

@@ -1,1 +1,1 @@
-"""Functions that add one node. Made by `scripts/generate_api.py`."""
+"""Functions of `_generated/ops/image` that add one node. Made by `scripts/generate_api.py`."""
