@@ -80,7 +80,7 @@ def test_variables_that_only_training_has_are_named_too(rig: Any, mode: str) -> 
 
     num_ps = 0 if mode == "allreduce" else 1
     with pytest.raises(NonFiniteError, match=r"not finite by now: aside \(1 NaN"):
-        rig.but(model_fn=model_fn, mode=MODES[mode], num_ps=num_ps, epochs=40).train()
+        rig.but(model_fn=model_fn, **MODES[mode], num_ps=num_ps, epochs=40).train()
 
 
 def test_no_checkpoint_takes_the_place_of_a_finite_one(rig: Any, tmp_path: Path) -> None:
