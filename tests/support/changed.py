@@ -19,6 +19,7 @@ from typing import Final
 
 from sparkflow_runtime.ops import index
 from support.import_graph import PACKAGES, ROOT, modules, name_of, read
+from support.mirror import mirrored
 
 ALL: Final = ("pyproject.toml", "scripts/run_tests", "scripts/set_up.sh", "tests/conftest.py")
 """What everything depends on."""
@@ -50,6 +51,8 @@ def changed_files(commit: str) -> list[Path]:
 def broken_by(changed: Iterable[Path]) -> list[Path]:
     """The test files, and modules with examples, that use these files; nearest first.
 
+    The tests at the place of a module (`support.mirror`) come before others that are as near.
+
     Args:
         changed: Absolute paths.
     """
@@ -62,8 +65,15 @@ def broken_by(changed: Iterable[Path]) -> list[Path]:
                 distance[user] = distance[path] + 1
                 border.append(user)
     found = [path for path in distance if path.exists() and _has_tests(path)]
+    changed_modules = [(name_of(path), path) for path, far in distance.items() if far == 0]
+    own = [
+        test
+        for name, path in changed_modules
+        if name is not None
+        for test in mirrored(name, path, ROOT / "tests")
+    ]
     whole = [path for folder in WHOLE_TREE for path in sorted((ROOT / folder).glob("test_*.py"))]
-    return list(dict.fromkeys([*found, *whole]))
+    return list(dict.fromkeys([*own, *found, *whole]))
 
 
 @functools.cache
