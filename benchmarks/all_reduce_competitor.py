@@ -75,7 +75,7 @@ class Sparkflow:
 
     def _graph(self, rank: int, count: int) -> Any:
         import sparkflow as tf
-        from sparkflow.ops.collective import all_reduce
+        from sparkflow.ops.distributed.collective import all_reduce
 
         with tf.Graph().as_default() as graph, tf.device(f"/job:worker/task:{rank}"):
             ones = tf.ones([count]) * value(rank)

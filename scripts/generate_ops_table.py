@@ -11,7 +11,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from sparkflow import gradient_registry
+from sparkflow.differentiation import gradient_registry
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops import (

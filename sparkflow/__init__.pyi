@@ -16,7 +16,6 @@ from sparkflow import (
     flags,
     gfile,
     graph_util,
-    initializers,
     io,
     layers,
     logging,
@@ -40,6 +39,7 @@ from sparkflow._generated.tf import (
     debugging,
     dtypes,
     image,
+    initializers,
     linalg,
     lookup,
     manip,
@@ -57,23 +57,10 @@ from sparkflow._generated.tf import (
     strings,
     user_ops,
 )
-from sparkflow._generated.ops.arrays import (
-    broadcast_to,
-    gather_nd,
-    reshape,
-    reverse,
-    reverse as reverse_v2,
-    slice,
-    tile,
-)
-from sparkflow._generated.ops.bitwise import bitcast
-from sparkflow._generated.ops.blocks import (
-    batch_to_space_nd,
-    depth_to_space,
-    space_to_batch_nd,
-    space_to_depth,
-)
-from sparkflow._generated.ops.comparison import (
+from sparkflow._generated.ops.control.debugging import check_numerics
+from sparkflow._generated.ops.control.ordering import no_op, stop_gradient
+from sparkflow._generated.ops.elementwise.bitwise import bitcast
+from sparkflow._generated.ops.elementwise.comparison import (
     equal,
     greater,
     greater_equal,
@@ -84,17 +71,7 @@ from sparkflow._generated.ops.comparison import (
     logical_or,
     not_equal,
 )
-from sparkflow._generated.ops.constants import (
-    fill,
-    lin_space,
-    lin_space as linspace,
-    placeholder_with_default,
-)
-from sparkflow._generated.ops.control import no_op, stop_gradient
-from sparkflow._generated.ops.debugging import check_numerics
-from sparkflow._generated.ops.decompositions import cholesky, matrix_square_root
-from sparkflow._generated.ops.diagonals import diag, diag_part, matrix_band_part, matrix_set_diag
-from sparkflow._generated.ops.elementwise import (
+from sparkflow._generated.ops.elementwise.elementwise import (
     acos,
     acosh,
     asin,
@@ -143,17 +120,19 @@ from sparkflow._generated.ops.elementwise import (
     truncatediv,
     truncatemod,
 )
-from sparkflow._generated.ops.files import matching_files, read_file, write_file
-from sparkflow._generated.ops.linear_systems import (
-    matrix_determinant,
-    matrix_inverse,
-    matrix_solve,
-    matrix_triangular_solve,
+from sparkflow._generated.ops.elementwise.special import (
+    betainc,
+    digamma,
+    erfc,
+    igamma,
+    igammac,
+    lgamma,
+    polygamma,
+    zeta,
 )
-from sparkflow._generated.ops.morphology import extract_volume_patches
-from sparkflow._generated.ops.parsing import decode_json_example, parse_tensor
-from sparkflow._generated.ops.reduction import cumprod, cumsum
-from sparkflow._generated.ops.reordering import (
+from sparkflow._generated.ops.files.files import matching_files, read_file, write_file
+from sparkflow._generated.ops.files.parsing import decode_json_example, parse_tensor
+from sparkflow._generated.ops.indexing.reordering import (
     cross,
     dynamic_partition,
     dynamic_stitch,
@@ -164,7 +143,7 @@ from sparkflow._generated.ops.reordering import (
     roll,
     shape_n,
 )
-from sparkflow._generated.ops.scattering import (
+from sparkflow._generated.ops.indexing.scattering import (
     scatter_nd,
     tensor_scatter_add,
     tensor_scatter_add as tensor_scatter_nd_add,
@@ -177,7 +156,7 @@ from sparkflow._generated.ops.scattering import (
     tensor_scatter_update as tensor_scatter_nd_update,
     tensor_scatter_update,
 )
-from sparkflow._generated.ops.segment import (
+from sparkflow._generated.ops.indexing.segment import (
     segment_max,
     segment_mean,
     segment_min,
@@ -188,20 +167,46 @@ from sparkflow._generated.ops.segment import (
     unsorted_segment_prod,
     unsorted_segment_sum,
 )
-from sparkflow._generated.ops.sorting import unravel_index
-from sparkflow._generated.ops.sparse_math import sparse_matmul
-from sparkflow._generated.ops.special import (
-    betainc,
-    digamma,
-    erfc,
-    igamma,
-    igammac,
-    lgamma,
-    polygamma,
-    zeta,
+from sparkflow._generated.ops.indexing.sorting import unravel_index
+from sparkflow._generated.ops.linalg.decompositions import cholesky, matrix_square_root
+from sparkflow._generated.ops.linalg.diagonals import (
+    diag,
+    diag_part,
+    matrix_band_part,
+    matrix_set_diag,
 )
-from sparkflow._generated.ops.state import count_up_to, is_variable_initialized
-from sparkflow._generated.ops.strings import (
+from sparkflow._generated.ops.linalg.linear_systems import (
+    matrix_determinant,
+    matrix_inverse,
+    matrix_solve,
+    matrix_triangular_solve,
+)
+from sparkflow._generated.ops.nn.morphology import extract_volume_patches
+from sparkflow._generated.ops.reduction.reduction import cumprod, cumsum
+from sparkflow._generated.ops.shape.arrays import (
+    broadcast_to,
+    gather_nd,
+    reshape,
+    reverse,
+    reverse as reverse_v2,
+    slice,
+    tile,
+)
+from sparkflow._generated.ops.shape.blocks import (
+    batch_to_space_nd,
+    depth_to_space,
+    space_to_batch_nd,
+    space_to_depth,
+)
+from sparkflow._generated.ops.shape.constants import (
+    fill,
+    lin_space,
+    lin_space as linspace,
+    placeholder_with_default,
+)
+from sparkflow._generated.ops.sparse.sparse_math import sparse_matmul
+from sparkflow._generated.ops.state.state import count_up_to, is_variable_initialized
+from sparkflow._generated.ops.strings.strings import (
     as_string,
     decode_base64,
     decode_compressed,
@@ -213,7 +218,6 @@ from sparkflow._generated.ops.strings import (
     string_to_hash_bucket_strong,
     substr,
 )
-from sparkflow.backward import UnconnectedGradients, gradients
 from sparkflow.compat.switches import (
     control_flow_v2_enabled,
     disable_control_flow_v2,
@@ -225,7 +229,22 @@ from sparkflow.compat.switches import (
     enable_v2_behavior,
     enable_v2_tensorshape,
 )
-from sparkflow.derivatives import AggregationMethod, hessians
+from sparkflow.differentiation.backward import UnconnectedGradients, gradients
+from sparkflow.differentiation.derivatives import AggregationMethod, hessians
+from sparkflow.differentiation.gradient_registry import (
+    RegisterGradient,
+    not_differentiable as NoGradient,
+    not_differentiable as NotDifferentiable,
+    not_differentiable as no_gradient,
+)
+from sparkflow.differentiation.python_functions import (
+    custom_gradient,
+    grad_pass_through,
+    numpy_function,
+    py_func,
+    recompute_grad,
+    timestamp,
+)
 from sparkflow.eager.mode import (
     disable_eager_execution,
     enable_eager_execution,
@@ -241,18 +260,10 @@ from sparkflow.embedding.options import (
     L2WeightEvict,
 )
 from sparkflow.embedding.variable import EmbeddingVariable, get_embedding_variable
-from sparkflow.gradient_registry import (
-    RegisterGradient,
-    not_differentiable as NoGradient,
-    not_differentiable as NotDifferentiable,
-    not_differentiable as no_gradient,
-)
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.device_spec import DeviceSpec
-from sparkflow.graph.dimension import Dimension, dimension_at_index, dimension_value
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.importing import import_graph_def
-from sparkflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
+from sparkflow.graph.messages.importing import import_graph_def
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import (
     add_to_collection,
@@ -271,52 +282,22 @@ from sparkflow.graph.scopes import (
     op_scope,
     reset_default_graph,
 )
+from sparkflow.graph.shapes.dimension import Dimension, dimension_at_index, dimension_value
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.slicing import newaxis
-from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.initializers import (
-    Constant as constant_initializer,
-    GlorotNormal as glorot_normal_initializer,
-    GlorotUniform as glorot_uniform_initializer,
-    Ones as ones_initializer,
-    Orthogonal as orthogonal_initializer,
-    RandomNormal as random_normal_initializer,
-    RandomUniform as random_uniform_initializer,
-    TruncatedNormal as truncated_normal_initializer,
-    UniformUnitScaling as uniform_unit_scaling_initializer,
-    VarianceScaling as variance_scaling_initializer,
-    Zeros as zeros_initializer,
+from sparkflow.graph.values.indexed_slices import IndexedSlices, IndexedSlicesValue
+from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue
+from sparkflow.legacy.readers import (
+    FixedLengthRecordReader,
+    IdentityReader,
+    ReaderBase,
+    TFRecordReader,
+    TextLineReader,
+    WholeFileReader,
 )
 from sparkflow.logging import get_logger
-from sparkflow.ops.accumulators import (
-    ConditionalAccumulator,
-    ConditionalAccumulatorBase,
-    SparseConditionalAccumulator,
-)
-from sparkflow.ops.arrays import (
-    boolean_mask,
-    concat,
-    expand_dims,
-    gather,
-    meshgrid,
-    one_hot,
-    pad,
-    rank,
-    shape,
-    size,
-    split,
-    squeeze,
-    stack as pack,
-    stack,
-    strided_slice,
-    transpose,
-    unique,
-    unstack as unpack,
-    unstack,
-)
-from sparkflow.ops.blocks import batch_to_space, required_space_to_batch_paddings, space_to_batch
-from sparkflow.ops.checks import (
+from sparkflow.ops.checks.checks import (
     assert_equal,
     assert_greater,
     assert_greater_equal,
@@ -331,30 +312,30 @@ from sparkflow.ops.checks import (
     is_non_decreasing,
     is_strictly_increasing,
 )
-from sparkflow.ops.clip import (
-    clip_by_average_norm,
-    clip_by_global_norm,
-    clip_by_norm,
-    clip_by_value,
-    global_norm,
+from sparkflow.ops.checks.shape_checks import (
+    assert_integer,
+    assert_proper_iterable,
+    assert_rank,
+    assert_rank_at_least,
+    assert_rank_in,
+    assert_same_float_dtype,
+    assert_scalar,
+    assert_type,
+    is_numeric_tensor,
 )
-from sparkflow.ops.comparison import logical_xor, where, where_v2
-from sparkflow.ops.complex import angle, complex, conj, imag, real
-from sparkflow.ops.constants import (
-    constant,
-    get_static_value,
-    ones,
-    ones_like,
-    placeholder,
-    range,
-    zeros,
-    zeros_like,
+from sparkflow.ops.control.cond import case, cond, switch_case
+from sparkflow.ops.control.critical_section import CriticalSection
+from sparkflow.ops.control.debugging import (
+    Assert,
+    Print,
+    add_check_numerics_ops,
+    print,
+    verify_tensor_all_finite,
 )
-from sparkflow.ops.control import group, identity, tuple_of as tuple
-from sparkflow.ops.control_flow.cond import case, cond, switch_case
-from sparkflow.ops.control_flow.higher_order import foldl, foldr, map_fn, scan, vectorized_map
-from sparkflow.ops.control_flow.tensor_array import TensorArray
-from sparkflow.ops.control_flow.while_loop import while_loop
+from sparkflow.ops.control.higher_order import foldl, foldr, map_fn, scan, vectorized_map
+from sparkflow.ops.control.ordering import group, identity, tuple_of as tuple
+from sparkflow.ops.control.tensor_array import TensorArray
+from sparkflow.ops.control.while_loop import while_loop
 from sparkflow.ops.conversions import (
     convert_to_tensor_or_indexed_slices,
     convert_to_tensor_or_sparse_tensor,
@@ -364,18 +345,9 @@ from sparkflow.ops.conversions import (
     make_tensor_proto,
     register_tensor_conversion_function,
 )
-from sparkflow.ops.critical_section import CriticalSection
-from sparkflow.ops.debugging import (
-    Assert,
-    Print,
-    add_check_numerics_ops,
-    print,
-    verify_tensor_all_finite,
-)
-from sparkflow.ops.decompositions import qr, self_adjoint_eig, self_adjoint_eigvals, svd
-from sparkflow.ops.diagonals import matrix_diag, matrix_diag_part, matrix_transpose, trace
-from sparkflow.ops.einsum import einsum
-from sparkflow.ops.elementwise import (
+from sparkflow.ops.elementwise.comparison import logical_xor, where, where_v2
+from sparkflow.ops.elementwise.complex import angle, complex, conj, imag, real
+from sparkflow.ops.elementwise.elementwise import (
     abs,
     accumulate_n,
     add,
@@ -397,31 +369,58 @@ from sparkflow.ops.elementwise import (
     to_int64,
     truediv,
 )
-from sparkflow.ops.fourier import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
-from sparkflow.ops.histogram import (
-    bincount,
-    confusion_matrix,
-    histogram_fixed_width,
-    histogram_fixed_width_bins,
-)
-from sparkflow.ops.linalg import eye, matmul, tensordot
-from sparkflow.ops.linear_systems import cholesky_solve, matrix_solve_ls
-from sparkflow.ops.morphology import extract_image_patches
-from sparkflow.ops.norms import norm
-from sparkflow.ops.parsing import (
+from sparkflow.ops.elementwise.special import lbeta
+from sparkflow.ops.files.parsing import (
     decode_csv,
     parse_example,
     parse_single_example,
     parse_single_sequence_example,
     serialize_tensor,
 )
-from sparkflow.ops.parsing_config import (
+from sparkflow.ops.files.parsing_config import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     SparseFeature,
     VarLenFeature,
 )
-from sparkflow.ops.quantization import (
+from sparkflow.ops.indexing.histogram import (
+    bincount,
+    confusion_matrix,
+    histogram_fixed_width,
+    histogram_fixed_width_bins,
+)
+from sparkflow.ops.indexing.reordering import (
+    batch_gather,
+    broadcast_dynamic_shape,
+    broadcast_static_shape,
+    parallel_stack,
+    repeat,
+    reverse_sequence,
+    sequence_mask,
+)
+from sparkflow.ops.indexing.segment import (
+    sparse_segment_mean,
+    sparse_segment_sqrt_n,
+    sparse_segment_sum,
+    unsorted_segment_mean,
+    unsorted_segment_sqrt_n,
+)
+from sparkflow.ops.indexing.sorting import (
+    argsort,
+    listdiff,
+    searchsorted,
+    setdiff1d,
+    sort,
+    unique_with_counts,
+)
+from sparkflow.ops.linalg.decompositions import qr, self_adjoint_eig, self_adjoint_eigvals, svd
+from sparkflow.ops.linalg.diagonals import matrix_diag, matrix_diag_part, matrix_transpose, trace
+from sparkflow.ops.linalg.einsum import einsum
+from sparkflow.ops.linalg.fourier import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
+from sparkflow.ops.linalg.linalg import eye, matmul, tensordot
+from sparkflow.ops.linalg.linear_systems import cholesky_solve, matrix_solve_ls
+from sparkflow.ops.nn.morphology import extract_image_patches
+from sparkflow.ops.nn.quantization import (
     QUANTIZED_DTYPES,
     dequantize,
     fake_quant_with_min_max_args,
@@ -433,7 +432,7 @@ from sparkflow.ops.quantization import (
     quantize,
     quantize_v2,
 )
-from sparkflow.ops.random import (
+from sparkflow.ops.random.random import (
     get_seed,
     multinomial,
     random_crop,
@@ -445,15 +444,15 @@ from sparkflow.ops.random import (
     set_random_seed,
     truncated_normal,
 )
-from sparkflow.ops.readers import (
-    FixedLengthRecordReader,
-    IdentityReader,
-    ReaderBase,
-    TFRecordReader,
-    TextLineReader,
-    WholeFileReader,
+from sparkflow.ops.reduction.clip import (
+    clip_by_average_norm,
+    clip_by_global_norm,
+    clip_by_norm,
+    clip_by_value,
+    global_norm,
 )
-from sparkflow.ops.reduction import (
+from sparkflow.ops.reduction.norms import norm
+from sparkflow.ops.reduction.reduction import (
     arg_max,
     arg_min,
     argmax,
@@ -468,50 +467,43 @@ from sparkflow.ops.reduction import (
     reduce_prod,
     reduce_sum,
 )
-from sparkflow.ops.reordering import (
-    batch_gather,
-    broadcast_dynamic_shape,
-    broadcast_static_shape,
-    parallel_stack,
-    repeat,
-    reverse_sequence,
-    sequence_mask,
+from sparkflow.ops.shape.arrays import (
+    boolean_mask,
+    concat,
+    expand_dims,
+    gather,
+    meshgrid,
+    one_hot,
+    pad,
+    rank,
+    shape,
+    size,
+    split,
+    squeeze,
+    stack as pack,
+    stack,
+    strided_slice,
+    transpose,
+    unique,
+    unstack as unpack,
+    unstack,
 )
-from sparkflow.ops.script import (
-    custom_gradient,
-    grad_pass_through,
-    numpy_function,
-    py_func,
-    recompute_grad,
-    timestamp,
+from sparkflow.ops.shape.blocks import (
+    batch_to_space,
+    required_space_to_batch_paddings,
+    space_to_batch,
 )
-from sparkflow.ops.segment import (
-    sparse_segment_mean,
-    sparse_segment_sqrt_n,
-    sparse_segment_sum,
-    unsorted_segment_mean,
-    unsorted_segment_sqrt_n,
+from sparkflow.ops.shape.constants import (
+    constant,
+    get_static_value,
+    ones,
+    ones_like,
+    placeholder,
+    range,
+    zeros,
+    zeros_like,
 )
-from sparkflow.ops.shape_checks import (
-    assert_integer,
-    assert_proper_iterable,
-    assert_rank,
-    assert_rank_at_least,
-    assert_rank_in,
-    assert_same_float_dtype,
-    assert_scalar,
-    assert_type,
-    is_numeric_tensor,
-)
-from sparkflow.ops.sorting import (
-    argsort,
-    listdiff,
-    searchsorted,
-    setdiff1d,
-    sort,
-    unique_with_counts,
-)
-from sparkflow.ops.sparse_layout import (
+from sparkflow.ops.sparse.sparse_layout import (
     deserialize_many_sparse,
     serialize_many_sparse,
     serialize_sparse,
@@ -531,7 +523,7 @@ from sparkflow.ops.sparse_layout import (
     sparse_to_indicator,
     sparse_transpose,
 )
-from sparkflow.ops.sparse_math import (
+from sparkflow.ops.sparse.sparse_math import (
     edit_distance,
     sparse_add,
     sparse_maximum,
@@ -543,8 +535,12 @@ from sparkflow.ops.sparse_math import (
     sparse_softmax,
     sparse_tensor_dense_matmul,
 )
-from sparkflow.ops.special import lbeta
-from sparkflow.ops.state import (
+from sparkflow.ops.state.accumulators import (
+    ConditionalAccumulator,
+    ConditionalAccumulatorBase,
+    SparseConditionalAccumulator,
+)
+from sparkflow.ops.state.state import (
     assign,
     assign_add,
     assign_sub,
@@ -560,7 +556,11 @@ from sparkflow.ops.state import (
     scatter_sub,
     scatter_update,
 )
-from sparkflow.ops.strings import (
+from sparkflow.ops.state.vocabulary import (
+    tables_initializer as initialize_all_tables,
+    tables_initializer,
+)
+from sparkflow.ops.strings.strings import (
     decode_raw,
     reduce_join,
     regex_replace,
@@ -581,7 +581,6 @@ from sparkflow.ops.user_ops import (
     load_op_library,
     register_op,
 )
-from sparkflow.ops.vocabulary import tables_initializer as initialize_all_tables, tables_initializer
 from sparkflow.queues.queue_base import QueueBase
 from sparkflow.queues.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
 from sparkflow.ragged.spec import RaggedTensorSpec
@@ -616,6 +615,19 @@ from sparkflow.variables.initialization import (
     report_uninitialized_variables,
     trainable_variables,
     variables_initializer,
+)
+from sparkflow.variables.initializers import (
+    Constant as constant_initializer,
+    GlorotNormal as glorot_normal_initializer,
+    GlorotUniform as glorot_uniform_initializer,
+    Ones as ones_initializer,
+    Orthogonal as orthogonal_initializer,
+    RandomNormal as random_normal_initializer,
+    RandomUniform as random_uniform_initializer,
+    TruncatedNormal as truncated_normal_initializer,
+    UniformUnitScaling as uniform_unit_scaling_initializer,
+    VarianceScaling as variance_scaling_initializer,
+    Zeros as zeros_initializer,
 )
 from sparkflow.variables.module import Module
 from sparkflow.variables.partitioners import (

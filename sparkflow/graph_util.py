@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow import logging
-from sparkflow.graph.importing import import_graph_def
+from sparkflow.graph.messages.importing import import_graph_def
 from sparkflow_runtime.ir.graph_def import export_attr
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef

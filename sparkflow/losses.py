@@ -13,10 +13,12 @@ from sparkflow.graph.scopes import (
     graph_of,
 )
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, constants, cross_entropy, elementwise
-from sparkflow.ops.rank_fitting import broadcastable, one_rank, squeeze_weights
-from sparkflow.ops.reduction import reduce_sum
+from sparkflow.ops.checks.rank_fitting import broadcastable, one_rank, squeeze_weights
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.nn import cross_entropy
+from sparkflow.ops.reduction.reduction import reduce_sum
 from sparkflow.ops.renamed_arguments import either
+from sparkflow.ops.shape import arrays, constants
 from sparkflow_runtime.dtypes import float32
 
 

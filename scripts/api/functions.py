@@ -30,9 +30,9 @@ _IMPORTS = {
     "Tensor": "from sparkflow.graph.tensor import Tensor",
     "apply_op": "from sparkflow.graph.scopes import apply_op",
     "as_dtype": "from sparkflow_runtime.dtypes import as_dtype",
-    "of_stored_values": "from sparkflow.graph.dispatch import of_stored_values",
-    "or_ragged": "from sparkflow.graph.dispatch import or_ragged",
-    "to_shape": "from sparkflow.graph.tensor_shape import to_shape",
+    "of_stored_values": "from sparkflow.graph.values.dispatch import of_stored_values",
+    "or_ragged": "from sparkflow.graph.values.dispatch import or_ragged",
+    "to_shape": "from sparkflow.graph.shapes.tensor_shape import to_shape",
 }
 """What the functions may name beside dtypes, and where it is from."""
 

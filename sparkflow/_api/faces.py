@@ -9,6 +9,7 @@ FACES: Final[Mapping[str, str]] = {
     "debugging": "`tf.debugging`: checks of tensors, while a graph is built and while it runs.",
     "dtypes": "`tf.dtypes`: the element types, under TensorFlow's names.",
     "image": "`tf.image`: functions on images.",
+    "initializers": "`tf.initializers`: initial values of variables.",
     "linalg": "`tf.linalg`: linear algebra under its newer names.",
     "lookup": "`tf.lookup`: tables from keys to values; more of them are in `tf.contrib.lookup`.",
     "manip": "`tf.manip`: older names of functions that rearrange tensors.",
@@ -36,7 +37,7 @@ FACES: Final[Mapping[str, str]] = {
 
 MODULES: Final = (
     "app compat config contrib data distributions errors estimator feature_column flags gfile "
-    "graph_util initializers io layers logging losses metrics nest profiler ragged raw_ops "
+    "graph_util io layers logging losses metrics nest profiler ragged raw_ops "
     "resource_loader saved_model summary sysconfig test train version"
 )
 """The modules of `tf.` that have code of their own."""
@@ -51,7 +52,7 @@ ELSEWHERE: Final[Mapping[str, Mapping[str, str]]] = {
     "sparkflow.graph.slicing": {
         "newaxis": "newaxis",
     },
-    "sparkflow.ops.fourier": {
+    "sparkflow.ops.linalg.fourier": {
         "fft": "fft signal.fft spectral.fft",
         "fft2d": "fft2d signal.fft2d spectral.fft2d",
         "fft3d": "fft3d signal.fft3d spectral.fft3d",
@@ -65,10 +66,10 @@ ELSEWHERE: Final[Mapping[str, Mapping[str, str]]] = {
         "rfft2d": "signal.rfft2d spectral.rfft2d",
         "rfft3d": "signal.rfft3d spectral.rfft3d",
     },
-    "sparkflow.ops.quantization": {
+    "sparkflow.ops.nn.quantization": {
         "QUANTIZED_DTYPES": "QUANTIZED_DTYPES dtypes.QUANTIZED_DTYPES",
     },
-    "sparkflow.ops.vocabulary": {
+    "sparkflow.ops.state.vocabulary": {
         "FastHashSpec": "lookup.FastHashSpec",
     },
     "sparkflow.variables.variable_scope": {

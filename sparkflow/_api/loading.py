@@ -48,6 +48,6 @@ def missing(module: str, name: str, known: Iterable[str]) -> str:
     """What is said of a name that a module does not have."""
     if name.startswith("__"):  # a protocol of Python asks, nobody misspelt anything
         return f"module {module!r} has no attribute {name!r}"
-    from sparkflow.unknown_names import describe  # a large table, needed for mistakes only
+    from sparkflow._api.unknown_names import describe  # a large table, needed for mistakes only
 
     return describe(module, name, known)

@@ -1,6 +1,6 @@
 """`tf.compat`: text and bytes under Python 2 and 3; `tf.compat.v1`, which is sparkflow itself."""
 
-from sparkflow.absent import answers
+from sparkflow._api.absent import answers
 from sparkflow.compat import v1
 from sparkflow.compat.text import (
     as_bytes,
@@ -15,7 +15,7 @@ from sparkflow.compat.text import (
     path_to_str,
     real_types,
 )
-from sparkflow.graph.dimension import dimension_at_index, dimension_value
+from sparkflow.graph.shapes.dimension import dimension_at_index, dimension_value
 
 __getattr__ = answers("compat")
 

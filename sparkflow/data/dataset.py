@@ -18,7 +18,7 @@ from sparkflow.data.options import Options
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.random import op_seeds
+from sparkflow.ops.random.random import op_seeds
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import int64
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkflow.data import nest, structure
-from sparkflow.graph.function_graph import FunctionGraph
+from sparkflow.graph.functions.function_graph import FunctionGraph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import control_dependencies, get_default_graph
 from sparkflow.graph.tensor import Tensor

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkflow.data import nest, structure
 from sparkflow.data.dataset import Dataset
-from sparkflow.graph.function_graph import FunctionGraph
+from sparkflow.graph.functions.function_graph import FunctionGraph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor

@@ -9,8 +9,8 @@ import numpy as np
 from sparkflow.data import nest, structure
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import convert_to_tensor
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import int64
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkflow.data import functions, nest, structure
+from sparkflow.differentiation.python_functions import py_func
 from sparkflow.graph.scopes import (
     apply_op,
     control_dependencies,
     convert_to_tensor,
     get_default_graph,
 )
-from sparkflow.graph.sparse_tensor import SparseTensor, as_sparse
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.script import py_func
+from sparkflow.graph.values.sparse_tensor import SparseTensor, as_sparse
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType, as_dtype, int64
 from sparkflow_runtime.errors import NotFoundError

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from sparkflow.data import nest
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
-from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
+from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.ops.tensor_spec import SparseTensorSpec, TensorSpec
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType

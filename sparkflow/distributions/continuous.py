@@ -14,9 +14,9 @@ from sparkflow.distributions.distribution import (
 )
 from sparkflow.graph.scopes import apply_op
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.elementwise import abs, expm1, log, log1p, sign, sqrt, square
-from sparkflow.ops.random import random_gamma, random_normal, random_uniform
-from sparkflow.ops.special import betainc, digamma, erfc, igamma, lgamma, ndtri
+from sparkflow.ops.elementwise.elementwise import abs, expm1, log, log1p, sign, sqrt, square
+from sparkflow.ops.elementwise.special import betainc, digamma, erfc, igamma, lgamma, ndtri
+from sparkflow.ops.random.random import random_gamma, random_normal, random_uniform
 
 _LOG_2PI = math.log(2 * math.pi)
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.ops.elementwise import exp, log, log1p, sqrt, square
+from sparkflow.ops.elementwise.elementwise import exp, log, log1p, sqrt, square
 from sparkflow_runtime.dtypes import DType, int32
 
 

@@ -14,11 +14,11 @@ from weakref import WeakValueDictionary
 
 from sparkflow.eager.tensor import EagerTensor
 from sparkflow.graph import default_stack
-from sparkflow.graph.attributes import completed_attrs
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import OVERRIDE_ATTR, Graph
+from sparkflow.graph.nodes.attributes import completed_attrs
+from sparkflow.graph.nodes.source import user_line
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.source import user_line
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.compiler.immediate import Immediate
 from sparkflow_runtime.device.device import task_devices

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from sparkflow._api import export
+from sparkflow.differentiation.python_functions import custom_gradient, py_func
 from sparkflow.eager.context import EagerGraph
 from sparkflow.eager.mode import executing_eagerly
 from sparkflow.eager.tape import GradientTape
 from sparkflow.graph.scopes import convert_to_tensor
-from sparkflow.ops.script import custom_gradient, py_func
 from sparkflow_runtime.dtypes import DType, as_dtype
 from sparkflow_runtime.once import once
 

@@ -10,7 +10,7 @@ from typing import Any
 import tree
 
 from sparkflow._api import export
-from sparkflow.backward import UnconnectedGradients, backward
+from sparkflow.differentiation.backward import UnconnectedGradients, backward
 from sparkflow.eager.context import EagerGraph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
@@ -203,7 +203,7 @@ class GradientTape:
         Raises:
             RuntimeError: As `gradient`.
         """
-        from sparkflow.ops.arrays import reshape, stack
+        from sparkflow.ops.shape.arrays import reshape, stack
 
         graph = self._graph
         persistent, self._persistent = self._persistent, True

@@ -7,8 +7,9 @@ from typing import Any
 
 from sparkflow.embedding.shard import Shard
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, state
-from sparkflow.ops.control import group
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.state import state
 from sparkflow.train.checkpoints.saveable import SaveableObject, SaveSpec
 from sparkflow.variables.variable import Variable
 

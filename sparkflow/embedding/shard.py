@@ -11,7 +11,7 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import constants
+from sparkflow.ops.shape import constants
 from sparkflow.train.optimizers.slots import rows_of
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import DType, int64

@@ -19,9 +19,11 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.initializers import truncated_normal_initializer
-from sparkflow.ops import arrays, constants, elementwise, reduction
-from sparkflow.ops.control import group, identity
+from sparkflow.ops.control.ordering import group, identity
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.reduction import reduction
+from sparkflow.ops.shape import arrays, constants
+from sparkflow.variables.initializers import TruncatedNormal
 from sparkflow.variables.variable_scope import get_variable_scope
 from sparkflow_runtime.dtypes import (
     DType,
@@ -259,7 +261,7 @@ def get_embedding_variable(
     if scope.reuse is True:
         raise ValueError(f"Embedding variable {full!r} does not exist, but the scope reuses")
     if initializer is None:
-        initializer = truncated_normal_initializer(stddev=float(np.sqrt(1 / embedding_dim)))
+        initializer = TruncatedNormal(stddev=float(np.sqrt(1 / embedding_dim)))
     elif isinstance(initializer, type):
         initializer = initializer()
     num_shards = 1

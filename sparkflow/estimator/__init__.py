@@ -2,17 +2,6 @@
 
 from sparkflow.estimator import export, inputs
 from sparkflow.estimator.add_metrics import add_metrics
-from sparkflow.estimator.canned.baseline import BaselineClassifier, BaselineRegressor
-from sparkflow.estimator.canned.combined import (
-    DNNLinearCombinedClassifier,
-    DNNLinearCombinedRegressor,
-)
-from sparkflow.estimator.canned.dnn import DNNClassifier, DNNRegressor
-from sparkflow.estimator.canned.linear import LinearClassifier, LinearRegressor
-from sparkflow.estimator.canned.parse_specs import (
-    classifier_parse_example_spec,
-    regressor_parse_example_spec,
-)
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.estimator_spec import EstimatorSpec
 from sparkflow.estimator.exporters import (
@@ -29,6 +18,17 @@ from sparkflow.estimator.training import (
     train_and_evaluate,
 )
 from sparkflow.estimator.warm_start import WarmStartSettings
+from sparkflow.legacy.estimators.baseline import BaselineClassifier, BaselineRegressor
+from sparkflow.legacy.estimators.combined import (
+    DNNLinearCombinedClassifier,
+    DNNLinearCombinedRegressor,
+)
+from sparkflow.legacy.estimators.dnn import DNNClassifier, DNNRegressor
+from sparkflow.legacy.estimators.linear import LinearClassifier, LinearRegressor
+from sparkflow.legacy.estimators.parse_specs import (
+    classifier_parse_example_spec,
+    regressor_parse_example_spec,
+)
 from sparkflow.train import (
     CheckpointSaverHook,
     CheckpointSaverListener,

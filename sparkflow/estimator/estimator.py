@@ -29,8 +29,8 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import add_to_collection, device, get_collection
 from sparkflow.metrics import mean
-from sparkflow.ops.control import group
-from sparkflow.ops.random import set_random_seed
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.random.random import set_random_seed
 from sparkflow.summary.summaries import scalar
 from sparkflow.train.checkpoints.reading import list_variables, load_checkpoint, load_variable
 from sparkflow.train.checkpoints.state_file import latest_checkpoint

@@ -11,7 +11,7 @@ from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays
+from sparkflow.ops.shape import arrays
 from sparkflow.train.hooks.session_run_hook import SessionRunHook
 from sparkflow.train.sessions.scaffold import Scaffold
 

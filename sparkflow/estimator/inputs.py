@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.ops.script import py_func
+from sparkflow.differentiation.python_functions import py_func
 from sparkflow_runtime.dtypes import as_dtype, string
 
 _TARGET = "__target_key__"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sparkflow.graph.operators import Symbolic
-from sparkflow.graph.sparse_tensor import SparseTensor
-from sparkflow.ops.constants import placeholder
-from sparkflow.ops.parsing import parse_example
+from sparkflow.graph.values.sparse_tensor import SparseTensor
+from sparkflow.ops.files.parsing import parse_example
+from sparkflow.ops.shape.constants import placeholder
 from sparkflow_runtime.dtypes import string
 
 FEATURE = "feature"

@@ -17,17 +17,17 @@ from sparkflow.feature_column.column import (
     require_text_or_integer,
     sparse_input,
 )
-from sparkflow.graph.sparse_tensor import SparseTensor
+from sparkflow.graph.values.sparse_tensor import SparseTensor
 from sparkflow.io.gfile import GFile, exists
-from sparkflow.ops import constants
-from sparkflow.ops.arrays import shape
-from sparkflow.ops.checks import assert_greater_equal, assert_less
-from sparkflow.ops.comparison import greater_equal, less, logical_or, where
-from sparkflow.ops.control import with_dependencies
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.parsing_config import VarLenFeature
-from sparkflow.ops.strings import as_string, string_to_hash_bucket_fast
-from sparkflow.ops.vocabulary import index_table_from_file, index_table_from_tensor
+from sparkflow.ops.checks.checks import assert_greater_equal, assert_less
+from sparkflow.ops.control.ordering import with_dependencies
+from sparkflow.ops.elementwise.comparison import greater_equal, less, logical_or, where
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.files.parsing_config import VarLenFeature
+from sparkflow.ops.shape import constants
+from sparkflow.ops.shape.arrays import shape
+from sparkflow.ops.state.vocabulary import index_table_from_file, index_table_from_tensor
+from sparkflow.ops.strings.strings import as_string, string_to_hash_bucket_fast
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int64, string
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sparkflow.graph.scopes import convert_to_tensor
-from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.ops import arrays
-from sparkflow.ops.comparison import equal, not_equal, where
-from sparkflow.ops.control_flow.cond import cond
-from sparkflow.ops.sparse_layout import sparse_reshape
+from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
+from sparkflow.ops.control.cond import cond
+from sparkflow.ops.elementwise.comparison import equal, not_equal, where
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.sparse.sparse_layout import sparse_reshape
 from sparkflow_runtime.dtypes import int64, string
 
 Raw = Tensor | SparseTensor

@@ -8,9 +8,9 @@ from typing import Any
 
 from sparkflow.feature_column.categorical import HashedColumn
 from sparkflow.feature_column.column import CategoricalColumn, Features
-from sparkflow.graph.sparse_tensor import SparseTensor
-from sparkflow.ops.parsing_config import VarLenFeature
-from sparkflow.ops.sparse_cross import sparse_cross_hashed
+from sparkflow.graph.values.sparse_tensor import SparseTensor
+from sparkflow.ops.files.parsing_config import VarLenFeature
+from sparkflow.ops.sparse.sparse_cross import sparse_cross_hashed
 from sparkflow_runtime.dtypes import string
 
 

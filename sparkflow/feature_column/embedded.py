@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sparkflow.embedding.sparse_lookup import safe_embedding_lookup_sparse
 from sparkflow.feature_column.categorical import WeightedColumn
 from sparkflow.feature_column.column import (
     CategoricalColumn,
@@ -16,15 +17,14 @@ from sparkflow.feature_column.column import (
     SequenceColumn,
 )
 from sparkflow.graph.scopes import add_to_collection, get_collection
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.initializers import TruncatedNormal
-from sparkflow.ops import arrays
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.reduction import reduce_sum
-from sparkflow.ops.sparse_embedding import safe_embedding_lookup_sparse
-from sparkflow.ops.sparse_layout import sparse_tensor_to_dense
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.reduction.reduction import reduce_sum
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.sparse.sparse_layout import sparse_tensor_to_dense
 from sparkflow.train.checkpoints.initialising import init_from_checkpoint
+from sparkflow.variables.initializers import TruncatedNormal
 from sparkflow.variables.variable_scope import get_variable
 from sparkflow_runtime.dtypes import float32
 

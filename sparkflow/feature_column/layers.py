@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sparkflow.embedding.sparse_lookup import safe_embedding_lookup_sparse
 from sparkflow.feature_column.column import (
     CategoricalColumn,
     DenseColumn,
@@ -13,15 +14,14 @@ from sparkflow.feature_column.column import (
 )
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_collection
-from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
-from sparkflow.initializers import Zeros
-from sparkflow.ops import arrays
-from sparkflow.ops.activation import bias_add
-from sparkflow.ops.elementwise import add_n
-from sparkflow.ops.linalg import matmul
-from sparkflow.ops.sparse_embedding import safe_embedding_lookup_sparse
-from sparkflow.ops.sparse_layout import sparse_reshape
+from sparkflow.graph.values.sparse_tensor import SparseTensor
+from sparkflow.ops.elementwise.elementwise import add_n
+from sparkflow.ops.linalg.linalg import matmul
+from sparkflow.ops.nn.activation import bias_add
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.sparse.sparse_layout import sparse_reshape
+from sparkflow.variables.initializers import Zeros
 from sparkflow.variables.partitioned import PartitionedVariable
 from sparkflow.variables.variable_scope import get_variable, get_variable_scope, variable_scope
 from sparkflow_runtime.dtypes import float32

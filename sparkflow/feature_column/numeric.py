@@ -17,12 +17,12 @@ from sparkflow.feature_column.column import (
     require_text,
 )
 from sparkflow.graph.scopes import apply_op
-from sparkflow.graph.sparse_tensor import SparseTensor
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.ops import arrays, constants
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.parsing_config import FixedLenFeature
+from sparkflow.graph.values.sparse_tensor import SparseTensor
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.files.parsing_config import FixedLenFeature
+from sparkflow.ops.shape import arrays, constants
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int64
 
 

@@ -22,14 +22,14 @@ from sparkflow.feature_column.column import (
 from sparkflow.feature_column.embedded import EmbeddingColumn, IndicatorColumn
 from sparkflow.feature_column.numeric import checked_shape
 from sparkflow.graph.collections import GraphKeys
-from sparkflow.graph.sparse_tensor import SparseTensor
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.ops import arrays, constants
-from sparkflow.ops.elementwise import cast, floordiv
-from sparkflow.ops.parsing_config import VarLenFeature
-from sparkflow.ops.segment import segment_max
-from sparkflow.ops.sparse_layout import sparse_reshape, sparse_tensor_to_dense
+from sparkflow.graph.values.sparse_tensor import SparseTensor
+from sparkflow.ops.elementwise.elementwise import cast, floordiv
+from sparkflow.ops.files.parsing_config import VarLenFeature
+from sparkflow.ops.indexing.segment import segment_max
+from sparkflow.ops.shape import arrays, constants
+from sparkflow.ops.sparse.sparse_layout import sparse_reshape, sparse_tensor_to_dense
 from sparkflow.variables.variable_scope import variable_scope
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int64, string
 

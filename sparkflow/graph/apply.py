@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.conversion import convert, first_symbolic
+from sparkflow.graph.nodes.source import user_line
 from sparkflow.graph.operators import Held, Symbolic
-from sparkflow.graph.source import user_line
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import DType, as_dtype
 from sparkflow_runtime.ops import registry

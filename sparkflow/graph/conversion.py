@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.graph.constants import constant_array
-from sparkflow.graph.dimension import Dimension
 from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.shapes.dimension import Dimension
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 

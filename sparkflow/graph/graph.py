@@ -9,16 +9,16 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow.graph import default_stack
 from sparkflow.graph.apply import apply
-from sparkflow.graph.attributes import completed_attrs
 from sparkflow.graph.constant_value import KnownValues, known_value, variable_shape
 from sparkflow.graph.control import ControlDependencies
 from sparkflow.graph.conversion import convert
 from sparkflow.graph.graph_interface import GraphInterface, per_thread
-from sparkflow.graph.naming import Names
+from sparkflow.graph.nodes.attributes import completed_attrs
+from sparkflow.graph.nodes.naming import Names
+from sparkflow.graph.nodes.source import user_line
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.placement import Placement
-from sparkflow.graph.source import user_line
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError

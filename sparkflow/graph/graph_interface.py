@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkflow.graph.collections import Collections
-from sparkflow.graph.op_defs import op_def
+from sparkflow.graph.nodes.op_defs import op_def
 from sparkflow.graph.operation import Operation
 from sparkflow_runtime.ir import graph_def
 from sparkflow_runtime.ops import registry

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkflow._api import export
-from sparkflow.graph import op_defs
 from sparkflow.graph.default_stack import sessions
+from sparkflow.graph.nodes import op_defs
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.ir import graph_def, node
 from sparkflow_runtime.ops import registry

@@ -28,7 +28,7 @@ def strided_slice(tensor: Tensor, key: Any) -> Tensor:
         ValueError: Booleans that are a scalar, or of another shape than the tensor begins with.
     """
     if _is_mask(key):
-        from sparkflow.ops.arrays import boolean_mask  # a layer above
+        from sparkflow.ops.shape.arrays import boolean_mask  # a layer above
 
         return boolean_mask(tensor, key)
     begin: list[Any] = []

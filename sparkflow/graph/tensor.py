@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from sparkflow._api import export
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.operators import Operators
-from sparkflow.graph.tensor_shape import TensorShape, to_shape
+from sparkflow.graph.shapes.tensor_shape import TensorShape, to_shape
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ir.node import Endpoint

@@ -1,13 +1,30 @@
 """`tf.io`: files, TFRecords and messages, in graphs and outside of them."""
 
-from sparkflow._generated.ops.files import matching_files, read_file, write_file
-from sparkflow.absent import answers
+from sparkflow._api.absent import answers
+from sparkflow._generated.ops.files.files import matching_files, read_file, write_file
 from sparkflow.io import gfile
 from sparkflow.io.tfrecord import (
     TFRecordCompressionType,
     TFRecordOptions,
     TFRecordWriter,
     tf_record_iterator,
+)
+from sparkflow.legacy.input.producers import match_filenames_once
+from sparkflow.ops.files.parsing import (
+    decode_csv,
+    decode_json_example,
+    parse_example,
+    parse_sequence_example,
+    parse_single_example,
+    parse_single_sequence_example,
+    parse_tensor,
+    serialize_tensor,
+)
+from sparkflow.ops.files.parsing_config import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseFeature,
+    VarLenFeature,
 )
 from sparkflow.ops.image.codec import (
     decode_and_crop_jpeg,
@@ -21,32 +38,20 @@ from sparkflow.ops.image.codec import (
     extract_jpeg_shape,
     is_jpeg,
 )
-from sparkflow.ops.parsing import (
-    decode_csv,
-    decode_json_example,
-    parse_example,
-    parse_sequence_example,
-    parse_single_example,
-    parse_single_sequence_example,
-    parse_tensor,
-    serialize_tensor,
-)
-from sparkflow.ops.parsing_config import (
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    SparseFeature,
-    VarLenFeature,
-)
-from sparkflow.ops.sparse_layout import (
+from sparkflow.ops.sparse.sparse_layout import (
     deserialize_many_sparse,
     serialize_many_sparse,
     serialize_sparse,
 )
-from sparkflow.ops.strings import decode_base64, decode_compressed, decode_raw, encode_base64
+from sparkflow.ops.strings.strings import (
+    decode_base64,
+    decode_compressed,
+    decode_raw,
+    encode_base64,
+)
 from sparkflow.queues.queue_base import QueueBase
 from sparkflow.queues.queues import PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
 from sparkflow.train.graph_files import write_graph
-from sparkflow.train.input.producers import match_filenames_once
 
 __getattr__ = answers("io")
 

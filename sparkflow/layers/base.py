@@ -11,10 +11,11 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph, graph_of
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.layers.input_spec import InputSpec
-from sparkflow.ops import arrays, elementwise
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.shape import arrays
 from sparkflow.variables.creators import VariableSynchronization
 from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable_scope import VariableScope, get_variable, variable_scope

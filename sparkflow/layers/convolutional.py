@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.graph.scopes import convert_to_tensor
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.initializers import Zeros
 from sparkflow.layers.base import Activation, Layer
 from sparkflow.layers.input_spec import (
     InputSpec,
@@ -16,8 +15,10 @@ from sparkflow.layers.input_spec import (
     normalized_tuple,
     windows_of,
 )
-from sparkflow.ops import activation as functions, convolution
-from sparkflow.ops.window_arguments import spatial_format
+from sparkflow.ops.convolution import convolution
+from sparkflow.ops.convolution.window_arguments import spatial_format
+from sparkflow.ops.nn import activation as functions
+from sparkflow.variables.initializers import Zeros
 
 
 class Convolution(Layer):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.graph.scopes import convert_to_tensor
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.initializers import Zeros
 from sparkflow.layers.base import Activation, Layer
 from sparkflow.layers.input_spec import InputSpec, normalized_format
 from sparkflow.layers.training import smart_cond
-from sparkflow.ops import activation as functions, arrays, control, linalg
+from sparkflow.ops.control import ordering as control
+from sparkflow.ops.linalg import linalg
+from sparkflow.ops.nn import activation as functions
+from sparkflow.ops.shape import arrays
+from sparkflow.variables.initializers import Zeros
 
 
 class Dense(Layer):

@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.initializers import Ones, Zeros
 from sparkflow.layers.base import Layer
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.layers.training import known_flag, smart_cond
-from sparkflow.ops import arrays, clip, constants, control, elementwise, normalization, reduction
+from sparkflow.ops.control import ordering as control
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.nn import normalization
+from sparkflow.ops.reduction import clip, reduction
+from sparkflow.ops.shape import arrays, constants
+from sparkflow.variables.initializers import Ones, Zeros
 from sparkflow_runtime.dtypes import bfloat16, float16, float32
 
 _NARROW = (float16, bfloat16)

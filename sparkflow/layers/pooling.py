@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.layers.base import Layer
 from sparkflow.layers.input_spec import (
     InputSpec,
@@ -14,8 +14,8 @@ from sparkflow.layers.input_spec import (
     normalized_tuple,
     windows_of,
 )
-from sparkflow.ops import pooling
-from sparkflow.ops.window_arguments import spatial_format
+from sparkflow.ops.convolution.window_arguments import spatial_format
+from sparkflow.ops.pooling import pooling
 
 
 class _Pooling(Layer):

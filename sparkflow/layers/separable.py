@@ -6,10 +6,11 @@ from typing import Any
 
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
-from sparkflow.initializers import Zeros
 from sparkflow.layers.base import Activation
 from sparkflow.layers.convolutional import Convolution
-from sparkflow.ops import arrays, convolution
+from sparkflow.ops.convolution import convolution
+from sparkflow.ops.shape import arrays
+from sparkflow.variables.initializers import Zeros
 
 
 class _Separable(Convolution):

@@ -8,7 +8,7 @@ from typing import Any
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import convert_to_tensor
-from sparkflow.ops.control_flow.cond import cond
+from sparkflow.ops.control.cond import cond
 
 
 def known_flag(flag: Any) -> bool | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.graph.scopes import convert_to_tensor
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.initializers import Zeros
 from sparkflow.layers.base import Activation
 from sparkflow.layers.convolutional import Convolution
-from sparkflow.ops import arrays, transposed_convolution
+from sparkflow.ops.convolution import transposed_convolution
+from sparkflow.ops.shape import arrays
+from sparkflow.variables.initializers import Zeros
 
 
 class _Transposed(Convolution):

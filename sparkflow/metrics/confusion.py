@@ -8,13 +8,14 @@ from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.metrics.scope import Pair, listed, metric_scope
 from sparkflow.metrics.weights import metric_variable, squeezed
-from sparkflow.ops import arrays, constants, elementwise
-from sparkflow.ops.comparison import equal, greater, not_equal, where
-from sparkflow.ops.diagonals import diag_part
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.histogram import confusion_matrix
-from sparkflow.ops.reduction import reduce_mean, reduce_sum
-from sparkflow.ops.state import assign_add, scatter_add
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.elementwise.comparison import equal, greater, not_equal, where
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.indexing.histogram import confusion_matrix
+from sparkflow.ops.linalg.diagonals import diag_part
+from sparkflow.ops.reduction.reduction import reduce_mean, reduce_sum
+from sparkflow.ops.shape import arrays, constants
+from sparkflow.ops.state.state import assign_add, scatter_add
 from sparkflow_runtime.dtypes import float32, float64, int64
 
 

@@ -8,13 +8,13 @@ from typing import Any
 from sparkflow.graph.tensor import Tensor
 from sparkflow.metrics.scope import Pair, listed, metric_scope
 from sparkflow.metrics.weights import metric_variable, squeezed
-from sparkflow.ops import elementwise
-from sparkflow.ops.comparison import equal, greater, logical_and, where
-from sparkflow.ops.control import identity
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.rank_fitting import broadcastable
-from sparkflow.ops.reduction import reduce_sum
-from sparkflow.ops.state import assign_add
+from sparkflow.ops.checks.rank_fitting import broadcastable
+from sparkflow.ops.control.ordering import identity
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.elementwise.comparison import equal, greater, logical_and, where
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.reduction.reduction import reduce_sum
+from sparkflow.ops.state.state import assign_add
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import float32
 

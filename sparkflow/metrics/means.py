@@ -9,12 +9,13 @@ from sparkflow.graph.scopes import convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.metrics.scope import Pair, listed, metric_scope, require_graph
 from sparkflow.metrics.weights import metric_variable, squeezed
-from sparkflow.ops import arrays, constants, elementwise
-from sparkflow.ops.comparison import equal, less, where
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.rank_fitting import broadcast
-from sparkflow.ops.reduction import reduce_sum
-from sparkflow.ops.state import assign_add
+from sparkflow.ops.checks.rank_fitting import broadcast
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.elementwise.comparison import equal, less, where
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.reduction.reduction import reduce_sum
+from sparkflow.ops.shape import arrays, constants
+from sparkflow.ops.state.state import assign_add
 from sparkflow_runtime.dtypes import float32
 
 

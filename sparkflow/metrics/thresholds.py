@@ -10,14 +10,15 @@ from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.metrics.scope import Pair, listed, metric_scope
 from sparkflow.metrics.weights import metric_variable, squeezed
-from sparkflow.ops import arrays, constants, elementwise
-from sparkflow.ops.checks import assert_greater_equal, assert_less_equal
-from sparkflow.ops.comparison import equal, greater, logical_and, logical_not, where
-from sparkflow.ops.control import identity
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.rank_fitting import broadcast
-from sparkflow.ops.reduction import argmax, argmin, cumsum, reduce_min, reduce_sum
-from sparkflow.ops.state import assign_add
+from sparkflow.ops.checks.checks import assert_greater_equal, assert_less_equal
+from sparkflow.ops.checks.rank_fitting import broadcast
+from sparkflow.ops.control.ordering import identity
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.elementwise.comparison import equal, greater, logical_and, logical_not, where
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.reduction.reduction import argmax, argmin, cumsum, reduce_min, reduce_sum
+from sparkflow.ops.shape import arrays, constants
+from sparkflow.ops.state.state import assign_add
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import float32, int32, int64
 

@@ -6,20 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkflow.graph.scopes import convert_to_tensor, graph_of, name_scope
-from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
 from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
 from sparkflow.metrics.scope import Pair, listed, require_graph
 from sparkflow.metrics.weights import metric_variable
-from sparkflow.ops import arrays, constants, elementwise
-from sparkflow.ops.activation import top_k
-from sparkflow.ops.comparison import equal, greater_equal, less, where
-from sparkflow.ops.control_flow.cond import cond
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.rank_fitting import broadcast, broadcastable
-from sparkflow.ops.reduction import cumsum, reduce_sum
-from sparkflow.ops.sets import set_difference, set_intersection, set_size
-from sparkflow.ops.sparse_layout import sparse_concat, sparse_reshape, sparse_retain
-from sparkflow.ops.state import assign_add
+from sparkflow.ops.checks.rank_fitting import broadcast, broadcastable
+from sparkflow.ops.control.cond import cond
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.elementwise.comparison import equal, greater_equal, less, where
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.nn.activation import top_k
+from sparkflow.ops.reduction.reduction import cumsum, reduce_sum
+from sparkflow.ops.shape import arrays, constants
+from sparkflow.ops.sparse.sets import set_difference, set_intersection, set_size
+from sparkflow.ops.sparse.sparse_layout import sparse_concat, sparse_reshape, sparse_retain
+from sparkflow.ops.state.state import assign_add
 from sparkflow_runtime.dtypes import float64, int32, int64
 
 Rows = Tensor | SparseTensor

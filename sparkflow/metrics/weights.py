@@ -6,8 +6,8 @@ from typing import Any
 
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import convert_to_tensor
-from sparkflow.ops import constants
-from sparkflow.ops.rank_fitting import match_weights, one_rank
+from sparkflow.ops.checks.rank_fitting import match_weights, one_rank
+from sparkflow.ops.shape import constants
 from sparkflow_runtime.dtypes import float32
 
 

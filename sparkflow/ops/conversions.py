@@ -9,11 +9,11 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow.graph import constants, conversion
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import convert_to_tensor
-from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow_runtime import tensor_proto
 from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.protos import tensor_pb2

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.scopes import convert_to_tensor
-from sparkflow.graph.sparse_tensor import SparseTensor
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.graph.values.sparse_tensor import SparseTensor
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int64
 
 

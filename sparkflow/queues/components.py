@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow.graph.tensor_shape import TensorShape
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow_runtime.dtypes import DType, as_dtype
 
 

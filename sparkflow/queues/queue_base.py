@@ -10,8 +10,8 @@ from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import convert
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, get_default_graph, graph_of
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.queues.components import type_list
 from sparkflow_runtime.dtypes import DType
 

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.ops.random import op_seeds
+from sparkflow.ops.random.random import op_seeds
 from sparkflow.queues.components import name_list, shape_attr, shape_list, type_list
 from sparkflow.queues.queue_base import QueueBase, new_queue
 from sparkflow_runtime.dtypes import int64

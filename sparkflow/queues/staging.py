@@ -7,8 +7,8 @@ from typing import Any
 
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_default_graph
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.queues.components import type_list
 from sparkflow_runtime.dtypes import DType
 

@@ -1,6 +1,6 @@
 """`tf.ragged`: tensors whose rows have different lengths, see `tf.RaggedTensor`."""
 
-from sparkflow.absent import answers
+from sparkflow._api.absent import answers
 from sparkflow.ragged.functions import (
     constant,
     constant_value,

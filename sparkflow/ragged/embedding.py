@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.ops import embedding, sparse_embedding
+from sparkflow.embedding import lookup as embedding, sparse_lookup as sparse_embedding
 from sparkflow.ragged.tensor import RaggedTensor
 
 

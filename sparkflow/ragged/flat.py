@@ -6,7 +6,9 @@ from typing import Any
 
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import activation, arrays, clip, constants
+from sparkflow.ops.nn import activation
+from sparkflow.ops.reduction import clip
+from sparkflow.ops.shape import arrays, constants
 from sparkflow.ragged.functions import map_flat_values
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from sparkflow.graph.constants import constant_array
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, name_scope
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.ops.constants import placeholder as dense_placeholder
+from sparkflow.graph.shapes.tensor_shape import TensorShape
+from sparkflow.ops.shape.constants import placeholder as dense_placeholder
 from sparkflow.ragged import rows
 from sparkflow.ragged.tensor import RaggedTensor
 from sparkflow.ragged.value import nested_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.tensor_shape import TensorShape
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.ops.tensor_spec import TypeSpec
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int64
 

@@ -13,9 +13,9 @@ from sparkflow.graph.composite import Composite
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
-from sparkflow.graph.sparse_tensor import SparseTensor, as_sparse
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
+from sparkflow.graph.values.sparse_tensor import SparseTensor, as_sparse
 from sparkflow.ragged import rows
 from sparkflow.ragged.spec import RaggedTensorSpec
 from sparkflow.ragged.value import RaggedTensorValue, nested_value

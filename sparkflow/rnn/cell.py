@@ -9,11 +9,11 @@ import tree
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import get_default_graph
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.layers.base import Layer
-from sparkflow.ops import arrays
-from sparkflow.ops.constants import zeros
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.shape.constants import zeros
 from sparkflow.variables.variable_scope import get_variable_scope, variable_scope
 from sparkflow_runtime.dtypes import DType, as_dtype
 

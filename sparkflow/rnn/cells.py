@@ -6,14 +6,16 @@ import logging
 from typing import Any
 
 from sparkflow._api import export
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.initializers import Constant, Zeros
 from sparkflow.layers.input_spec import InputSpec
-from sparkflow.ops import arrays, clip, linalg
-from sparkflow.ops.activation import bias_add
-from sparkflow.ops.elementwise import add, multiply, sigmoid, tanh
+from sparkflow.ops.elementwise.elementwise import add, multiply, sigmoid, tanh
+from sparkflow.ops.linalg import linalg
+from sparkflow.ops.nn.activation import bias_add
+from sparkflow.ops.reduction import clip
+from sparkflow.ops.shape import arrays
 from sparkflow.rnn.cell import LayerRNNCell, LSTMStateTuple
+from sparkflow.variables.initializers import Constant, Zeros
 from sparkflow.variables.partitioners import fixed_size_partitioner
 
 KERNEL, BIAS = "kernel", "bias"

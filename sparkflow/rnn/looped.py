@@ -9,16 +9,17 @@ import tree
 
 from sparkflow._api import export
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.ops import arrays, comparison
-from sparkflow.ops.constants import zeros
-from sparkflow.ops.control import identity
-from sparkflow.ops.control_flow.tensor_array import TensorArray
-from sparkflow.ops.control_flow.while_loop import while_loop
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.reduction import reduce_all
-from sparkflow.ops.reordering import reverse_sequence
+from sparkflow.ops.control.ordering import identity
+from sparkflow.ops.control.tensor_array import TensorArray
+from sparkflow.ops.control.while_loop import while_loop
+from sparkflow.ops.elementwise import comparison
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.indexing.reordering import reverse_sequence
+from sparkflow.ops.reduction.reduction import reduce_all
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.shape.constants import zeros
 from sparkflow.rnn.cell import with_batch
 from sparkflow.rnn.stepping import batch_of, copy_through, initial
 from sparkflow.variables.variable_scope import variable_scope

@@ -7,9 +7,9 @@ from typing import Any
 import tree
 
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays
-from sparkflow.ops.comparison import where
-from sparkflow.ops.constants import zeros_like
+from sparkflow.ops.elementwise.comparison import where
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.shape.constants import zeros_like
 
 
 def batch_of(tensor: Tensor, axis: int) -> tuple[Tensor, int | None]:

@@ -9,12 +9,13 @@ import tree
 
 from sparkflow._api import export
 from sparkflow.graph.scopes import convert_to_tensor
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.ops import arrays, comparison
-from sparkflow.ops.control import identity
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.reordering import reverse_sequence
+from sparkflow.ops.control.ordering import identity
+from sparkflow.ops.elementwise import comparison
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.indexing.reordering import reverse_sequence
+from sparkflow.ops.shape import arrays
 from sparkflow.rnn.stepping import batch_of, copy_through, initial, zero_outputs
 from sparkflow.variables.variable_scope import variable_scope
 from sparkflow_runtime.dtypes import int32

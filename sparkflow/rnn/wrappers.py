@@ -9,17 +9,17 @@ from typing import Any
 import tree
 
 from sparkflow._api import export
+from sparkflow.embedding.lookup import embedding_lookup
 from sparkflow.graph.scopes import device, get_default_graph
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.initializers import RandomUniform
 from sparkflow.layers.core import Dense
-from sparkflow.ops import arrays
-from sparkflow.ops.activation import dropout
-from sparkflow.ops.elementwise import floor
-from sparkflow.ops.embedding import embedding_lookup
-from sparkflow.ops.random import random_uniform
+from sparkflow.ops.elementwise.elementwise import floor
+from sparkflow.ops.nn.activation import dropout
+from sparkflow.ops.random.random import random_uniform
+from sparkflow.ops.shape import arrays
 from sparkflow.rnn.cell import LSTMStateTuple, RNNCell
+from sparkflow.variables.initializers import RandomUniform
 from sparkflow.variables.variable_scope import get_variable, variable_scope
 
 

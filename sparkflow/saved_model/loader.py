@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from sparkflow.graph.meta_graph import restore_meta_graph
+from sparkflow.graph.messages.meta_graph import restore_meta_graph
 from sparkflow.saved_model import constants
 from sparkflow.train.saver import Saver, all_saveable_objects
 from sparkflow_runtime.checkpoint.sealed_message import open_message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import control_dependencies, get_collection, get_default_graph
-from sparkflow.ops.control import group
+from sparkflow.ops.control.ordering import group
 from sparkflow.variables.initialization import (
     global_variables_initializer,
     local_variables_initializer,

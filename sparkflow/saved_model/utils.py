@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import get_default_graph
-from sparkflow.graph.tensor_shape import TensorShape
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow_runtime.protos.meta_graph_pb2 import TensorInfo
 
 
@@ -60,7 +60,7 @@ def get_tensor_from_tensor_info(
     if encoding == "name":
         return named(tensor_info.name)
     if encoding == "coo_sparse":
-        from sparkflow.graph.sparse_tensor import SparseTensor
+        from sparkflow.graph.values.sparse_tensor import SparseTensor
 
         sparse = tensor_info.coo_sparse
         return SparseTensor(

@@ -10,10 +10,10 @@ import numpy as np
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.constants import constant_array
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operators import Symbolic
-from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.graph.values.sparse_tensor import SparseTensor
 from sparkflow.session.handles import TensorHandle
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import PLAIN

@@ -7,11 +7,11 @@ from typing import Any
 
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
-from sparkflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.values.indexed_slices import IndexedSlices, IndexedSlicesValue
+from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.session.handles import TensorHandle
 
 Fill = Callable[[Sequence[Any]], Any]

@@ -9,7 +9,7 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, device, get_default_graph, name_scope
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.constants import placeholder
+from sparkflow.ops.shape.constants import placeholder
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType, as_dtype
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, ClassVar
 
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.meta_graph import make_meta_graph
+from sparkflow.graph.messages.meta_graph import make_meta_graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.summary.queue_writer import QueuedEventWriter
 from sparkflow_runtime.protos.config_pb2 import RunMetadata

@@ -18,7 +18,7 @@ from absl.testing import absltest
 
 from sparkflow.graph.graph import Graph, default_graphs
 from sparkflow.graph.scopes import get_default_graph, get_default_session
-from sparkflow.ops.random import DEFAULT_GRAPH_SEED
+from sparkflow.ops.random.random import DEFAULT_GRAPH_SEED
 from sparkflow.session.session import Session
 from sparkflow.test.arrays import ArrayAssertions
 from sparkflow.test.messages import assert_proto_equal

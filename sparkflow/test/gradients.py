@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.backward import gradients
-from sparkflow.graph.indexed_slices import IndexedSlices
+from sparkflow.differentiation.backward import gradients
 from sparkflow.graph.scopes import get_default_session
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.constants import constant
-from sparkflow.ops.control import identity
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.control.ordering import identity
+from sparkflow.ops.shape.constants import constant
 
 Jacobian = np.ndarray[Any, Any]
 

@@ -1,6 +1,28 @@
 """`tf.train`: optimizers, the step counter, clusters and servers."""
 
-from sparkflow.absent import answers
+from sparkflow._api.absent import answers
+from sparkflow.legacy.input.batching import (
+    batch,
+    batch_join,
+    maybe_batch,
+    maybe_batch_join,
+    maybe_shuffle_batch,
+    maybe_shuffle_batch_join,
+    shuffle_batch,
+    shuffle_batch_join,
+)
+from sparkflow.legacy.input.producers import (
+    input_producer,
+    limit_epochs,
+    match_filenames_once,
+    range_input_producer,
+    slice_input_producer,
+    string_input_producer,
+)
+from sparkflow.legacy.supervisor import Supervisor
+from sparkflow.legacy.sync_replicas import SyncReplicasOptimizer
+from sparkflow.queues.coordinator import Coordinator, LooperThread
+from sparkflow.queues.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from sparkflow.session.loops import (
     LoopUpdate,
     StepLoop,
@@ -61,24 +83,6 @@ from sparkflow.train.hooks.step_hooks import (
 )
 from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 from sparkflow.train.hooks.summary_hook import SummarySaverHook
-from sparkflow.train.input.batching import (
-    batch,
-    batch_join,
-    maybe_batch,
-    maybe_batch_join,
-    maybe_shuffle_batch,
-    maybe_shuffle_batch_join,
-    shuffle_batch,
-    shuffle_batch_join,
-)
-from sparkflow.train.input.producers import (
-    input_producer,
-    limit_epochs,
-    match_filenames_once,
-    range_input_producer,
-    slice_input_producer,
-    string_input_producer,
-)
 from sparkflow.train.optimizers.adadelta import AdadeltaOptimizer
 from sparkflow.train.optimizers.adagrad import AdagradOptimizer
 from sparkflow.train.optimizers.adagrad_da import AdagradDAOptimizer
@@ -105,21 +109,14 @@ from sparkflow.train.optimizers.proximal import (
     ProximalGradientDescentOptimizer,
 )
 from sparkflow.train.optimizers.rmsprop import RMSPropOptimizer
-from sparkflow.train.queue_runner import (
-    QueueRunner,
-    add_queue_runner,
-    start_queue_runners,
-)
 from sparkflow.train.replication.all_reduce import AllReduceReplication
 from sparkflow.train.replication.gradient_accumulation import GradientAccumulationOptimizer
 from sparkflow.train.replication.local_sgd import LocalSgd
 from sparkflow.train.replication.staleness import BoundedStaleness
 from sparkflow.train.replication.strategy import AsyncReplication
 from sparkflow.train.replication.sync import SyncReplication
-from sparkflow.train.replication.sync_replicas import SyncReplicasOptimizer
 from sparkflow.train.replication.wire_dtype import set_wire_dtype
 from sparkflow.train.saver import Saver
-from sparkflow.train.sessions.coordinator import Coordinator, LooperThread
 from sparkflow.train.sessions.monitored_session import MonitoredSession, SingularMonitoredSession
 from sparkflow.train.sessions.monitored_training import MonitoredTrainingSession, basic_train_loop
 from sparkflow.train.sessions.run_loop import LoopResult, run_loop, start_loop
@@ -130,7 +127,6 @@ from sparkflow.train.sessions.session_creators import (
     WorkerSessionCreator,
 )
 from sparkflow.train.sessions.session_manager import SessionManager
-from sparkflow.train.sessions.supervisor import Supervisor
 from sparkflow.train.step_counter import (
     assert_global_step,
     create_global_step,

@@ -9,7 +9,7 @@ import numpy as np
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
-from sparkflow.initializers import Zeros
+from sparkflow.variables.initializers import Zeros
 from sparkflow.variables.variable import Variable
 from sparkflow.variables.variable_scope import get_variable
 from sparkflow_runtime.dtypes import int64

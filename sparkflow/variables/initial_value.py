@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.graph.collections import GraphKeys
-from sparkflow.graph.importing import grouped
+from sparkflow.graph.messages.importing import grouped
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 

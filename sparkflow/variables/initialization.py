@@ -12,8 +12,10 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_collection, get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, comparison, state
-from sparkflow.ops.control import group
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.elementwise import comparison
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.state import state
 from sparkflow.variables.variable import Variable
 
 
@@ -53,19 +55,27 @@ def all_variables() -> list[Variable]:
     return global_variables()
 
 
-@export("variables_initializer")
+@export("variables_initializer", "initializers.variables", "initializers.variables_initializer")
 def variables_initializer(var_list: Sequence[Variable], name: str = "init") -> Operation:
     """An operation that gives each of the variables its initial value."""
     return group(*[variable.initializer for variable in var_list or ()], name=name)
 
 
-@export("global_variables_initializer")
+@export(
+    "global_variables_initializer",
+    "initializers.global_variables",
+    "initializers.global_variables_initializer",
+)
 def global_variables_initializer() -> Operation:
     """An operation that initialises the global variables."""
     return variables_initializer(global_variables())
 
 
-@export("local_variables_initializer")
+@export(
+    "local_variables_initializer",
+    "initializers.local_variables",
+    "initializers.local_variables_initializer",
+)
 def local_variables_initializer() -> Operation:
     """An operation that initialises the local variables."""
     return variables_initializer(local_variables())

@@ -9,10 +9,11 @@ import numpy as np
 
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operators import Operators
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.ops import arrays, control
-from sparkflow.ops.control import group
+from sparkflow.ops.control import ordering as control
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.shape import arrays
 from sparkflow.variables.save_slice import SaveSliceInfo
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import DType

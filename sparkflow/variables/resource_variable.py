@@ -9,8 +9,8 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Held, Operators
 from sparkflow.graph.scopes import graph_of
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
 from sparkflow.variables.initial_value import without_uninitialised
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import DType
@@ -134,7 +134,7 @@ class ResourceVariable(Variable, Held):
 
     def initialized_value(self) -> Tensor:
         """Its value, or its initial value while it has none."""
-        from sparkflow.ops.control_flow.cond import cond  # which needs variables
+        from sparkflow.ops.control.cond import cond  # which needs variables
 
         with self._graph.init_scope():
             result: Tensor = cond(

@@ -12,13 +12,13 @@ from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Operators
 from sparkflow.graph.scopes import get_default_graph, graph_of
+from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.ops import state
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.state import state
 from sparkflow.variables import save_slice
 from sparkflow.variables.creators import (
     VariableAggregation,

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sparkflow import initializers
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.tensor_shape import TensorShape
-from sparkflow.ops import arrays
+from sparkflow.graph.shapes.tensor_shape import TensorShape
+from sparkflow.ops.shape import arrays
+from sparkflow.variables import initializers
 from sparkflow.variables.partitioned import (
     PartitionedVariable,
     PartitionInfo,

@@ -22,12 +22,12 @@ STRUCTURAL = frozenset({"Const", "NoOp"})
 
 RULES = (
     "runtime/sparkflow_runtime/passes/simplify/",
-    "runtime/sparkflow_runtime/passes/raise_",
+    "runtime/sparkflow_runtime/passes/raising/",
     "runtime/sparkflow_runtime/passes/distinct_rows.py",
     "runtime/sparkflow_runtime/passes/sparse_updates.py",
     "sparkflow/export/onnx/",
-    "sparkflow/gradient_registry.py",
-    "sparkflow/graph/importing.py",
+    "sparkflow/differentiation/gradient_registry.py",
+    "sparkflow/graph/messages/importing.py",
 )
 """Files, or folders, of rules keyed by op, and of the frames of TensorFlow's first control flow."""
 
@@ -49,10 +49,10 @@ LEFT: dict[str, int] = {
     "sparkflow/data/iterator.py": 4,
     "sparkflow/estimator/estimator.py": 5,
     "sparkflow/graph/constant_value.py": 6,
-    "sparkflow/graph/function_graph.py": 2,
+    "sparkflow/graph/functions/function_graph.py": 2,
     "sparkflow/graph_util.py": 19,
-    "sparkflow/ops/control_flow/functional.py": 1,
-    "sparkflow/ops/script.py": 1,
+    "sparkflow/ops/control/functional.py": 1,
+    "sparkflow/differentiation/python_functions.py": 1,
     "sparkflow/profiler/float_operations.py": 23,
     "sparkflow/ragged/elementwise.py": 27,
     "sparkflow/ragged/reducing.py": 15,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sparkflow as tf
-from sparkflow.absent import ABSENT
+from sparkflow._api.absent import ABSENT
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "names" / "public.json"
 NAMES = json.loads(GOLDEN.read_text())

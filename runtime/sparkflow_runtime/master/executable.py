@@ -17,7 +17,7 @@ from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
 from sparkflow_runtime.master.pipeline import Request
 from sparkflow_runtime.master.running import Pending, RunningSteps
 from sparkflow_runtime.passes.clean import Observe
-from sparkflow_runtime.passes.partition import Partition
+from sparkflow_runtime.passes.partitioning.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)

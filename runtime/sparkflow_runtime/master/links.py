@@ -22,7 +22,7 @@ from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
-from sparkflow_runtime.passes.lend import live_results
+from sparkflow_runtime.passes.partitioning.lend import live_results
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.run_loop_pb2 import (

@@ -14,7 +14,6 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.phases import Phase, Repeated, Watch, graph_pass, run_phases
 from sparkflow_runtime.ir.types import Types, infer_types
-from sparkflow_runtime.passes.bundles import Splitting
 from sparkflow_runtime.passes.clean import CLEANING, Observe, unobserved
 from sparkflow_runtime.passes.collectives import split_collectives
 from sparkflow_runtime.passes.distinct_rows import distinct_rows
@@ -22,13 +21,14 @@ from sparkflow_runtime.passes.functions import bodies, reachable, ready_function
 from sparkflow_runtime.passes.late_fetches import late_fetches
 from sparkflow_runtime.passes.late_reads import late_reads
 from sparkflow_runtime.passes.layout import channels_last
-from sparkflow_runtime.passes.lend import lend
-from sparkflow_runtime.passes.partition import Partition, partition
+from sparkflow_runtime.passes.partitioning.bundles import Splitting
+from sparkflow_runtime.passes.partitioning.lend import lend
+from sparkflow_runtime.passes.partitioning.partition import Partition, partition
+from sparkflow_runtime.passes.partitioning.wire_dtypes import wire_dtypes
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.passes.prune import prune
-from sparkflow_runtime.passes.raise_control_flow import raise_control_flow
+from sparkflow_runtime.passes.raising.raise_control_flow import raise_control_flow
 from sparkflow_runtime.passes.sparse_updates import sparse_updates
-from sparkflow_runtime.passes.wire_dtypes import wire_dtypes
 
 _log = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from sparkflow_runtime.master.placement_log import PlacementLog
 from sparkflow_runtime.master.waiting import await_tasks
 from sparkflow_runtime.passes.clean import Observe, unobserved
 from sparkflow_runtime.passes.functions import bodies, ready_functions
-from sparkflow_runtime.passes.partition import Partition
+from sparkflow_runtime.passes.partitioning.partition import Partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.function_pb2 import FunctionDef

@@ -17,7 +17,7 @@ from sparkflow_runtime.ir.strands import find_classes, in_order_of_classes, may_
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.clean import clean
 from sparkflow_runtime.passes.late_reads import late_reads
-from sparkflow_runtime.passes.partition import schedule
+from sparkflow_runtime.passes.partitioning.partition import schedule
 from sparkflow_runtime.passes.sparse_updates import sparse_updates
 
 _READERS = ("_TapeRead", "_TapeLength")

@@ -18,7 +18,7 @@ from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import CLASS_ATTR, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.raise_loops import FRAME_OPS
+from sparkflow_runtime.passes.raising.raise_loops import FRAME_OPS
 
 _ANYWHERE: Final = DeviceSpec()
 _NO_BODIES: Final[Mapping[str, Sequence[Node]]] = MappingProxyType({})

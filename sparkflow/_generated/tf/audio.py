@@ -8,7 +8,7 @@ from sparkflow._api.loading import face
 __getattr__, __dir__, __all__ = face(
     __name__,
     {
-        "sparkflow._generated.ops.audio": "encode_wav",
-        "sparkflow.ops.audio": "decode_wav",
+        "sparkflow._generated.ops.files.audio": "encode_wav",
+        "sparkflow.ops.files.audio": "decode_wav",
     },
 )

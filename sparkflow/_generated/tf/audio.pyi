@@ -3,8 +3,8 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow._generated.ops.audio import encode_wav
-from sparkflow.ops.audio import decode_wav
+from sparkflow._generated.ops.files.audio import encode_wav
+from sparkflow.ops.files.audio import decode_wav
 
 __all__ = [
     "decode_wav",

@@ -3,7 +3,7 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow._generated.ops.bitwise import (
+from sparkflow._generated.ops.elementwise.bitwise import (
     bitwise_and,
     bitwise_or,
     bitwise_xor,

@@ -3,9 +3,9 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow._generated.ops.debugging import check_numerics
-from sparkflow._generated.ops.elementwise import is_finite, is_inf, is_nan
-from sparkflow.ops.checks import (
+from sparkflow._generated.ops.control.debugging import check_numerics
+from sparkflow._generated.ops.elementwise.elementwise import is_finite, is_inf, is_nan
+from sparkflow.ops.checks.checks import (
     assert_equal,
     assert_greater,
     assert_greater_equal,
@@ -20,8 +20,7 @@ from sparkflow.ops.checks import (
     is_non_decreasing,
     is_strictly_increasing,
 )
-from sparkflow.ops.debugging import Assert, verify_tensor_all_finite as assert_all_finite
-from sparkflow.ops.shape_checks import (
+from sparkflow.ops.checks.shape_checks import (
     assert_integer,
     assert_proper_iterable,
     assert_rank,
@@ -33,6 +32,7 @@ from sparkflow.ops.shape_checks import (
     assert_type,
     is_numeric_tensor,
 )
+from sparkflow.ops.control.debugging import Assert, verify_tensor_all_finite as assert_all_finite
 
 __all__ = [
     "Assert",

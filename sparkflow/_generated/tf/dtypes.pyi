@@ -3,10 +3,10 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow._generated.ops.bitwise import bitcast
-from sparkflow.ops.complex import complex
-from sparkflow.ops.elementwise import cast, saturate_cast
-from sparkflow.ops.quantization import QUANTIZED_DTYPES
+from sparkflow._generated.ops.elementwise.bitwise import bitcast
+from sparkflow.ops.elementwise.complex import complex
+from sparkflow.ops.elementwise.elementwise import cast, saturate_cast
+from sparkflow.ops.nn.quantization import QUANTIZED_DTYPES
 from sparkflow_runtime.dtypes import (
     DType,
     as_dtype,

@@ -37,7 +37,7 @@ __getattr__, __dir__, __all__ = face(
             "combined_non_max_suppression draw_bounding_boxes non_max_suppression_with_scores "
             "sample_distorted_bounding_box"
         ),
-        "sparkflow.ops.morphology": "extract_image_patches extract_patches",
-        "sparkflow.ops.random": "random_crop",
+        "sparkflow.ops.nn.morphology": "extract_image_patches extract_patches",
+        "sparkflow.ops.random.random": "random_crop",
     },
 )

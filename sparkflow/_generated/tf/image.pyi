@@ -81,8 +81,8 @@ from sparkflow.ops.image.sampling import (
     non_max_suppression_with_scores,
     sample_distorted_bounding_box,
 )
-from sparkflow.ops.morphology import extract_image_patches, extract_patches
-from sparkflow.ops.random import random_crop
+from sparkflow.ops.nn.morphology import extract_image_patches, extract_patches
+from sparkflow.ops.random.random import random_crop
 
 __all__ = [
     "ResizeMethod",

@@ -3,28 +3,27 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow._generated.ops.decompositions import (
+from sparkflow._generated.ops.indexing.reordering import cross
+from sparkflow._generated.ops.linalg.decompositions import (
     cholesky,
     expm,
     logm,
     matrix_square_root as sqrtm,
 )
-from sparkflow._generated.ops.diagonals import (
+from sparkflow._generated.ops.linalg.diagonals import (
     diag as tensor_diag,
     diag_part as tensor_diag_part,
     matrix_band_part as band_part,
     matrix_set_diag as set_diag,
 )
-from sparkflow._generated.ops.linear_systems import (
+from sparkflow._generated.ops.linalg.linear_systems import (
     matrix_determinant as det,
     matrix_inverse as inv,
     matrix_solve as solve,
     matrix_triangular_solve as triangular_solve,
     slogdet,
 )
-from sparkflow._generated.ops.reordering import cross
-from sparkflow.ops.clip import global_norm
-from sparkflow.ops.decompositions import (
+from sparkflow.ops.linalg.decompositions import (
     lu,
     lu_matrix_inverse,
     lu_reconstruct,
@@ -36,7 +35,7 @@ from sparkflow.ops.decompositions import (
     self_adjoint_eigvals as eigvalsh,
     svd,
 )
-from sparkflow.ops.diagonals import (
+from sparkflow.ops.linalg.diagonals import (
     adjoint,
     matrix_diag as diag,
     matrix_diag_part as diag_part,
@@ -44,17 +43,18 @@ from sparkflow.ops.diagonals import (
     matrix_transpose as transpose,
     trace,
 )
-from sparkflow.ops.einsum import einsum
-from sparkflow.ops.linalg import eye, matmul, matvec, tensordot
-from sparkflow.ops.linear_systems import (
+from sparkflow.ops.linalg.einsum import einsum
+from sparkflow.ops.linalg.linalg import eye, matmul, matvec, tensordot
+from sparkflow.ops.linalg.linear_systems import (
     cholesky_solve,
     logdet,
     matrix_solve_ls as lstsq,
     tridiagonal_matmul,
     tridiagonal_solve,
 )
-from sparkflow.ops.normalization import l2_normalize
-from sparkflow.ops.norms import norm, normalize
+from sparkflow.ops.nn.normalization import l2_normalize
+from sparkflow.ops.reduction.clip import global_norm
+from sparkflow.ops.reduction.norms import norm, normalize
 
 __all__ = [
     "adjoint",

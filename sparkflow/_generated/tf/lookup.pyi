@@ -3,7 +3,7 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow.ops.tables import (
+from sparkflow.ops.state.tables import (
     KeyValueTensorInitializer,
     LookupInterface,
     MutableHashTable,
@@ -14,7 +14,7 @@ from sparkflow.ops.tables import (
     TextFileInitializer,
     TextFileStringTableInitializer,
 )
-from sparkflow.ops.vocabulary import (
+from sparkflow.ops.state.vocabulary import (
     FastHashSpec,
     HasherSpec,
     IdTableWithHashBuckets,

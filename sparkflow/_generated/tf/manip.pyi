@@ -3,10 +3,10 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow._generated.ops.arrays import gather_nd, reshape, reverse, tile
-from sparkflow._generated.ops.blocks import batch_to_space_nd, space_to_batch_nd
-from sparkflow._generated.ops.reordering import roll
-from sparkflow._generated.ops.scattering import scatter_nd
+from sparkflow._generated.ops.indexing.reordering import roll
+from sparkflow._generated.ops.indexing.scattering import scatter_nd
+from sparkflow._generated.ops.shape.arrays import gather_nd, reshape, reverse, tile
+from sparkflow._generated.ops.shape.blocks import batch_to_space_nd, space_to_batch_nd
 
 __all__ = [
     "batch_to_space_nd",

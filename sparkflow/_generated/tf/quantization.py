@@ -8,7 +8,7 @@ from sparkflow._api.loading import face
 __getattr__, __dir__, __all__ = face(
     __name__,
     {
-        "sparkflow.ops.quantization": (
+        "sparkflow.ops.nn.quantization": (
             "dequantize fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient "
             "fake_quant_with_min_max_vars fake_quant_with_min_max_vars_gradient "
             "fake_quant_with_min_max_vars_per_channel "

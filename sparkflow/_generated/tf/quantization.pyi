@@ -3,7 +3,7 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow.ops.quantization import (
+from sparkflow.ops.nn.quantization import (
     dequantize,
     fake_quant_with_min_max_args,
     fake_quant_with_min_max_args_gradient,

@@ -3,15 +3,15 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow._generated.ops.stateless_random import stateless_multinomial
-from sparkflow.ops.candidate_sampling import (
+from sparkflow._generated.ops.random.stateless_random import stateless_multinomial
+from sparkflow.embedding.candidate_sampling import (
     all_candidate_sampler,
     fixed_unigram_candidate_sampler,
     learned_unigram_candidate_sampler,
     log_uniform_candidate_sampler,
     uniform_candidate_sampler,
 )
-from sparkflow.ops.random import (
+from sparkflow.ops.random.random import (
     categorical,
     get_seed,
     multinomial,
@@ -29,7 +29,7 @@ from sparkflow.ops.random import (
     set_random_seed,
     truncated_normal,
 )
-from sparkflow.ops.stateless_random import (
+from sparkflow.ops.random.stateless_random import (
     stateless_categorical,
     stateless_random_gamma as stateless_gamma,
     stateless_random_gamma,

@@ -8,7 +8,7 @@ from sparkflow._api.loading import face
 __getattr__, __dir__, __all__ = face(
     __name__,
     {
-        "sparkflow.ops.sets": (
+        "sparkflow.ops.sparse.sets": (
             "set_difference:difference set_difference set_intersection:intersection "
             "set_intersection set_size set_size:size set_union set_union:union"
         ),

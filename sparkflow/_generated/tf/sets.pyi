@@ -3,7 +3,7 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow.ops.sets import (
+from sparkflow.ops.sparse.sets import (
     set_difference as difference,
     set_difference,
     set_intersection as intersection,

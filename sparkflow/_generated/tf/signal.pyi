@@ -3,7 +3,7 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow.ops.fourier import (
+from sparkflow.ops.linalg.fourier import (
     dct,
     fft,
     fft2d,
@@ -21,7 +21,7 @@ from sparkflow.ops.fourier import (
     rfft2d,
     rfft3d,
 )
-from sparkflow.ops.signal import (
+from sparkflow.ops.linalg.signal import (
     frame,
     hamming_window,
     hann_window,

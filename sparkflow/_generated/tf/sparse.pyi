@@ -3,15 +3,17 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow.graph.sparse_tensor import SparseTensor
-from sparkflow.ops.accumulators import SparseConditionalAccumulator
-from sparkflow.ops.segment import (
+from sparkflow.graph.values.sparse_tensor import SparseTensor
+from sparkflow.ops.indexing.segment import (
     sparse_segment_mean as segment_mean,
     sparse_segment_sqrt_n as segment_sqrt_n,
     sparse_segment_sum as segment_sum,
 )
-from sparkflow.ops.sparse_cross import sparse_cross as cross, sparse_cross_hashed as cross_hashed
-from sparkflow.ops.sparse_layout import (
+from sparkflow.ops.sparse.sparse_cross import (
+    sparse_cross as cross,
+    sparse_cross_hashed as cross_hashed,
+)
+from sparkflow.ops.sparse.sparse_layout import (
     from_dense,
     sparse_concat as concat,
     sparse_expand_dims as expand_dims,
@@ -30,7 +32,7 @@ from sparkflow.ops.sparse_layout import (
     sparse_to_indicator as to_indicator,
     sparse_transpose as transpose,
 )
-from sparkflow.ops.sparse_math import (
+from sparkflow.ops.sparse.sparse_math import (
     sparse_add as add,
     sparse_maximum as maximum,
     sparse_minimum as minimum,
@@ -42,6 +44,7 @@ from sparkflow.ops.sparse_math import (
     sparse_tensor_dense_matmul as matmul,
     sparse_tensor_dense_matmul as sparse_dense_matmul,
 )
+from sparkflow.ops.state.accumulators import SparseConditionalAccumulator
 
 __all__ = [
     "SparseConditionalAccumulator",

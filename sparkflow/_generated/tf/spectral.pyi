@@ -3,7 +3,7 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow.ops.fourier import (
+from sparkflow.ops.linalg.fourier import (
     dct,
     fft,
     fft2d,

@@ -3,7 +3,7 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow._generated.ops.strings import (
+from sparkflow._generated.ops.strings.strings import (
     as_string,
     string_join as join,
     string_length as length,
@@ -15,8 +15,8 @@ from sparkflow._generated.ops.strings import (
     substr,
     unsorted_segment_join,
 )
-from sparkflow._generated.ops.unicode import unicode_transcode
-from sparkflow.ops.strings import (
+from sparkflow._generated.ops.strings.unicode import unicode_transcode
+from sparkflow.ops.strings.strings import (
     bytes_split,
     ngrams,
     reduce_join,
@@ -27,7 +27,7 @@ from sparkflow.ops.strings import (
     string_to_hash_bucket as to_hash_bucket,
     string_to_number as to_number,
 )
-from sparkflow.ops.unicode import (
+from sparkflow.ops.strings.unicode import (
     unicode_decode,
     unicode_decode_with_offsets,
     unicode_encode,

@@ -10,10 +10,10 @@ from typing import Any
 import tree
 
 import sparkflow as tf
+from sparkflow.differentiation.python_functions import custom_gradient
 from sparkflow.eager.mode import executing_eagerly, executing_eagerly as in_eager_mode
 from sparkflow.eager.py_function import function as defun, py_function
 from sparkflow.eager.tape import GradientTape
-from sparkflow.ops.script import custom_gradient
 from sparkflow.variables.variable import Variable
 
 __all__ = [

@@ -52,8 +52,8 @@ from sparkflow.contrib.framework.variables import (
     variable,
     zero_initializer,
 )
-from sparkflow.ops.script import py_func
-from sparkflow.ops.sorting import argsort, sort
+from sparkflow.differentiation.python_functions import py_func
+from sparkflow.ops.indexing.sorting import argsort, sort
 from sparkflow.train import (
     create_global_step,
     get_global_step,

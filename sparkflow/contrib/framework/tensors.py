@@ -7,8 +7,8 @@ from typing import Any
 
 import sparkflow as tf
 from sparkflow.layers.training import known_flag, smart_cond as _smart_cond
-from sparkflow.ops.rank_fitting import one_rank
-from sparkflow.ops.shape_checks import assert_same_float_dtype, assert_scalar
+from sparkflow.ops.checks.rank_fitting import one_rank
+from sparkflow.ops.checks.shape_checks import assert_same_float_dtype, assert_scalar
 
 __all__ = [
     "assert_same_float_dtype",

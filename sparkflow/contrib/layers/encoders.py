@@ -7,7 +7,7 @@ from typing import Any
 import sparkflow as tf
 from sparkflow.contrib.framework.scoped_arguments import add_arg_scope
 from sparkflow.contrib.framework.variables import model_variable
-from sparkflow.ops.sparse_embedding import safe_embedding_lookup_sparse
+from sparkflow.embedding.sparse_lookup import safe_embedding_lookup_sparse
 
 __all__ = [
     "bow_encoder",

@@ -3,7 +3,7 @@
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.ops.vocabulary import (
+from sparkflow.ops.state.vocabulary import (
     index_table_from_file,
     index_table_from_tensor,
     index_to_string_table_from_file,

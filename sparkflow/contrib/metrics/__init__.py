@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.ops.sets import set_difference, set_intersection, set_size, set_union
+from sparkflow.ops.sparse.sets import set_difference, set_intersection, set_size, set_union
 
 Metric = Callable[..., Any]
 _SWAPPED = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.ops.activation import noise_sizes
+from sparkflow.ops.nn.activation import noise_sizes
 
 __all__ = [
     "alpha_dropout",

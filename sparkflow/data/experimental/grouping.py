@@ -194,7 +194,7 @@ def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
 
 
 def _sparse_of(shape: Any) -> Callable[..., Any]:
-    from sparkflow.graph.sparse_tensor import SparseTensor
+    from sparkflow.graph.values.sparse_tensor import SparseTensor
 
     def made(indices: Tensor, values: Tensor, dense_shape: Tensor) -> SparseTensor:
         sparse = SparseTensor(indices, values, dense_shape)

@@ -12,7 +12,7 @@ from sparkflow.data.dataset import Dataset, seeds
 from sparkflow.data.sources import dataset_of, range_
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.random import random_uniform
+from sparkflow.ops.random.random import random_uniform
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import as_dtype, int64
 

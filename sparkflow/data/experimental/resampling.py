@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.random import random_uniform
+from sparkflow.ops.random.random import random_uniform
 from sparkflow_runtime.dtypes import float32
 
 if TYPE_CHECKING:

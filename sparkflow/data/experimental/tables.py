@@ -13,7 +13,7 @@ from sparkflow.data.dataset import Dataset
 from sparkflow.data.readers import TextLineDataset, as_vector
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.parsing import decode_csv, parse_example
+from sparkflow.ops.files.parsing import decode_csv, parse_example
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType, as_dtype
 from sparkflow_runtime.files import system

@@ -17,18 +17,22 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import convert_to_tensor, get_collection, name_scope
 from sparkflow.graph.tensor import Tensor
 from sparkflow.losses import Reduction
-from sparkflow.ops import arrays, constants, elementwise
-from sparkflow.ops.activation import softmax
-from sparkflow.ops.checks import assert_greater_equal, assert_less_equal
-from sparkflow.ops.control import group, with_dependencies
-from sparkflow.ops.cross_entropy import (
+from sparkflow.ops.checks.checks import assert_greater_equal, assert_less_equal
+from sparkflow.ops.control.ordering import group, with_dependencies
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.elementwise.elementwise import cast
+from sparkflow.ops.nn.activation import softmax
+from sparkflow.ops.nn.cross_entropy import (
     sigmoid_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits,
 )
-from sparkflow.ops.elementwise import cast
-from sparkflow.ops.reduction import argmax
-from sparkflow.ops.strings import as_string
-from sparkflow.ops.vocabulary import index_table_from_tensor, index_to_string_table_from_tensor
+from sparkflow.ops.reduction.reduction import argmax
+from sparkflow.ops.shape import arrays, constants
+from sparkflow.ops.state.vocabulary import (
+    index_table_from_tensor,
+    index_to_string_table_from_tensor,
+)
+from sparkflow.ops.strings.strings import as_string
 from sparkflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
 from sparkflow.summary.summaries import scalar
 from sparkflow_runtime.dtypes import float32, int64, string

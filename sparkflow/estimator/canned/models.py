@@ -8,10 +8,10 @@ from typing import Any
 
 from sparkflow.estimator.mode_keys import ModeKeys
 from sparkflow.feature_column.layers import input_layer, linear_model
-from sparkflow.graph.sparse_tensor import SparseTensor
 from sparkflow.graph.tensor import Tensor
-from sparkflow.initializers import GlorotUniform
+from sparkflow.graph.values.sparse_tensor import SparseTensor
 from sparkflow.layers import batch_normalization, dense, dropout as drop
+from sparkflow.variables.initializers import GlorotUniform
 from sparkflow.variables.variable_scope import variable_scope
 
 

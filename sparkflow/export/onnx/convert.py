@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sparkflow.export.onnx.table import OPSET, TABLE, Node, Target, unknown
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.importing import import_graph_def
+from sparkflow.graph.messages.importing import import_graph_def
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.files.whole import sync_file
 

@@ -10,8 +10,11 @@ from sparkflow._api import export
 from sparkflow._generated.ops.image.color import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, constants, elementwise, linalg, reduction
-from sparkflow.ops.random import random_uniform
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.linalg import linalg
+from sparkflow.ops.random.random import random_uniform
+from sparkflow.ops.reduction import reduction
+from sparkflow.ops.shape import arrays, constants
 from sparkflow_runtime.dtypes import as_dtype, float16, float32, int32
 
 _GRAY = (0.2989, 0.5870, 0.1140)

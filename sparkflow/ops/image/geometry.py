@@ -20,11 +20,12 @@ from sparkflow._generated.ops.image.geometry import (
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, elementwise
-from sparkflow.ops.control_flow.cond import cond, switch_case
-from sparkflow.ops.random import random_uniform
-from sparkflow.ops.reduction import reduce_max
+from sparkflow.ops.control.cond import cond, switch_case
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.random.random import random_uniform
+from sparkflow.ops.reduction.reduction import reduce_max
 from sparkflow.ops.renamed_arguments import either
+from sparkflow.ops.shape import arrays
 from sparkflow_runtime.dtypes import float32, float64, int32
 
 

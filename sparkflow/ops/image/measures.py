@@ -11,8 +11,13 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow.graph.scopes import convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import activation, arrays, convolution, elementwise, pooling, reduction
+from sparkflow.ops.convolution import convolution
+from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.image.color import convert_image_dtype
+from sparkflow.ops.nn import activation
+from sparkflow.ops.pooling import pooling
+from sparkflow.ops.reduction import reduction
+from sparkflow.ops.shape import arrays
 from sparkflow_runtime.dtypes import float32
 
 

@@ -9,7 +9,7 @@ from sparkflow._api import export
 from sparkflow._generated.ops.image.sampling import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.random import op_seeds
+from sparkflow.ops.random.random import op_seeds
 
 
 class SampleDistortedBoundingBox(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 import sparkflow as tf
 from sparkflow.feature_column.column import CategoricalColumn, Features, IdWeightPair
-from sparkflow.graph.sparse_tensor import SparseTensor
+from sparkflow.graph.values.sparse_tensor import SparseTensor
 from sparkflow.spark.data.schema.row_format import RAGGED, SPARSE, Input, RowFormat
 from sparkflow.spark.estimators.statistics import Moments
 

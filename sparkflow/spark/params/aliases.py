@@ -8,8 +8,8 @@ from typing import Any, ClassVar, TypeVar
 
 from pyspark.ml.param import Param, Params
 
+from sparkflow._api.unknown_names import closest
 from sparkflow.spark.params.row import UNSET, Row, camel_case
-from sparkflow.unknown_names import closest
 
 Self = TypeVar("Self", bound="ParamAliases")
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sparkflow.unknown_names import closest
+from sparkflow._api.unknown_names import closest
 
 FeaturesCol: TypeAlias = str | list[str] | dict[str, str | list[str]]
 """A column, a list of scalar columns, or a dictionary of input to one of these."""

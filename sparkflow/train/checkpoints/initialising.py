@@ -11,7 +11,7 @@ from absl import logging
 
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import colocate_with, device, get_default_graph
-from sparkflow.ops import state
+from sparkflow.ops.state import state
 from sparkflow.train.checkpoints.reading import checkpoint_path, load_checkpoint
 from sparkflow.train.checkpoints.saveable import cpu_of
 

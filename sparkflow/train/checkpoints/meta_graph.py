@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.meta_graph import make_meta_graph, restore_meta_graph
+from sparkflow.graph.messages.meta_graph import make_meta_graph, restore_meta_graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow_runtime.checkpoint.sealed_message import open_message, seal_message, seal_text
 from sparkflow_runtime.errors import DataLossError

@@ -11,8 +11,8 @@ import numpy as np
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import apply_op, get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.constants import constant
-from sparkflow.ops.control import no_op
+from sparkflow.ops.control.ordering import no_op
+from sparkflow.ops.shape.constants import constant
 from sparkflow.train.checkpoints import object_status, state_file
 from sparkflow.train.checkpoints.object_graph import OBJECT_GRAPH_KEY, ObjectGraph, is_trackable
 from sparkflow.train.checkpoints.saveable import SaveableObject, SaveSpec

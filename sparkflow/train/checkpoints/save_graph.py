@@ -11,9 +11,9 @@ import numpy as np
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, control_dependencies, device, get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays
-from sparkflow.ops.constants import constant, placeholder_with_default
-from sparkflow.ops.control import group, identity
+from sparkflow.ops.control.ordering import group, identity
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.shape.constants import constant, placeholder_with_default
 from sparkflow.train.checkpoints.saveable import SaveableObject, cpu_of
 from sparkflow_runtime.protos.saver_pb2 import SaverDef
 

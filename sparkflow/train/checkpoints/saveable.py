@@ -9,7 +9,8 @@ from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import device, get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, state
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.state import state
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.dtypes import DType
 

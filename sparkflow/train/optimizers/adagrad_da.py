@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import elementwise
-from sparkflow.ops.control import identity
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.control.ordering import identity
+from sparkflow.ops.elementwise import elementwise
 from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import int64

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import elementwise, state
-from sparkflow.ops.control import group
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.state import state
 from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.train.optimizers.slots import rows_of
 from sparkflow.variables.variable import Variable

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sparkflow.graph.function_graph import FunctionGraph
-from sparkflow.graph.indexed_slices import IndexedSlices
+from sparkflow.graph.functions.function_graph import FunctionGraph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, constants
-from sparkflow.ops.control import group
-from sparkflow.ops.control_flow.afterwards import Afterwards
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.control.afterwards import Afterwards
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.shape import arrays, constants
 
 Pairs = Sequence[tuple[Any, Any]]
 

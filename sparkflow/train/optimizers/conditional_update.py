@@ -14,9 +14,10 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import constants, state
-from sparkflow.ops.control import group
-from sparkflow.ops.control_flow.cond import cond
+from sparkflow.ops.control.cond import cond
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.shape import constants
+from sparkflow.ops.state import state
 from sparkflow.train.optimizers.optimizer import Optimizer
 
 

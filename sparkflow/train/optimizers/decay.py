@@ -11,9 +11,9 @@ from typing import Any
 
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import elementwise as ew
-from sparkflow.ops.comparison import equal, greater, less_equal, logical_and
-from sparkflow.ops.random import random_normal
+from sparkflow.ops.elementwise import elementwise as ew
+from sparkflow.ops.elementwise.comparison import equal, greater, less_equal, logical_and
+from sparkflow.ops.random.random import random_normal
 from sparkflow_runtime import dtypes
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.variables.variable import Variable
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import elementwise, state
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.state import state
 from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.variables.variable import Variable
 

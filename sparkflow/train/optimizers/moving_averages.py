@@ -10,11 +10,12 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.initializers import Zeros
-from sparkflow.ops import elementwise, state
-from sparkflow.ops.control import group
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.state import state
 from sparkflow.train.optimizers.slots import create_slot, filled_like
 from sparkflow.variables.initialization import global_variables, trainable_variables
+from sparkflow.variables.initializers import Zeros
 from sparkflow.variables.variable import Variable
 from sparkflow.variables.variable_scope import get_variable, variable_scope
 

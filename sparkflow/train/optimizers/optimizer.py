@@ -6,18 +6,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sparkflow.backward import gradients
+from sparkflow.differentiation.backward import gradients
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, elementwise, state
-from sparkflow.ops.control import group, identity, tuple_of
-from sparkflow.ops.control_flow.afterwards import branch_of
-from sparkflow.ops.segment import unsorted_segment_sum
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.control.afterwards import branch_of
+from sparkflow.ops.control.ordering import group, identity, tuple_of
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.indexing.segment import unsorted_segment_sum
+from sparkflow.ops.shape import arrays
+from sparkflow.ops.state import state
 from sparkflow.train.optimizers.branch_update import left_by
 from sparkflow.train.optimizers.slots import Slots
 from sparkflow.train.replication import strategy as replication

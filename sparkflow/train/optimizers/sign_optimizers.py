@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import elementwise, state
-from sparkflow.ops.arrays import gather
-from sparkflow.ops.control import group
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.shape.arrays import gather
+from sparkflow.ops.state import state
 from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.train.optimizers.slots import rows_of
 from sparkflow.variables.variable import Variable

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operators import Held
-from sparkflow.ops import arrays, constants
+from sparkflow.ops.shape import arrays, constants
 from sparkflow.variables.variable import Variable
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import elementwise, state
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.state import state
 from sparkflow.train.optimizers.adam import AdamOptimizer
 from sparkflow.train.optimizers.momentum import MomentumOptimizer
 from sparkflow.train.optimizers.optimizer import Optimizer

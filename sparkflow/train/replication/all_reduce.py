@@ -17,10 +17,10 @@ import numpy as np
 
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.control import group
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.control.ordering import group
 from sparkflow.train.hooks.session_run_hook import SessionRunArgs, SessionRunHook
 from sparkflow.train.replication.gradient_accumulation import rows_where
 from sparkflow.train.replication.strategy import Replication, nodes_of, plain_update

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import arrays, comparison, constants, elementwise, state
-from sparkflow.ops.control import group, identity, no_op
-from sparkflow.ops.control_flow.cond import cond
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.control.cond import cond
+from sparkflow.ops.control.ordering import group, identity, no_op
+from sparkflow.ops.elementwise import comparison, elementwise
+from sparkflow.ops.shape import arrays, constants
+from sparkflow.ops.state import state
 from sparkflow.train.optimizers.conditional_update import Part, by_device, update_when
 from sparkflow.train.optimizers.optimizer import GradientAndVariable, Optimizer
 from sparkflow.train.replication.replica_variable import replica_variable

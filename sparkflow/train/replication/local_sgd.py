@@ -14,8 +14,10 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import constants, elementwise, state
-from sparkflow.ops.control import group
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.shape import constants
+from sparkflow.ops.state import state
 from sparkflow.train.hooks.session_run_hook import SessionRunArgs, SessionRunHook
 from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.train.replication.gradient_accumulation import rows_where

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_default_graph
-from sparkflow.ops.control import no_op
+from sparkflow.ops.control.ordering import no_op
 from sparkflow.variables.variable import Variable
 
 

@@ -13,17 +13,17 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.indexed_slices import IndexedSlices
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops import elementwise
-from sparkflow.ops.control import group
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.control.ordering import group
+from sparkflow.ops.elementwise import elementwise
 from sparkflow.train.optimizers.conditional_update import Part, by_device, update_when
 from sparkflow.train.replication.gradient_accumulation import collected, rows_where
 from sparkflow.train.replication.strategy import TIMEOUT_S, Replication
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.passes.wire_dtypes import GRADIENTS_OF
+from sparkflow_runtime.passes.partitioning.wire_dtypes import GRADIENTS_OF
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 SCOPE: Final = "sync_replication"

@@ -9,7 +9,7 @@ from sparkflow.graph.operators import Symbolic
 from sparkflow.variables.partitioned import PartitionedVariable
 from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.wire_dtypes import NARROWED, WIRE_ATTR, WIRE_DTYPES
+from sparkflow_runtime.passes.partitioning.wire_dtypes import NARROWED, WIRE_ATTR, WIRE_DTYPES
 
 
 def set_wire_dtype(variables: Any, dtype: Any) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.ops import collective as collective_ops
+from sparkflow.ops.distributed import collective as collective_ops
 from sparkflow.train.replication.all_reduce import AllReduceReplication
 from sparkflow_runtime.errors import (
     AbortedError,

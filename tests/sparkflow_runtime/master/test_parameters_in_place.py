@@ -8,7 +8,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.master.session import MasterSession
-from sparkflow_runtime.passes import bundles
+from sparkflow_runtime.passes.partitioning import bundles
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.worker.loop import LoopTerms
 from support.graphs import const, graph_def, node, variable

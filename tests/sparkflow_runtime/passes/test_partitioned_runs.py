@@ -16,8 +16,8 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.master.pipeline import Request, optimise
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.passes import bundles as bundles_module
-from sparkflow_runtime.passes.partition import Partition
+from sparkflow_runtime.passes.partitioning import bundles as bundles_module
+from sparkflow_runtime.passes.partitioning.partition import Partition
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.rendezvous.table import StepRendezvous
 from sparkflow_runtime.resources.container import Resources

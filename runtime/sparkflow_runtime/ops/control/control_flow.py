@@ -3,7 +3,7 @@
 Each has TensorFlow's name, inputs and attributes, and a last output of our own, `tape`: what the
 functions recorded for the gradient (see `ops.tape`), empty unless a gradient reads it. The forms
 without state are called `StatelessIf` and so on, as in TensorFlow. Their gradients need to build
-functions, so they are in the front end, `sparkflow.ops.control_flow.gradients`.
+functions, so they are in the front end, `sparkflow.differentiation.control_flow`.
 """
 
 from __future__ import annotations

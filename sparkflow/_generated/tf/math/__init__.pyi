@@ -4,8 +4,7 @@ Made by `scripts/generate_api.py`.
 """
 
 from sparkflow._generated.tf.math import special
-from sparkflow._generated.ops.activation import softplus, softsign
-from sparkflow._generated.ops.comparison import (
+from sparkflow._generated.ops.elementwise.comparison import (
     equal,
     greater,
     greater_equal,
@@ -16,7 +15,7 @@ from sparkflow._generated.ops.comparison import (
     logical_or,
     not_equal,
 )
-from sparkflow._generated.ops.elementwise import (
+from sparkflow._generated.ops.elementwise.elementwise import (
     acos,
     acosh,
     asin,
@@ -64,20 +63,7 @@ from sparkflow._generated.ops.elementwise import (
     xlog1py,
     xlogy,
 )
-from sparkflow._generated.ops.reduction import cumprod, cumsum, cumulative_logsumexp
-from sparkflow._generated.ops.reordering import invert_permutation
-from sparkflow._generated.ops.segment import (
-    segment_max,
-    segment_mean,
-    segment_min,
-    segment_prod,
-    segment_sum,
-    unsorted_segment_max,
-    unsorted_segment_min,
-    unsorted_segment_prod,
-    unsorted_segment_sum,
-)
-from sparkflow._generated.ops.special import (
+from sparkflow._generated.ops.elementwise.special import (
     bessel_i0,
     bessel_i0e,
     bessel_i1,
@@ -93,11 +79,24 @@ from sparkflow._generated.ops.special import (
     polygamma,
     zeta,
 )
-from sparkflow.ops.activation import in_top_k, log_softmax, softmax, top_k, zero_fraction
-from sparkflow.ops.checks import is_non_decreasing, is_strictly_increasing
-from sparkflow.ops.comparison import logical_xor
-from sparkflow.ops.complex import angle, conj, imag, real
-from sparkflow.ops.elementwise import (
+from sparkflow._generated.ops.indexing.reordering import invert_permutation
+from sparkflow._generated.ops.indexing.segment import (
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_sum,
+    unsorted_segment_max,
+    unsorted_segment_min,
+    unsorted_segment_prod,
+    unsorted_segment_sum,
+)
+from sparkflow._generated.ops.nn.activation import softplus, softsign
+from sparkflow._generated.ops.reduction.reduction import cumprod, cumsum, cumulative_logsumexp
+from sparkflow.ops.checks.checks import is_non_decreasing, is_strictly_increasing
+from sparkflow.ops.elementwise.comparison import logical_xor
+from sparkflow.ops.elementwise.complex import angle, conj, imag, real
+from sparkflow.ops.elementwise.elementwise import (
     abs,
     accumulate_n,
     add,
@@ -111,9 +110,13 @@ from sparkflow.ops.elementwise import (
     scalar_mul,
     truediv,
 )
-from sparkflow.ops.histogram import bincount, confusion_matrix
-from sparkflow.ops.normalization import l2_normalize
-from sparkflow.ops.reduction import (
+from sparkflow.ops.elementwise.special import erfcinv, lbeta
+from sparkflow.ops.indexing.histogram import bincount, confusion_matrix
+from sparkflow.ops.indexing.segment import unsorted_segment_mean, unsorted_segment_sqrt_n
+from sparkflow.ops.indexing.sorting import approx_max_k, approx_min_k
+from sparkflow.ops.nn.activation import in_top_k, log_softmax, softmax, top_k, zero_fraction
+from sparkflow.ops.nn.normalization import l2_normalize
+from sparkflow.ops.reduction.reduction import (
     argmax,
     argmin,
     count_nonzero,
@@ -129,9 +132,6 @@ from sparkflow.ops.reduction import (
     reduce_sum,
     reduce_variance,
 )
-from sparkflow.ops.segment import unsorted_segment_mean, unsorted_segment_sqrt_n
-from sparkflow.ops.sorting import approx_max_k, approx_min_k
-from sparkflow.ops.special import erfcinv, lbeta
 
 __all__ = [
     "abs",

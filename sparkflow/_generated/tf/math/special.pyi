@@ -3,7 +3,7 @@
 Made by `scripts/generate_api.py`.
 """
 
-from sparkflow._generated.ops.special import (
+from sparkflow._generated.ops.elementwise.special import (
     bessel_i0,
     bessel_i0e,
     bessel_i1,
@@ -32,7 +32,7 @@ from sparkflow._generated.ops.special import (
     spence,
     zeta,
 )
-from sparkflow.ops.special import erfcinv, lbeta
+from sparkflow.ops.elementwise.special import erfcinv, lbeta
 
 __all__ = [
     "bessel_i0",

@@ -4,7 +4,12 @@ Made by `scripts/generate_api.py`.
 """
 
 from sparkflow._generated.tf.nn import rnn_cell
-from sparkflow._generated.ops.activation import (
+from sparkflow._generated.ops.convolution.convolution import (
+    conv3d_backprop_filter,
+    conv3d_backprop_filter as conv3d_backprop_filter_v2,
+)
+from sparkflow._generated.ops.elementwise.elementwise import sigmoid, tanh
+from sparkflow._generated.ops.nn.activation import (
     elu,
     l2_loss,
     leaky_relu,
@@ -14,32 +19,12 @@ from sparkflow._generated.ops.activation import (
     softplus,
     softsign,
 )
-from sparkflow._generated.ops.blocks import depth_to_space, space_to_depth
-from sparkflow._generated.ops.convolution import (
-    conv3d_backprop_filter,
-    conv3d_backprop_filter as conv3d_backprop_filter_v2,
-)
-from sparkflow._generated.ops.elementwise import sigmoid, tanh
-from sparkflow._generated.ops.normalization import (
+from sparkflow._generated.ops.nn.normalization import (
     local_response_normalization,
     local_response_normalization as lrn,
 )
-from sparkflow.ops.activation import (
-    bias_add,
-    crelu,
-    dropout,
-    in_top_k,
-    log_softmax,
-    relu_layer,
-    softmax,
-    swish as silu,
-    swish,
-    top_k,
-    xw_plus_b,
-    zero_fraction,
-)
-from sparkflow.ops.blocks import space_to_batch
-from sparkflow.ops.candidate_sampling import (
+from sparkflow._generated.ops.shape.blocks import depth_to_space, space_to_depth
+from sparkflow.embedding.candidate_sampling import (
     all_candidate_sampler,
     compute_accidental_hits,
     fixed_unigram_candidate_sampler,
@@ -49,7 +34,9 @@ from sparkflow.ops.candidate_sampling import (
     sampled_softmax_loss,
     uniform_candidate_sampler,
 )
-from sparkflow.ops.convolution import (
+from sparkflow.embedding.lookup import embedding_lookup
+from sparkflow.embedding.sparse_lookup import embedding_lookup_sparse, safe_embedding_lookup_sparse
+from sparkflow.ops.convolution.convolution import (
     atrous_conv2d,
     conv1d,
     conv2d,
@@ -65,7 +52,29 @@ from sparkflow.ops.convolution import (
     depthwise_conv2d_native_backprop_input,
     separable_conv2d,
 )
-from sparkflow.ops.cross_entropy import (
+from sparkflow.ops.convolution.transposed_convolution import (
+    atrous_conv2d_transpose,
+    conv1d_transpose,
+    conv2d_transpose,
+    conv3d_transpose,
+    conv_transpose,
+)
+from sparkflow.ops.indexing.sorting import approx_max_k, approx_min_k
+from sparkflow.ops.nn.activation import (
+    bias_add,
+    crelu,
+    dropout,
+    in_top_k,
+    log_softmax,
+    relu_layer,
+    softmax,
+    swish as silu,
+    swish,
+    top_k,
+    xw_plus_b,
+    zero_fraction,
+)
+from sparkflow.ops.nn.cross_entropy import (
     log_poisson_loss,
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
@@ -73,7 +82,7 @@ from sparkflow.ops.cross_entropy import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
-from sparkflow.ops.ctc import (
+from sparkflow.ops.nn.ctc import (
     collapse_repeated,
     ctc_beam_search_decoder,
     ctc_beam_search_decoder_v2,
@@ -82,11 +91,9 @@ from sparkflow.ops.ctc import (
     ctc_loss_v2,
     ctc_unique_labels,
 )
-from sparkflow.ops.embedding import embedding_lookup
-from sparkflow.ops.fractional_pooling import fractional_avg_pool, fractional_max_pool
-from sparkflow.ops.loss_scaling import compute_average_loss, scale_regularization_loss
-from sparkflow.ops.morphology import dilation2d, erosion2d
-from sparkflow.ops.normalization import (
+from sparkflow.ops.nn.loss_scaling import compute_average_loss, scale_regularization_loss
+from sparkflow.ops.nn.morphology import dilation2d, erosion2d
+from sparkflow.ops.nn.normalization import (
     batch_norm_with_global_normalization,
     batch_normalization,
     fused_batch_norm,
@@ -96,7 +103,8 @@ from sparkflow.ops.normalization import (
     sufficient_statistics,
     weighted_moments,
 )
-from sparkflow.ops.pooling import (
+from sparkflow.ops.pooling.fractional_pooling import fractional_avg_pool, fractional_max_pool
+from sparkflow.ops.pooling.pooling import (
     avg_pool,
     avg_pool as avg_pool2d,
     avg_pool1d,
@@ -111,15 +119,7 @@ from sparkflow.ops.pooling import (
     pool,
     with_space_to_batch,
 )
-from sparkflow.ops.sorting import approx_max_k, approx_min_k
-from sparkflow.ops.sparse_embedding import embedding_lookup_sparse, safe_embedding_lookup_sparse
-from sparkflow.ops.transposed_convolution import (
-    atrous_conv2d_transpose,
-    conv1d_transpose,
-    conv2d_transpose,
-    conv3d_transpose,
-    conv_transpose,
-)
+from sparkflow.ops.shape.blocks import space_to_batch
 from sparkflow.rnn.looped import bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn
 from sparkflow.rnn.unrolled import static_bidirectional_rnn, static_rnn, static_state_saving_rnn
 

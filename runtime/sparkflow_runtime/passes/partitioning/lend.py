@@ -1,0 +1,235 @@
+"""Marks tensors that a receiver may read where the sender has them.
+
+A bundle usually holds a snapshot of its tensors. The value of a variable that another process of
+the host can map need not be copied, if nobody changes it while the receiver reads. `lend` writes
+the numbers of such tensors into the attribute `lent` of a bundle's two nodes. It permits, and asks
+for nothing: where memory is not shared, or the tensor is not in it, the bundle is a snapshot.
+
+Partition A holds a variable and sends a read of it to partition C. The tensor is lent if
+
+1.  all that C does with it, and with whatever may share its memory, comes in C's order before the
+    first bundle that C sends to A's task after it received the tensor; nothing may keep it;
+2.  every update of the variable in A comes, in A's order, after a bundle from C that C sent after
+    it received the tensor. An update before the tensor is sent, which meets the receiver in a
+    loop's next turn, may wait for any bundle from C in that turn, too;
+3.  no other partition of the step updates the variable.
+
+*Why no update of the step can be seen.* Partitions run their nodes one after the other, and a
+receive returns after its send was made. Let U be an update of the variable in A. By 2 it comes
+after some receive in A whose send in C comes after C received the tensor, so by 1 after all uses
+in C (rule 1 speaks of the first of these sends, so it holds for all). If U comes before the tensor
+is sent, it can meet only the uses of an earlier turn: either such a receive of that earlier turn
+lies between, or U has waited for a bundle that C sent in the later turn, when all of C's earlier
+turn was over. By 3 there are no other updates in the step.
+
+*Updates by other steps.* What waits for this step on A's task, such as a synchronous update that
+takes gradients out of an accumulator once this step has pushed its own, waits for a bundle from C
+to that task, so by 1 for all uses. Others race with the reads, as they do in TensorFlow with
+`use_locking=False`, and as they do with the copy that a snapshot is made with.
+
+Nothing is lent from or to a partition whose nodes do not run one after the other.
+
+A compiler may move what C does; it must not move a use of a lent tensor past a bundle to the task
+that lent it (`compiler.fusion.grow.find_variables` takes such a bundle for an update of it).
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.device.names import task_of
+from sparkflow_runtime.ir.function import RETVAL, Function, called
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.purity import mutates
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.partitioning.partition import Partition
+
+_NEVER: Final = 1 << 62
+
+Name = tuple[str, str, str]
+"""A variable: its task, container and name."""
+
+
+def lend(partitions: Sequence[Partition]) -> list[Partition]:
+    """The partitions of a step with their bundles' `lent` attributes set."""
+    sides = {part.device: _Side(part) for part in partitions}
+    owner: dict[Name, _Side | None] = {}  # who changes it; None: several, or nobody knows when
+    for side in sides.values():
+        for name in side.updates:
+            owner[name] = None if name in owner else side
+        owner.update(dict.fromkeys(side.hidden))
+    lent: dict[str, list[int]] = {}
+    for side in sides.values():
+        for key, place in side.sent_at.items():
+            receiver = sides[side.part.nodes[place].attrs["destination"]]
+            slots = [
+                slot
+                for slot, name in _candidates(side, place, receiver)
+                if owner.get(name, side) is side
+            ]
+            if slots and not (side.part.waits or receiver.part.waits):
+                lent[key] = slots
+    return [_marked(part, lent) for part in partitions] if lent else list(partitions)
+
+
+def live_results(nodes: Sequence[Node], functions: Mapping[str, Function]) -> list[Node]:
+    """A partition with results marked `live` that may be the memory of variables.
+
+    That is for results that leave the process at once: they are read once more, by the one who
+    sends them, instead of copied first. A partition that changes variables gives copies.
+    """
+    if not nodes:
+        return []
+    side = _Side(Partition(nodes[0].device, list(nodes), functions))
+    if side.updates or side.hidden:
+        return list(nodes)
+    return [
+        replace(node, attrs={**node.attrs, "live": True})
+        if node.op == RETVAL and node.inputs[0] in side.reads
+        else node
+        for node in nodes
+    ]
+
+
+def _marked(part: Partition, lent: Mapping[str, list[int]]) -> Partition:
+    nodes = [
+        replace(node, attrs={**node.attrs, "lent": lent[node.attrs["key"]]})
+        if node.op in ("_SendBundle", "_RecvBundle") and node.attrs["key"] in lent
+        else node
+        for node in part.nodes
+    ]
+    return replace(part, nodes=nodes)
+
+
+@dataclass(slots=True)
+class _Side:
+    """A partition, and what the rule asks of it.
+
+    Attributes:
+        part: It.
+        task: Its task.
+        reads: The tensors that are the memory of a variable.
+        updates: Per variable the places of nodes that change it, ascending.
+        hidden: Variables that functions name, which may change them wherever they are called.
+        sends: Per task the places of the bundles sent there, ascending.
+        sent_at, received_at: Places of bundles by key.
+        received_from: Per device the places and keys of bundles from there, ascending.
+    """
+
+    part: Partition
+    task: str = ""
+    reads: dict[Endpoint, Name] = field(default_factory=dict)
+    updates: dict[Name, list[int]] = field(default_factory=dict)
+    hidden: set[Name] = field(default_factory=set)
+    sends: dict[str, list[int]] = field(default_factory=dict)
+    sent_at: dict[str, int] = field(default_factory=dict)
+    received_at: dict[str, int] = field(default_factory=dict)
+    received_from: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    _used_until: dict[Endpoint, int] | None = None
+
+    def __post_init__(self) -> None:
+        self.task = task_of(self.part.device)
+        handles: dict[Endpoint, Name] = {}
+        for index, node in enumerate(self.part.nodes):
+            if node.op == "_SendBundle":
+                self.sent_at[node.attrs["key"]] = index
+                self.sends.setdefault(task_of(node.attrs["destination"]), []).append(index)
+            elif node.op == "_RecvBundle":
+                self.received_at[node.attrs["key"]] = index
+                bundle = (index, node.attrs["key"])
+                self.received_from.setdefault(node.attrs["source"], []).append(bundle)
+            elif registry.lookup(node.op).is_variable:
+                handles[Endpoint(node.name, 0)] = self._variable(node)
+            else:
+                self._follow(index, node, handles)
+        for function in self.part.functions.values():
+            for node in function.body:
+                if registry.lookup(node.op).is_variable:
+                    self.hidden.add(self._variable(node))
+
+    def _variable(self, node: Node) -> Name:
+        shared = node.attrs["shared_name"] or node.name
+        return self.task, node.attrs["container"], shared
+
+    def _follow(self, index: int, node: Node, handles: dict[Endpoint, Name]) -> None:
+        """Notes what a node does with variables, given by reference, handle or value."""
+        changes = mutates(node) or any(called(node))
+        op = registry.lookup(node.op)
+        outputs = op.signature.output_dtypes(node.attrs)
+        viewed = op.shared(node, node.inputs) if op.is_view else ()
+        for endpoint in node.inputs:
+            name = handles.get(endpoint)
+            if name is not None and changes:
+                self.updates.setdefault(name, []).append(index)
+            if name is None:
+                name = self.reads.get(endpoint)
+            if name is None:
+                continue
+            for slot, dtype in enumerate(outputs):
+                if dtype.is_ref or dtype is dtypes.resource:
+                    handles.setdefault(Endpoint(node.name, slot), name)
+                elif endpoint in viewed:
+                    self.reads.setdefault(Endpoint(node.name, slot), name)
+
+    def used_until(self, endpoint: Endpoint) -> int:
+        """The last place where a value that may share memory with a tensor is used.
+
+        `_NEVER` ends where something keeps it.
+        """
+        if self._used_until is None:
+            self._used_until = _used_until(self.part.nodes)
+        return self._used_until.get(endpoint, -1)
+
+
+def _used_until(nodes: Sequence[Node]) -> dict[Endpoint, int]:
+    until: dict[Endpoint, int] = {}
+    views: dict[str, int] = {}  # per node the largest of its outputs
+    for index in range(len(nodes) - 1, -1, -1):
+        node = nodes[index]
+        op = registry.lookup(node.op)
+        shared = op.shared(node, node.inputs)
+        for endpoint in node.inputs:
+            last = index
+            if node.op == RETVAL:
+                pass  # what is fetched is a copy
+            elif op.may_keep_inputs(node):
+                last = _NEVER
+            elif endpoint in shared:
+                last = max(index, views.get(node.name, -1))
+            until[endpoint] = max(until.get(endpoint, -1), last)
+            views[endpoint.node] = max(views.get(endpoint.node, -1), last)
+    return until
+
+
+def _candidates(side: _Side, sent: int, receiver: _Side) -> Iterator[tuple[int, Name]]:
+    """Tensors of the bundle at a place of `side` that rules 1 and 2 allow: number and variable."""
+    send = side.part.nodes[sent]
+    reads = [
+        (slot, side.reads[each]) for slot, each in enumerate(send.inputs) if each in side.reads
+    ]
+    if not reads:
+        return
+    received = receiver.received_at[send.attrs["key"]]
+    receive = receiver.part.nodes[received]
+    sends = receiver.sends.get(side.task, [])
+    after = bisect.bisect_right(sends, received)
+    first_sent = sends[after] if after < len(sends) else _NEVER - 1
+    replies = side.received_from.get(receiver.part.device, [])
+    first_reply = replies[0][0] if replies else _NEVER
+    later = (place for place, key in replies if receiver.sent_at[key] > received)
+    first_later_reply = next(later, _NEVER)
+
+    def is_guarded(updates: Sequence[int]) -> bool:
+        follows = bisect.bisect_right(updates, sent)
+        if follows < len(updates) and updates[follows] < first_later_reply:
+            return False
+        return not follows or first_later_reply < _NEVER or first_reply < updates[0]
+
+    for slot, name in reads:
+        used_until = receiver.used_until(Endpoint(receive.name, slot))
+        if used_until <= first_sent and is_guarded(side.updates.get(name, [])):
+            yield slot, name

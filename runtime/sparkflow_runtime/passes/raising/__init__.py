@@ -1,0 +1,1 @@
+"""Frames of TensorFlow's first control flow become functions."""

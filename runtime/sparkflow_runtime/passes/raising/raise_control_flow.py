@@ -1,0 +1,30 @@
+"""Control flow of TensorFlow's first releases becomes functional: `If` and `While` with functions.
+
+There `tf.cond` was `Switch` and `Merge`, `tf.while_loop` these with `Enter`, `Exit`,
+`NextIteration` and `LoopCond`, and an executor went along with whatever was alive. Here a step is
+straight lines, so what runs together becomes a function (ADR 0006).
+"""
+
+from __future__ import annotations
+
+from sparkflow_runtime.ir.function import Function
+from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.passes.raising.outline import Outline
+from sparkflow_runtime.passes.raising.raise_loops import FRAME_OPS, frames_of, raise_level
+
+
+def raise_control_flow(graph: Graph, prefix: str = "_raised") -> tuple[Graph, dict[str, Function]]:
+    """The graph without `Switch` and its like, and the functions its new nodes call.
+
+    Args:
+        graph: Pruned; may have the cycles of loops.
+        prefix: What the names of the functions begin with.
+
+    Raises:
+        UnimplementedError: Something is not put together as TensorFlow does; the text names nodes.
+    """
+    if not any(node.op in FRAME_OPS for node in graph):
+        return graph, {}
+    outline = Outline(graph, prefix)
+    frames = frames_of(graph.nodes)
+    return Graph(raise_level(list(graph), 0, frames, outline)), outline.functions

@@ -1,0 +1,1 @@
+"""Rows of functions: order, branches, loops, checks while a step runs."""

@@ -1,0 +1,1 @@
+"""Rows of functions: convolutions, and the geometry of their windows."""

@@ -1,0 +1,1 @@
+"""Rows of functions: elementwise arithmetic, comparisons and functions."""

@@ -1,0 +1,1 @@
+"""Rows of functions: formats of files and messages."""

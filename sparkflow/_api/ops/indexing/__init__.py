@@ -1,0 +1,1 @@
+"""Rows of functions: elements by position: sorted, scattered, moved, counted."""

@@ -1,0 +1,1 @@
+"""Rows of functions: matrices, transforms and signals."""

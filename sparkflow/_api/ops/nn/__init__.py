@@ -1,0 +1,1 @@
+"""Rows of functions: what networks are made of."""

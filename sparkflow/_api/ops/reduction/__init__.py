@@ -1,0 +1,1 @@
+"""Rows of functions: axes reduced: sums, norms, and values clipped by them."""

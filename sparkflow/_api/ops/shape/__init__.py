@@ -1,0 +1,1 @@
+"""Rows of functions: shapes, and tensors made for one."""

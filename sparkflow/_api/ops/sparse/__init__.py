@@ -1,0 +1,1 @@
+"""Rows of functions: sparse tensors and sets."""

@@ -1,0 +1,1 @@
+"""Rows of functions: variables, tables and accumulators."""

@@ -1,0 +1,1 @@
+"""Rows of functions: strings of bytes and of Unicode."""

@@ -1,0 +1,1 @@
+"""Graphs as messages: GraphDef and MetaGraphDef, written and read."""

@@ -1,0 +1,1 @@
+"""What a node has beside its inputs: name, attributes, definition, line of the program."""

@@ -1,0 +1,1 @@
+"""Static shapes: dimensions and shapes as the graph programmer sees them."""

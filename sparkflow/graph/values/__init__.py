@@ -1,0 +1,1 @@
+"""Values of several tensors: sparse tensors and indexed slices."""

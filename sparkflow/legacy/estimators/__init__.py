@@ -1,0 +1,1 @@
+"""Canned estimators: baseline, linear, deep, and both combined."""

@@ -1,0 +1,139 @@
+"""`DNNClassifier`, `DNNRegressor`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sparkflow.estimator.canned.heads import Head, RegressionHead, classifier_head
+from sparkflow.estimator.canned.models import deep_logits
+from sparkflow.estimator.canned.optimizers import optimizer_of
+from sparkflow.estimator.estimator import Estimator
+from sparkflow.estimator.estimator_spec import EstimatorSpec
+from sparkflow.losses import Reduction
+from sparkflow.ops.nn.activation import relu
+from sparkflow.train.step_counter import get_global_step
+
+_LEARNING_RATE = 0.05
+
+
+def _deep(
+    head: Head,
+    hidden_units: Sequence[int],
+    columns: Sequence[Any],
+    optimizer: Any,
+    activation_fn: Any,
+    dropout: float | None,
+    partitioner: Any,
+    batch_norm: bool,
+) -> Any:
+    """A model_fn."""
+    chosen = tuple(columns or ())
+
+    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+        logits = deep_logits(
+            features,
+            chosen,
+            head.logits_dimension,
+            hidden_units,
+            activation_fn,
+            dropout,
+            batch_norm,
+            mode,
+            partitioner,
+        )
+
+        def train_op(loss: Any) -> Any:
+            step = optimizer_of(optimizer, _LEARNING_RATE)
+            return step.minimize(loss, global_step=get_global_step())
+
+        return head.spec(features, labels, mode, logits, train_op)
+
+    return model_fn
+
+
+class DNNClassifier(Estimator):
+    """A deep model of classes.
+
+    Args:
+        hidden_units: The sizes of the hidden layers.
+        feature_columns: What features become; dense columns.
+        model_dir: As for `Estimator`.
+        n_classes: How many classes there are.
+        weight_column: The feature that weighs examples.
+        label_vocabulary: The names of the classes, where labels are words.
+        optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
+        activation_fn: Of the hidden layers.
+        dropout: The share of units left out in training; None for none.
+        input_layer_partitioner: Cuts variables in parts.
+        config: As for `Estimator`.
+        warm_start_from: As for `Estimator`.
+        loss_reduction: How losses of examples become that of a batch.
+        batch_norm: Whether each hidden layer is normalised.
+
+    Raises:
+        ValueError: As for `Estimator`; fewer than two classes.
+    """
+
+    def __init__(
+        self,
+        hidden_units: Sequence[int],
+        feature_columns: Sequence[Any],
+        model_dir: Any = None,
+        n_classes: int = 2,
+        weight_column: Any = None,
+        label_vocabulary: Sequence[str] | None = None,
+        optimizer: Any = "Adagrad",
+        activation_fn: Callable[..., Any] | None = relu,
+        dropout: float | None = None,
+        input_layer_partitioner: Any = None,
+        config: Any = None,
+        warm_start_from: Any = None,
+        loss_reduction: str = Reduction.SUM,
+        batch_norm: bool = False,
+    ) -> None:
+        head = classifier_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        given = (hidden_units, feature_columns, optimizer, activation_fn, dropout)
+        model_fn = _deep(head, *given, input_layer_partitioner, batch_norm)
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+class DNNRegressor(Estimator):
+    """A deep model of numbers; other arguments as for `DNNClassifier`.
+
+    Args:
+        hidden_units: The sizes of the hidden layers.
+        feature_columns: What features become; dense columns.
+        model_dir: As for `Estimator`.
+        label_dimension: How many numbers each example has.
+        weight_column: The feature that weighs examples.
+        optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
+        activation_fn: Of the hidden layers.
+        dropout: The share of units left out in training; None for none.
+        input_layer_partitioner: Cuts variables in parts.
+        config: As for `Estimator`.
+        warm_start_from: As for `Estimator`.
+        loss_reduction: How losses of examples become that of a batch.
+        batch_norm: Whether each hidden layer is normalised.
+    """
+
+    def __init__(
+        self,
+        hidden_units: Sequence[int],
+        feature_columns: Sequence[Any],
+        model_dir: Any = None,
+        label_dimension: int = 1,
+        weight_column: Any = None,
+        optimizer: Any = "Adagrad",
+        activation_fn: Callable[..., Any] | None = relu,
+        dropout: float | None = None,
+        input_layer_partitioner: Any = None,
+        config: Any = None,
+        warm_start_from: Any = None,
+        loss_reduction: str = Reduction.SUM,
+        batch_norm: bool = False,
+    ) -> None:
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
+        given = (hidden_units, feature_columns, optimizer, activation_fn, dropout)
+        model_fn = _deep(head, *given, input_layer_partitioner, batch_norm)
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)

@@ -1,0 +1,98 @@
+"""The threads of a supervisor: summaries, rates, checkpoints, each every so many seconds."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from sparkflow import logging
+from sparkflow.queues.coordinator import LooperThread
+from sparkflow.train.step_counter import global_step
+from sparkflow_runtime.protos.event_pb2 import SessionLog
+from sparkflow_runtime.protos.summary_pb2 import Summary
+
+if TYPE_CHECKING:
+    from sparkflow.legacy.supervisor import Supervisor
+
+
+class SVSummaryThread(LooperThread):
+    """Writes the supervisor's summaries.
+
+    Args:
+        sv: The supervisor.
+        sess: The session to run them in.
+    """
+
+    def __init__(self, sv: Supervisor, sess: Any) -> None:
+        super().__init__(sv.coord, sv.save_summaries_secs)
+        self._sv = sv
+        self._sess = sess
+
+    def run_loop(self) -> None:
+        """Once."""
+        step = None
+        if self._sv.global_step is not None:
+            summary, step = self._sess.run([self._sv.summary_op, self._sv.global_step])
+        else:
+            summary = self._sess.run(self._sv.summary_op)
+        if self._sv.summary_writer:
+            self._sv.summary_writer.add_summary(summary, step)
+
+
+class SVStepCounterThread(LooperThread):
+    """Writes steps per second.
+
+    Args:
+        sv: The supervisor.
+        sess: The session to read the step in.
+        step_counter: What counts; the supervisor's counter when None.
+    """
+
+    def __init__(self, sv: Supervisor, sess: Any, step_counter: Any = None) -> None:
+        super().__init__(sv.coord, sv.save_summaries_secs)
+        self._sv = sv
+        self._sess = sess
+        self._step_counter = sv.global_step if step_counter is None else step_counter
+        self._summary_tag = f"{self._step_counter.op.name}/sec"
+        self._last_time = 0.0
+        self._last_step = 0
+
+    def start_loop(self) -> None:
+        """Notes where it begins."""
+        self._last_time = time.time()
+        self._last_step = global_step(self._sess, self._step_counter)
+
+    def run_loop(self) -> None:
+        """Once."""
+        step = global_step(self._sess, self._step_counter)
+        now = time.time()
+        elapsed, self._last_time = now - self._last_time, now
+        added, self._last_step = step - self._last_step, step
+        rate = added / elapsed if elapsed > 0 else float("inf")
+        if self._sv.summary_writer:
+            value = Summary.Value(tag=self._summary_tag, simple_value=rate)
+            self._sv.summary_writer.add_summary(Summary(value=[value]), step)
+        logging.info("%s: %g", self._summary_tag, rate)
+
+
+class SVTimerCheckpointThread(LooperThread):
+    """Saves checkpoints.
+
+    Args:
+        sv: The supervisor.
+        sess: The session to save.
+    """
+
+    def __init__(self, sv: Supervisor, sess: Any) -> None:
+        super().__init__(sv.coord, sv.save_model_secs)
+        self._sv = sv
+        self._sess = sess
+
+    def run_loop(self) -> None:
+        """Once."""
+        logging.info("Saving checkpoint to path %s", self._sv.save_path)
+        self._sv.saver.save(self._sess, self._sv.save_path, global_step=self._sv.global_step)
+        if self._sv.summary_writer and self._sv.global_step is not None:
+            step = global_step(self._sess, self._sv.global_step)
+            log = SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._sv.save_path)
+            self._sv.summary_writer.add_session_log(log, step)

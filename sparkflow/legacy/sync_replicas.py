@@ -1,0 +1,332 @@
+"""`SyncReplicasOptimizer`: one update per step from the gradients of several replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkflow import logging
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.scopes import get_default_graph
+from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.control.ordering import group, no_op
+from sparkflow.ops.shape import constants
+from sparkflow.ops.state import state
+from sparkflow.ops.state.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
+from sparkflow.queues.queue_runner import QueueRunner
+from sparkflow.queues.queues import FIFOQueue
+from sparkflow.train.hooks.session_run_hook import SessionRunHook
+from sparkflow.train.optimizers.optimizer import Optimizer
+from sparkflow.train.replication.replica_variable import replica_variable
+from sparkflow.train.sessions.session_manager import model_is_ready
+from sparkflow.variables.initialization import global_variables, report_uninitialized_variables
+from sparkflow.variables.variable import Variable
+from sparkflow_runtime.dtypes import int32
+from sparkflow_runtime.errors import CancelledError, OutOfRangeError
+
+
+class SyncReplicasOptimizer(Optimizer):
+    """Aggregates gradients of replicas before another optimizer applies them.
+
+    Each replica adds its gradients to accumulators beside the variables and waits for a token. The
+    chief's queue runner takes the means once `replicas_to_aggregate` are in, applies them, and puts
+    a token with the new step for every replica into a queue. A gradient that was computed for a
+    step that is over is dropped. With more replicas than are aggregated the others are backups.
+
+    Run `chief_init_op` (the chief) or `local_step_init_op` (others) as the local init op, and the
+    chief's queue runner and init tokens; `make_session_run_hook` does all that.
+
+    Args:
+        opt: The optimizer that applies the means.
+        replicas_to_aggregate: How many gradients make a step.
+        total_num_replicas: How many replicas there are; `replicas_to_aggregate` when None.
+        variable_averages: An `ExponentialMovingAverage` to keep.
+        variables_to_average: Of these variables.
+        use_locking: Keep concurrent updates of a variable apart.
+        name: Name of the scope.
+
+    Attributes:
+        chief_init_op: Sets the chief's local step and those of the accumulators.
+        local_step_init_op: Sets a worker's local step.
+        ready_for_local_init_op: Gives the names of variables without a value.
+    """
+
+    chief_init_op: Operation
+    local_step_init_op: Any
+    ready_for_local_init_op: Tensor
+
+    def __init__(
+        self,
+        opt: Optimizer,
+        replicas_to_aggregate: int,
+        total_num_replicas: int | None = None,
+        variable_averages: Any = None,
+        variables_to_average: Iterable[Any] | None = None,
+        use_locking: bool = False,
+        name: str = "sync_replicas",
+    ) -> None:
+        super().__init__(use_locking, name)
+        if total_num_replicas is None:
+            total_num_replicas = replicas_to_aggregate
+        logging.info(
+            "SyncReplicasV2: replicas_to_aggregate=%s; total_num_replicas=%s",
+            replicas_to_aggregate,
+            total_num_replicas,
+        )
+        self._opt = opt
+        self._replicas_to_aggregate = replicas_to_aggregate
+        self._total_num_replicas = total_num_replicas
+        self._tokens_per_step = max(total_num_replicas, replicas_to_aggregate)
+        self._variable_averages = variable_averages
+        self._variables_to_average = variables_to_average
+        self._gradients_applied = False
+        self._global_step: Any = None
+        self._sync_token_queue: Any = None
+        self._chief_queue_runner: Any = None
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """The gradients of this replica, as the other optimizer computes them."""
+        return self._opt.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Sequence[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        """What this replica runs in each step: adds its gradients, waits for a token.
+
+        Args:
+            grads_and_vars: As `compute_gradients` gives them.
+            global_step: The variable that counts steps.
+            name: Not used, as in TensorFlow.
+
+        Raises:
+            ValueError: There are no variables, no step, or a gradient is of another kind.
+        """
+        pairs = list(grads_and_vars or ())
+        if not pairs:
+            raise ValueError("Must supply at least one variable")
+        if global_step is None:
+            raise ValueError("Global step is required to check staleness")
+        self._global_step = global_step
+        graph = get_default_graph()
+        self._make_local_step(global_step)
+        with graph.name_scope(self._name):
+            pushes, met = self._meet(pairs)
+            with graph.device(global_step.device), graph.name_scope(None):
+                # What runs beside the steps must not wait for what a step reads.
+                with graph.init_scope():
+                    update = self._opt.apply_gradients(met.means, global_step)
+                    self._sync_token_queue = FIFOQueue(
+                        -1,
+                        global_step.dtype.base,
+                        shapes=(),
+                        name="sync_token_q",
+                        shared_name="sync_token_q",
+                    )
+                with graph.control_dependencies(pushes):
+                    token = self._sync_token_queue.dequeue()
+                train_op = state.assign(self._local_step, token)
+            with graph.init_scope():
+                self._make_runner(update, met.accumulators)
+        self._gradients_applied = True
+        return train_op
+
+    def _make_runner(self, update: Operation, accumulators: Sequence[tuple[Any, str]]) -> None:
+        """Makes what the chief runs first, and beside its steps."""
+        graph, global_step = get_default_graph(), self._global_step
+        with graph.device(global_step.device), graph.name_scope(None):
+            with graph.control_dependencies([update]):
+                sync_op = self._enqueue_tokens(self._tokens_per_step)
+            if self._variable_averages is not None:
+                with graph.control_dependencies([sync_op]):
+                    sync_op = self._variable_averages.apply(self._variables_to_average)
+            self._chief_queue_runner = self._runner(sync_op, accumulators)
+        init_ops = [self.local_step_init_op]
+        for accumulator, device in accumulators:
+            with graph.device(device):
+                init_ops.append(accumulator.set_global_step(global_step, name="SetGlobalStep"))
+        self.chief_init_op = group(*init_ops)
+
+    def _make_local_step(self, global_step: Any) -> None:
+        dtype = global_step.dtype.base
+        self._local_step = replica_variable(lambda: 0, "sync_rep_local_step", dtype=dtype)
+        with get_default_graph().init_scope():
+            self.local_step_init_op = state.assign(self._local_step, global_step)
+            self.ready_for_local_init_op = report_uninitialized_variables(global_variables())
+
+    def _meet(self, pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Operation], _Met]:
+        """What pushes the gradients, and what becomes of them."""
+        graph = get_default_graph()
+        pushes: list[Operation] = []
+        met = _Met()
+        for grad, variable in pairs:
+            if grad is None:
+                met.means.append((None, variable))
+                continue
+            if not isinstance(grad, Tensor | IndexedSlices):
+                raise ValueError(f"Unknown grad type! {grad!r}")
+            sparse = isinstance(grad, IndexedSlices)
+            kind: Any = SparseConditionalAccumulator if sparse else ConditionalAccumulator
+            with graph.device(variable.device):
+                with graph.init_scope():
+                    name = f"{variable.name}/grad_accum"
+                    accumulator = kind(grad.dtype, variable.shape, name)
+                    take = accumulator.take_indexed_slices_grad if sparse else accumulator.take_grad
+                    met.means.append((take(self._replicas_to_aggregate), variable))
+                push = accumulator.apply_indexed_slices_grad if sparse else accumulator.apply_grad
+                pushes.append(push(grad, local_step=self._local_step))
+            met.accumulators.append((accumulator, variable.device))
+        return pushes, met
+
+    def _enqueue_tokens(self, count: int) -> Operation:
+        value = self._global_step
+        # Read under the control dependencies in force: after the update.
+        step = value.read_value() if isinstance(value, Variable) else value
+        tokens = constants.fill([count], step)
+        enqueued: Operation = self._sync_token_queue.enqueue_many((tokens,))
+        return enqueued
+
+    def _runner(self, sync_op: Any, accumulators: Sequence[tuple[Any, str]]) -> QueueRunner:
+        # A queue runner closes its queue in the end. The tokens' must stay open for the others.
+        queue = FIFOQueue(1, int32, shapes=(), name="dummy_queue", shared_name="dummy_queue")
+        cancel = group(
+            queue.close(cancel_pending_enqueues=True),
+            *[accumulator.cancel_takes() for accumulator, _ in accumulators],
+        )
+        return QueueRunner(
+            queue,
+            [sync_op],
+            cancel_op=cancel,
+            queue_closed_exception_types=(OutOfRangeError, CancelledError),
+        )
+
+    def get_chief_queue_runner(self) -> QueueRunner:
+        """What the chief must run beside its steps.
+
+        Raises:
+            ValueError: `apply_gradients` was not called.
+        """
+        if not self._gradients_applied:
+            raise ValueError("Should be called after apply_gradients().")
+        return self._chief_queue_runner  # type: ignore[no-any-return]  # made above
+
+    def get_init_tokens_op(self, num_tokens: int = -1) -> Operation:
+        """What the chief must run once, so that a first step can begin with fewer replicas.
+
+        Args:
+            num_tokens: How many tokens; `replicas_to_aggregate` when -1.
+
+        Raises:
+            ValueError: `apply_gradients` was not called, or there are too few tokens.
+        """
+        if not self._gradients_applied:
+            raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
+        needed = self._replicas_to_aggregate - self._total_num_replicas
+        if num_tokens == -1:
+            num_tokens = self._replicas_to_aggregate
+        elif num_tokens < needed:
+            raise ValueError(
+                f"Too few tokens to finish the first step: {num_tokens} (given) vs {needed} "
+                "(needed)"
+            )
+        if num_tokens <= 0:
+            return no_op(name="no_init_tokens")
+        graph = get_default_graph()
+        with graph.device(self._global_step.device), graph.name_scope(None):
+            return self._enqueue_tokens(num_tokens)
+
+    @property
+    def init_tokens_op(self) -> Operation:
+        """A new operation as `get_init_tokens_op()` gives it."""
+        return self.get_init_tokens_op()
+
+    def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> SessionRunHook:
+        """A hook that initialises what this needs, and runs the chief's queue runner.
+
+        Args:
+            is_chief: Whether this replica is the chief.
+            num_tokens: As for `get_init_tokens_op`.
+        """
+        return _SyncReplicasOptimizerHook(self, is_chief, num_tokens)
+
+    get_session_run_hook = make_session_run_hook
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> Variable | None:
+        """The slot of the other optimizer."""
+        return self._opt.get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
+        """The slot names of the other optimizer."""
+        return self._opt.get_slot_names(*args, **kwargs)
+
+    def variables(self) -> list[Variable]:
+        """The variables of the other optimizer."""
+        return self._opt.variables()
+
+
+@dataclass(slots=True)
+class _Met:
+    """What becomes of the gradients that replicas push.
+
+    Attributes:
+        means: What the chief takes, with the variables.
+        accumulators: Where they meet, with their devices.
+    """
+
+    means: list[tuple[Any, Any]] = field(default_factory=list)
+    accumulators: list[tuple[Any, str]] = field(default_factory=list)
+
+
+class _SyncReplicasOptimizerHook(SessionRunHook):
+    """Initialises a replica's step; for the chief also accumulators, tokens, the queue runner."""
+
+    def __init__(
+        self, sync_optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int
+    ) -> None:
+        self._sync_optimizer = sync_optimizer
+        self._is_chief = is_chief
+        self._num_tokens = num_tokens
+
+    def begin(self) -> None:
+        """Finds the operations to run.
+
+        Raises:
+            ValueError: `apply_gradients` was not called.
+        """
+        optimizer = self._sync_optimizer
+        if not optimizer._gradients_applied:
+            raise ValueError(
+                "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
+            )
+        self._ready_op = optimizer.ready_for_local_init_op
+        self._local_init_op = optimizer.local_step_init_op
+        self._queue_runner: QueueRunner | None = None
+        self._init_tokens_op: Any = None
+        if self._is_chief:
+            self._local_init_op = optimizer.chief_init_op
+            self._queue_runner = optimizer.get_chief_queue_runner()
+            self._init_tokens_op = optimizer.get_init_tokens_op(self._num_tokens)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Runs them.
+
+        Raises:
+            RuntimeError: The model is not initialised.
+        """
+        ready, message = model_is_ready(
+            self._ready_op, session, "Model is not ready for SyncReplicasOptimizer local init."
+        )
+        if not ready:
+            raise RuntimeError(
+                "Init operations did not make model ready for SyncReplicasOptimizer local_init. "
+                f"Init op: {self._local_init_op.name}, error: {message}"
+            )
+        session.run(self._local_init_op)
+        if self._init_tokens_op is not None:
+            session.run(self._init_tokens_op)
+        if self._queue_runner is not None:
+            self._queue_runner.create_threads(session, coord=coord, daemon=True, start=True)

@@ -1,0 +1,1 @@
+"""Functions that add nodes: checks of values, ranks, shapes and types."""

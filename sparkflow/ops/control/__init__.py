@@ -1,0 +1,1 @@
+"""Functions that add nodes: order, branches, loops, checks while a step runs."""

@@ -1,1 +1,0 @@
-"""Branches, loops and what is built on them."""

@@ -1,0 +1,1 @@
+"""Functions that add nodes: convolutions, and the geometry of their windows."""

@@ -1,0 +1,1 @@
+"""Functions that add nodes: elementwise arithmetic, comparisons and functions."""

@@ -1,0 +1,1 @@
+"""Functions that add nodes: elements by position: sorted, scattered, moved, counted."""

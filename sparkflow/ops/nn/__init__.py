@@ -1,0 +1,1 @@
+"""Functions that add nodes: what networks are made of."""

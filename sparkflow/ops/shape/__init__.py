@@ -1,0 +1,1 @@
+"""Functions that add nodes: shapes, and tensors made for one."""

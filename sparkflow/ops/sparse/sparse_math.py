@@ -1,0 +1,219 @@
+"""Arithmetic on sparse tensors: sums, products, reductions, softmax, distances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkflow._api import export
+from sparkflow._generated.ops.sparse.sparse_math import *  # noqa: F403
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
+from sparkflow.ops.renamed_arguments import either
+from sparkflow.ops.shape import arrays
+from sparkflow_runtime.dtypes import as_dtype, int32
+
+_SPARSE = (SparseTensor, SparseTensorValue)
+
+
+@export("sparse_add", "sparse.add")
+def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
+    """The sum of two tensors of one shape, at least one of them sparse.
+
+    Args:
+        a: A sparse or dense tensor.
+        b: A sparse or dense tensor.
+        threshold: Where both are sparse and have an element, a sum smaller than this is left out;
+            0 when None.
+        thresh: Old name of `threshold`.
+
+    Returns:
+        A `SparseTensor` where both are sparse, a dense tensor otherwise.
+
+    Raises:
+        TypeError: Neither is sparse.
+        ValueError: The static shapes differ.
+    """
+    least = either("threshold", threshold, "thresh", thresh)
+    if not isinstance(a, _SPARSE) and not isinstance(b, _SPARSE):
+        raise TypeError("At least one input should be SparseTensor; do you mean to use tf.add()?")
+    if isinstance(a, _SPARSE) and isinstance(b, _SPARSE):
+        first, second = as_sparse(a), as_sparse(b)
+        first.shape.assert_is_compatible_with(second.shape)
+        kind = first.dtype.base
+        if kind.is_complex:
+            kind = as_dtype("float32" if kind.name == "complex64" else "float64")
+        limit = convert_to_tensor(0 if least is None else least, kind, "thresh")
+        parts = apply_op("SparseAdd", *_parts(first), *_parts(second), limit)
+        result = SparseTensor(*parts)
+        result.set_shape(first.shape.merge_with(second.shape))
+        return result
+    sparse, dense = (a, b) if isinstance(a, _SPARSE) else (b, a)
+    return apply_op("SparseTensorDenseAdd", *_parts(as_sparse(sparse)), dense)
+
+
+def _parts(sparse: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
+    return sparse.indices, sparse.values, sparse.dense_shape
+
+
+@export("sparse_maximum", "sparse.maximum")
+def sparse_maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+    """The larger elements of two sparse tensors of one shape; missing ones are 0."""
+    return _extremum("SparseSparseMaximum", sp_a, sp_b, name)
+
+
+@export("sparse_minimum", "sparse.minimum")
+def sparse_minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+    """The smaller elements of two sparse tensors of one shape; missing ones are 0."""
+    return _extremum("SparseSparseMinimum", sp_a, sp_b, name)
+
+
+def _extremum(op_type: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTensor:
+    first, second = as_sparse(sp_a), as_sparse(sp_b)
+    graph = graph_of((first, second))
+    indices, values = graph.apply(op_type, (*_parts(first), *_parts(second)), {}, name)
+    return SparseTensor(indices, values, first.dense_shape)
+
+
+@export("sparse_softmax", "sparse.softmax")
+def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
+    """Softmax over the elements that share all coordinates but the last."""
+    sparse = as_sparse(sp_input)
+    values = apply_op("SparseSoftmax", *_parts(sparse), name=name)
+    return SparseTensor(sparse.indices, values, sparse.dense_shape)
+
+
+@export("sparse_tensor_dense_matmul", "sparse.matmul", "sparse.sparse_dense_matmul")
+def sparse_tensor_dense_matmul(
+    sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
+) -> Tensor:
+    """The product of a sparse and a dense matrix, either adjoint first.
+
+    Args:
+        sp_a: A sparse matrix; or a dense one, where `b` is sparse.
+        b: A dense matrix; or a sparse one.
+        adjoint_a: Use the adjoint of the first.
+        adjoint_b: Use the adjoint of the second.
+        name: Name of the node.
+    """
+    if isinstance(b, _SPARSE):  # (B' A')'
+        product = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a)
+        return arrays.transpose(product, conjugate=True)
+    sparse = as_sparse(sp_a)
+    with sparse.graph.as_default():
+        dense = convert_to_tensor(b, sparse.dtype.base if not hasattr(b, "dtype") else None, "b")
+        result: Tensor = apply_op(
+            "SparseTensorDenseMatMul",
+            *_parts(sparse),
+            dense,
+            adjoint_a=adjoint_a,
+            adjoint_b=adjoint_b,
+            name=name,
+        )
+        return result
+
+
+def _axes(sparse: SparseTensor, axis: Any, reduction_axes: Any) -> Tensor:
+    given = either("axis", axis, "reduction_axes", reduction_axes)
+    if given is not None:
+        return convert_to_tensor(given, int32)
+    rank = sparse.dense_shape.shape.as_list()[0]
+    if rank is not None:
+        return convert_to_tensor(np.arange(rank, dtype=np.int32))
+    result: Tensor = apply_op("Range", 0, arrays.size(sparse.dense_shape), 1)
+    return result
+
+
+def _reduced(
+    op_type: str,
+    sp_input: Any,
+    axis: Any,
+    keepdims: bool | None,
+    reduction_axes: Any,
+    keep_dims: bool | None,
+) -> Any:
+    keep = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
+    sparse = as_sparse(sp_input)
+    with sparse.graph.as_default():
+        axes = _axes(sparse, axis, reduction_axes)
+        return apply_op(op_type, *_parts(sparse), axes, keep_dims=keep)
+
+
+@export("sparse_reduce_sum", "sparse.reduce_sum")
+def sparse_reduce_sum(
+    sp_input: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    reduction_axes: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """Sums over `axis` (None: all) as a dense tensor."""
+    given = (axis, keepdims, reduction_axes, keep_dims)
+    result: Tensor = _reduced("SparseReduceSum", sp_input, *given)
+    return result
+
+
+@export("sparse_reduce_max", "sparse.reduce_max")
+def sparse_reduce_max(
+    sp_input: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    reduction_axes: Any = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """Largest elements over `axis` (None: all) as a dense tensor, 0 where there is none."""
+    given = (axis, keepdims, reduction_axes, keep_dims)
+    result: Tensor = _reduced("SparseReduceMax", sp_input, *given)
+    return result
+
+
+@export("sparse_reduce_sum_sparse", "sparse.reduce_sum_sparse")
+def sparse_reduce_sum_sparse(
+    sp_input: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    reduction_axes: Any = None,
+    keep_dims: bool | None = None,
+) -> SparseTensor:
+    """Sums over `axis` (None: all) as a sparse tensor."""
+    given = (axis, keepdims, reduction_axes, keep_dims)
+    return SparseTensor(*_reduced("SparseReduceSumSparse", sp_input, *given))
+
+
+@export("sparse_reduce_max_sparse", "sparse.reduce_max_sparse")
+def sparse_reduce_max_sparse(
+    sp_input: Any,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    reduction_axes: Any = None,
+    keep_dims: bool | None = None,
+) -> SparseTensor:
+    """Largest elements over `axis` (None: all) as a sparse tensor."""
+    given = (axis, keepdims, reduction_axes, keep_dims)
+    return SparseTensor(*_reduced("SparseReduceMaxSparse", sp_input, *given))
+
+
+@export("edit_distance")
+def edit_distance(
+    hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance"
+) -> Tensor:
+    """The Levenshtein distances between the rows of two sparse tensors.
+
+    Args:
+        hypothesis: A `SparseTensor` of sequences in its last dimension.
+        truth: Likewise, of the same rank.
+        normalize: Divide by the length of the truth.
+        name: Name of the node.
+
+    Raises:
+        TypeError: One is not a sparse tensor.
+    """
+    for label, each in (("Hypothesis", hypothesis), ("Truth", truth)):
+        if not isinstance(each, _SPARSE):
+            raise TypeError(f"{label} must be a SparseTensor.")
+    first, second = as_sparse(hypothesis), as_sparse(truth)
+    parts = (*_parts(first), *_parts(second))
+    result: Tensor = apply_op("EditDistance", *parts, normalize=normalize, name=name)
+    return result

@@ -1,0 +1,1 @@
+"""Functions that add nodes: variables, tables and accumulators."""

@@ -1,0 +1,451 @@
+"""Lookup tables: what they are filled with, and the tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow._api import export
+from sparkflow.graph.collections import GraphKeys
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.scopes import add_to_collection, apply_op, convert_to_tensor, name_scope
+from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.values.sparse_tensor import SparseTensor
+from sparkflow_runtime.dtypes import DType, as_dtype, int64, string
+
+
+@export("lookup.TextFileIndex")
+class TextFileIndex:
+    """What stands for a column in `TextFileInitializer`."""
+
+    WHOLE_LINE = -2
+    LINE_NUMBER = -1
+
+
+@export("lookup.KeyValueTensorInitializer")
+class KeyValueTensorInitializer:
+    """Fills a table with keys and values.
+
+    Args:
+        keys: [n] keys.
+        values: [n] values.
+        key_dtype: Their dtype; that of `keys` when None.
+        value_dtype: Likewise.
+        name: Of the operation.
+    """
+
+    def __init__(
+        self,
+        keys: Any,
+        values: Any,
+        key_dtype: Any = None,
+        value_dtype: Any = None,
+        name: str | None = None,
+    ) -> None:
+        with name_scope(name, "key_value_init", [keys, values]) as scope:
+            self._keys = convert_to_tensor(keys, _known(key_dtype), name="keys")
+            self._values = convert_to_tensor(values, _known(value_dtype), name="values")
+            self._name = scope
+
+    @property
+    def key_dtype(self) -> DType:
+        """The dtype of the keys."""
+        return self._keys.dtype.base
+
+    @property
+    def value_dtype(self) -> DType:
+        """The dtype of the values."""
+        return self._values.dtype.base
+
+    def initialize(self, table: Any) -> Operation:
+        """Fills a table; the operation is one of the graph's table initializers.
+
+        Raises:
+            TypeError: The table has other dtypes.
+        """
+        _check_dtypes(table, self.key_dtype, self.value_dtype)
+        with name_scope(self._name or None, "key_value_init", [self._keys]):
+            operation: Operation = apply_op(
+                "InitializeTableV2", table.resource_handle, self._keys, self._values
+            )
+        add_to_collection(GraphKeys.TABLE_INITIALIZERS, operation)
+        return operation
+
+
+@export("lookup.TextFileInitializer")
+class TextFileInitializer:
+    """Fills a table from the lines of a file.
+
+    Args:
+        filename: Its path, on the host where the table is.
+        key_dtype: int64 for line numbers, string for lines, either for columns.
+        key_index: A column from 0, or a `TextFileIndex`.
+        value_dtype: Likewise, of the values.
+        value_index: Likewise.
+        vocab_size: How many lines are read; all when None.
+        delimiter: What separates columns.
+        name: Of the operation.
+        value_index_offset: Added to line numbers that are values.
+
+    Raises:
+        ValueError: A line number that is not int64, or a line that is not a string.
+    """
+
+    def __init__(
+        self,
+        filename: Any,
+        key_dtype: Any,
+        key_index: int,
+        value_dtype: Any,
+        value_index: int,
+        vocab_size: int | None = None,
+        delimiter: str = "\t",
+        name: str | None = None,
+        value_index_offset: int = 0,
+    ) -> None:
+        self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
+        for what, dtype, index in (
+            ("key", self.key_dtype, key_index),
+            ("value", self.value_dtype, value_index),
+        ):
+            if index < -2:
+                raise ValueError(f"Invalid {what} index {index}.")
+            if index == TextFileIndex.LINE_NUMBER and dtype is not int64:
+                raise ValueError(
+                    f"Signature mismatch. {what.title()}s must be dtype {int64}, got {dtype}."
+                )
+            whole_key = what == "key" and dtype.is_integer  # a file of numbers
+            if index == TextFileIndex.WHOLE_LINE and dtype is not string and not whole_key:
+                raise ValueError(
+                    f"Signature mismatch. {what.title()}s must be dtype {string}, got {dtype}."
+                )
+        if vocab_size is not None and vocab_size <= 0:
+            raise ValueError(f"Invalid vocab_size {vocab_size}.")
+        self._filename = filename
+        self._attrs: dict[str, Any] = {
+            "key_index": key_index,
+            "value_index": value_index,
+            "vocab_size": -1 if vocab_size is None else vocab_size,
+            "delimiter": delimiter,
+            "offset": value_index_offset,
+        }
+        self._name = name
+
+    def initialize(self, table: Any) -> Operation:
+        """Fills a table; the operation is one of the graph's table initializers.
+
+        Raises:
+            TypeError: The table has other dtypes.
+        """
+        _check_dtypes(table, self.key_dtype, self.value_dtype)
+        with name_scope(self._name, "text_file_init", [self._filename]):
+            filename = convert_to_tensor(self._filename, string, name="asset_filepath")
+            operation: Operation = apply_op(
+                "InitializeTableFromTextFileV2", table.resource_handle, filename, **self._attrs
+            )
+        add_to_collection(GraphKeys.TABLE_INITIALIZERS, operation)
+        add_to_collection(GraphKeys.ASSET_FILEPATHS, filename)
+        return operation
+
+
+@export("lookup.TextFileStringTableInitializer")
+class TextFileStringTableInitializer(TextFileInitializer):
+    """Line numbers to lines.
+
+    Args:
+        filename: The file.
+        key_column_index: What the keys are.
+        value_column_index: What the values are.
+        vocab_size: How many lines are read; all when None.
+        delimiter: What separates columns.
+        name: Of the operation.
+    """
+
+    def __init__(
+        self,
+        filename: Any,
+        key_column_index: int = TextFileIndex.LINE_NUMBER,
+        value_column_index: int = TextFileIndex.WHOLE_LINE,
+        vocab_size: int | None = None,
+        delimiter: str = "\t",
+        name: str = "text_file_string_table_init",
+    ) -> None:
+        super().__init__(
+            filename, int64, key_column_index, string, value_column_index, vocab_size, delimiter,
+            name,
+        )  # fmt: skip
+
+
+@export("lookup.TextFileIdTableInitializer")
+class TextFileIdTableInitializer(TextFileInitializer):
+    """Lines to line numbers.
+
+    Args:
+        filename: The file.
+        key_column_index: What the keys are.
+        value_column_index: What the values are.
+        vocab_size: How many lines are read; all when None.
+        delimiter: What separates columns.
+        name: Of the operation.
+        key_dtype: Of the keys.
+    """
+
+    def __init__(
+        self,
+        filename: Any,
+        key_column_index: int = TextFileIndex.WHOLE_LINE,
+        value_column_index: int = TextFileIndex.LINE_NUMBER,
+        vocab_size: int | None = None,
+        delimiter: str = "\t",
+        name: str = "text_file_id_table_init",
+        key_dtype: Any = string,
+    ) -> None:
+        super().__init__(
+            filename, key_dtype, key_column_index, int64, value_column_index, vocab_size, delimiter,
+            name,
+        )  # fmt: skip
+
+
+def _known(dtype: Any) -> DType | None:
+    return None if dtype is None else as_dtype(dtype)
+
+
+def _check_dtypes(table: Any, key_dtype: DType, value_dtype: DType) -> None:
+    if (table.key_dtype, table.value_dtype) != (key_dtype, value_dtype):
+        raise TypeError(
+            f"Invalid key or value dtype: the table maps {table.key_dtype} to {table.value_dtype}, "
+            f"the initializer {key_dtype} to {value_dtype}"
+        )
+
+
+@export("lookup.LookupInterface")
+class LookupInterface:
+    """What tables share.
+
+    Args:
+        key_dtype: Of the keys.
+        value_dtype: Of the values.
+    """
+
+    def __init__(self, key_dtype: Any, value_dtype: Any) -> None:
+        self._key_dtype = as_dtype(key_dtype)
+        self._value_dtype = as_dtype(value_dtype)
+
+    @property
+    def key_dtype(self) -> DType:
+        """The dtype of the keys."""
+        return self._key_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        """The dtype of the values."""
+        return self._value_dtype
+
+    @property
+    def name(self) -> str:
+        """The name of the operation that makes the table."""
+        raise NotImplementedError
+
+    def lookup(self, keys: Any, name: str | None = None) -> Any:
+        """The values of keys."""
+        raise NotImplementedError
+
+    def _found(self, keys: Any, find: Any) -> Any:
+        """`find` of the keys, of those of a SparseTensor too.
+
+        Raises:
+            TypeError: The keys have another dtype.
+        """
+        values = keys.values if isinstance(keys, SparseTensor) else keys
+        if hasattr(values, "dtype") and as_dtype(values.dtype).base is not self._key_dtype:
+            raise TypeError(
+                f"Signature mismatch. Keys must be dtype {self._key_dtype}, got {values.dtype}."
+            )
+        found = find(convert_to_tensor(values, self._key_dtype))
+        if isinstance(keys, SparseTensor):
+            return SparseTensor(keys.indices, found, keys.dense_shape)
+        return found
+
+
+@export("lookup.StaticHashTable", "lookup.HashTable")
+class StaticHashTable(LookupInterface):
+    """A table that an initializer fills once.
+
+    Args:
+        initializer: What fills it; `tf.tables_initializer` runs it.
+        default_value: The value of keys that it lacks.
+        name: The name of the table's operation.
+    """
+
+    def __init__(self, initializer: Any, default_value: Any, name: str | None = None) -> None:
+        super().__init__(initializer.key_dtype, initializer.value_dtype)
+        with name_scope(name, "hash_table", []):
+            self._default_value = convert_to_tensor(default_value, self._value_dtype)
+            if self._default_value.shape.ndims:
+                raise ValueError(
+                    f"default_value must be a scalar, got shape {self._default_value.shape}"
+                )
+            self._handle: Tensor = apply_op(
+                "HashTableV2", key_dtype=self._key_dtype, value_dtype=self._value_dtype
+            )
+        self._init: Operation = initializer.initialize(self)
+
+    @property
+    def resource_handle(self) -> Tensor:
+        """The handle."""
+        return self._handle
+
+    table_ref = resource_handle
+
+    @property
+    def name(self) -> str:
+        """The name of the operation that makes the table."""
+        return self._handle.op.name
+
+    @property
+    def initializer(self) -> Operation:
+        """The operation that fills it."""
+        return self._init
+
+    init = initializer
+
+    @property
+    def default_value(self) -> Tensor:
+        """The value of keys that it lacks."""
+        return self._default_value
+
+    def lookup(self, keys: Any, name: str | None = None) -> Any:
+        """The values of keys: a tensor, or a SparseTensor for one.
+
+        Raises:
+            TypeError: The keys have another dtype.
+        """
+
+        def find(values: Tensor) -> Tensor:
+            found: Tensor = apply_op(
+                "LookupTableFindV2", self._handle, values, self._default_value, name=name
+            )
+            return found
+
+        return self._found(keys, find)
+
+    def size(self, name: str | None = None) -> Tensor:
+        """The number of rows, int64."""
+        count: Tensor = apply_op("LookupTableSizeV2", self._handle, name=name)
+        return count
+
+    def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
+        """All keys and all values."""
+        keys, values = apply_op(
+            "LookupTableExportV2",
+            self._handle,
+            Tkeys=self._key_dtype,
+            Tvalues=self._value_dtype,
+            name=name,
+        )
+        return keys, values
+
+
+HashTable = StaticHashTable
+
+
+@export("lookup.MutableHashTable")
+class MutableHashTable(LookupInterface):
+    """A table that may change.
+
+    Args:
+        key_dtype: Of the keys.
+        value_dtype: Of the values.
+        default_value: The value of keys that it lacks; its shape is that of all values.
+        shared_name: The name under which other sessions of the task share it.
+        name: The name of the table's operation.
+        checkpoint: Accepted; save what `export` gives.
+    """
+
+    def __init__(
+        self,
+        key_dtype: Any,
+        value_dtype: Any,
+        default_value: Any,
+        shared_name: str | None = None,
+        name: str = "MutableHashTable",
+        checkpoint: bool = True,
+    ) -> None:
+        super().__init__(key_dtype, value_dtype)
+        self._default_value = convert_to_tensor(default_value, self._value_dtype)
+        attrs: dict[str, Any] = {
+            "shared_name": shared_name or "",
+            "key_dtype": self._key_dtype,
+            "value_dtype": self._value_dtype,
+        }
+        shape = self._default_value.shape
+        if shape.ndims == 0:
+            self._handle: Tensor = apply_op("MutableHashTableV2", name=name, **attrs)
+        else:
+            self._handle = apply_op(
+                "MutableHashTableOfTensorsV2", value_shape=shape.as_list(), name=name, **attrs
+            )
+
+    @property
+    def resource_handle(self) -> Tensor:
+        """The handle."""
+        return self._handle
+
+    @property
+    def name(self) -> str:
+        """The name of the operation that makes the table."""
+        return self._handle.op.name
+
+    def lookup(self, keys: Any, name: str | None = None) -> Any:
+        """The values of keys.
+
+        Raises:
+            TypeError: The keys have another dtype.
+        """
+
+        def find(values: Tensor) -> Tensor:
+            found: Tensor = apply_op(
+                "LookupTableFindV2", self._handle, values, self._default_value, name=name
+            )
+            return found
+
+        return self._found(keys, find)
+
+    def insert(self, keys: Any, values: Any, name: str | None = None) -> Operation:
+        """Enters or replaces rows.
+
+        Raises:
+            TypeError: Keys or values have another dtype.
+        """
+        return self._with_rows("LookupTableInsertV2", keys, values, name)
+
+    def import_(self, keys: Any, values: Any, name: str | None = None) -> Operation:
+        """Makes these the only rows."""
+        return self._with_rows("LookupTableImportV2", keys, values, name)
+
+    def remove(self, keys: Any, name: str | None = None) -> Operation:
+        """Takes out rows."""
+        given = convert_to_tensor(keys, self._key_dtype)
+        operation: Operation = apply_op("LookupTableRemoveV2", self._handle, given, name=name)
+        return operation
+
+    def size(self, name: str | None = None) -> Tensor:
+        """The number of rows, int64."""
+        count: Tensor = apply_op("LookupTableSizeV2", self._handle, name=name)
+        return count
+
+    def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
+        """All keys and all values."""
+        keys, values = apply_op(
+            "LookupTableExportV2",
+            self._handle,
+            Tkeys=self._key_dtype,
+            Tvalues=self._value_dtype,
+            name=name,
+        )
+        return keys, values
+
+    def _with_rows(self, op_type: str, keys: Any, values: Any, name: str | None) -> Operation:
+        given = convert_to_tensor(keys, self._key_dtype)
+        rows = convert_to_tensor(values, self._value_dtype)
+        operation: Operation = apply_op(op_type, self._handle, given, rows, name=name)
+        return operation

@@ -1,0 +1,1 @@
+"""Functions that add nodes: strings of bytes and of Unicode."""

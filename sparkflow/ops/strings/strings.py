@@ -1,0 +1,378 @@
+"""`tf.strings`: joining, splitting and changing strings. Unicode is in `unicode`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow._api import export
+from sparkflow._generated.ops.strings.strings import *  # noqa: F403
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
+from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.values.sparse_tensor import SparseTensor
+from sparkflow.ops.renamed_arguments import either
+from sparkflow_runtime.dtypes import float32, int32, string
+
+
+@export("string_split")
+def string_split(
+    source: Any,
+    sep: str | None = None,
+    skip_empty: bool = True,
+    delimiter: str | None = None,
+    result_type: str = "SparseTensor",
+    name: str | None = None,
+) -> Any:
+    """Strings split at any character of a delimiter.
+
+    Args:
+        source: [n] strings.
+        sep: Each character of it separates; "" splits into bytes. A space when not given.
+        skip_empty: Leave out parts without characters.
+        delimiter: The older name of `sep`.
+        result_type: `SparseTensor` or `RaggedTensor`.
+        name: Name scope of the nodes.
+
+    Returns:
+        A sparse [n, most parts] matrix of strings, or ragged rows.
+
+    Raises:
+        ValueError: Another result type, or both names.
+    """
+    mark = either("sep", sep, "delimiter", delimiter)
+    with name_scope(name, "StringSplit", [source]):
+        values = convert_to_tensor(source, string)
+        marks = convert_to_tensor(" " if mark is None else mark, string)
+        sparse = SparseTensor(*apply_op("StringSplit", values, marks, skip_empty=skip_empty))
+        return _rows(sparse, result_type)
+
+
+@export("strings.split")
+def string_split_v2(
+    input: Any = None,
+    sep: str | None = None,
+    maxsplit: int = -1,
+    result_type: str = "SparseTensor",
+    source: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Strings split at a separator as Python's `split` does.
+
+    Args:
+        input: [n] strings, or one.
+        sep: The separator; white space when None or "".
+        maxsplit: How often at most; -1 for no limit.
+        result_type: `SparseTensor` or `RaggedTensor`.
+        source: The older name of `input`.
+        name: Name scope of the nodes.
+
+    Returns:
+        A sparse [n, most parts] matrix of strings, or ragged rows.
+
+    Raises:
+        ValueError: Another result type.
+    """
+    given = either("input", input, "source", source)
+    with name_scope(name, "StringSplit", [given]):
+        values = convert_to_tensor(given, string)
+        if values.shape.ndims == 0:
+            values = convert_to_tensor([values])
+        mark = convert_to_tensor("" if sep is None else sep, string)
+        sparse = SparseTensor(*apply_op("StringSplitV2", values, mark, maxsplit=maxsplit))
+        return _rows(sparse, result_type)
+
+
+def _rows(sparse: SparseTensor, result_type: str) -> Any:
+    """The parts as the result that is asked for."""
+    if result_type == "SparseTensor":
+        return sparse
+    if result_type != "RaggedTensor":
+        raise ValueError("result_type must be 'RaggedTensor' or 'SparseTensor'.")
+    from sparkflow.ragged.tensor import RaggedTensor  # when it is needed
+
+    return RaggedTensor.from_sparse(sparse)
+
+
+@export("string_to_number", "strings.to_number")
+def string_to_number(
+    string_tensor: Any = None, out_type: Any = float32, name: str | None = None, input: Any = None
+) -> Tensor:
+    """The numbers that strings mean.
+
+    Args:
+        string_tensor: Strings.
+        out_type: float32, float64, int32 or int64.
+        name: The node's name.
+        input: The newer name of `string_tensor`.
+    """
+    given = either("input", input, "string_tensor", string_tensor)
+    numbers: Tensor = apply_op("StringToNumber", given, out_type=out_type, name=name)
+    return numbers
+
+
+@export("string_to_hash_bucket", "strings.to_hash_bucket")
+def string_to_hash_bucket(
+    string_tensor: Any = None,
+    num_buckets: int | None = None,
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """The bucket of each string by TensorFlow's first hash; use the fast one in new programs."""
+    given = either("input", input, "string_tensor", string_tensor)
+    buckets: Tensor = apply_op("StringToHashBucket", given, num_buckets=num_buckets, name=name)
+    return buckets
+
+
+@export("regex_replace", "strings.regex_replace")
+def regex_replace(
+    input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
+) -> Tensor:
+    r"""Strings with what matches replaced.
+
+    Args:
+        input: Strings.
+        pattern: A regular expression as RE2 reads it.
+        rewrite: The replacement; `\1` to `\9` are groups, `\0` is all of the match.
+        replace_global: Every match, else the first.
+        name: The node's name.
+    """
+    replaced: Tensor
+    if isinstance(pattern, str) and isinstance(rewrite, str):
+        replaced = apply_op(
+            "StaticRegexReplace",
+            input,
+            pattern=pattern,
+            rewrite=rewrite,
+            replace_global=replace_global,
+            name=name,
+        )
+    else:
+        replaced = apply_op(
+            "RegexReplace", input, pattern, rewrite, replace_global=replace_global, name=name
+        )
+    return replaced
+
+
+@export("strings.regex_full_match")
+def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
+    """Whether all of each string matches a regular expression, as RE2 reads it."""
+    matches: Tensor
+    if isinstance(pattern, str):
+        matches = apply_op("StaticRegexFullMatch", input, pattern=pattern, name=name)
+    else:
+        matches = apply_op("RegexFullMatch", input, pattern, name=name)
+    return matches
+
+
+@export("strings.format")
+def string_format(
+    template: str,
+    inputs: Any,
+    placeholder: str = "{}",
+    summarize: int = 3,
+    name: str | None = None,
+) -> Tensor:
+    """A template with the texts of tensors in place of its placeholders.
+
+    Args:
+        template: Text.
+        inputs: A tensor or a list of tensors, one per placeholder.
+        placeholder: What is replaced.
+        summarize: How many entries of each axis are shown at both ends; -1 for all.
+        name: The node's name.
+
+    Raises:
+        ValueError: There are not as many placeholders as inputs.
+    """
+    values = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    if template.count(placeholder) != len(values):
+        raise ValueError(
+            f"The template expects {template.count(placeholder)} tensors, but the inputs only has "
+            f"{len(values)}. Please ensure the number of placeholders in template matches inputs "
+            "length."
+        )
+    text: Tensor = apply_op(
+        "StringFormat",
+        [convert_to_tensor(each) for each in values],
+        template=template,
+        placeholder=placeholder,
+        summarize=summarize,
+        name=name,
+    )
+    return text
+
+
+@export("reduce_join", "strings.reduce_join")
+def reduce_join(
+    inputs: Any,
+    axis: Any = None,
+    keep_dims: bool | None = None,
+    separator: str = "",
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """Strings joined along axes.
+
+    Args:
+        inputs: Strings.
+        axis: One axis or several, of which the first changes fastest; all when None.
+        keep_dims: The older name of `keepdims`.
+        separator: Put between.
+        name: The node's name.
+        reduction_indices: The older name of `axis`.
+        keepdims: Keep the axes, with size 1.
+    """
+    values = convert_to_tensor(inputs, string)
+    axes = either("axis", axis, "reduction_indices", reduction_indices)
+    if axes is None:
+        rank = values.shape.ndims
+        if rank is not None:
+            axes = list(range(rank - 1, -1, -1))
+        else:
+            counted = apply_op("Rank", values)
+            axes = apply_op("Range", apply_op("Sub", counted, 1), -1, -1)
+    keep = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
+    joined: Tensor = apply_op(
+        "ReduceJoin",
+        values,
+        convert_to_tensor(axes, int32),
+        keep_dims=keep,
+        separator=separator,
+        name=name,
+    )
+    return joined
+
+
+@export("strings.ngrams")
+def ngrams(
+    data: Any,
+    ngram_width: Any,
+    separator: str = " ",
+    pad_values: Any = None,
+    padding_width: int | None = None,
+    preserve_short_sequences: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Runs of neighbouring strings, joined.
+
+    Args:
+        data: [..., n] strings.
+        ngram_width: How many are joined: an integer or several.
+        separator: Put between.
+        pad_values: A text put at both ends, or a pair of texts; nothing when None.
+        padding_width: How often it is put there; one less than the width when None.
+        preserve_short_sequences: Give a row that is too short as one.
+        name: Name scope of the nodes.
+
+    Returns:
+        [..., number of n-grams] strings.
+
+    Raises:
+        ValueError: A width below 1, or a rank that is unknown or 0.
+        TypeError: `pad_values` are not texts.
+    """
+    left, right = _pads(pad_values)
+    widths = list(ngram_width) if isinstance(ngram_width, list | tuple) else [ngram_width]
+    if min(widths, default=1) < 1:
+        raise ValueError(f"All ngram_widths must be greater than 0. Got {ngram_width}")
+    if padding_width is not None and padding_width < 0:
+        raise ValueError(f"padding_width must be non-negative. Got {padding_width}")
+    pad_width = -1 if padding_width is None else padding_width
+    if pad_values is None:
+        pad_width = 0
+    with name_scope(name, "StringNGrams", [data]):
+        values = convert_to_tensor(data, string)
+        if not values.shape.ndims:
+            raise ValueError(f"ngrams expects data of known rank above 0, got {values.shape}")
+        sizes = apply_op("Shape", values)
+        flat = apply_op("Reshape", values, [-1])
+        length = apply_op("StridedSlice", sizes, [-1], [0], [1], end_mask=1, shrink_axis_mask=1)
+        total = apply_op("Size", values)
+        splits = apply_op("Range", 0, apply_op("AddV2", total, 1), apply_op("Maximum", length, 1))
+        found, _ = apply_op(
+            "StringNGrams",
+            flat,
+            apply_op("Cast", splits, DstT="int64"),
+            separator=separator,
+            ngram_widths=widths,
+            left_pad=left,
+            right_pad=right,
+            pad_width=pad_width,
+            preserve_short_sequences=preserve_short_sequences,
+        )
+        head = apply_op("StridedSlice", sizes, [0], [-1], [1], begin_mask=1)
+        shaped: Tensor = apply_op("Reshape", found, apply_op("ConcatV2", [head, [-1]], 0))
+        return shaped
+
+
+def _pads(pad_values: Any) -> tuple[str, str]:
+    if pad_values is None:
+        return "", ""
+    if isinstance(pad_values, str):
+        return pad_values, pad_values
+    if isinstance(pad_values, list | tuple) and len(pad_values) == 2:
+        left, right = pad_values
+        if isinstance(left, str) and isinstance(right, str):
+            return left, right
+    raise TypeError(f"pad_values must be a string, tuple of strings, or None, got {pad_values!r}")
+
+
+@export("strings.bytes_split")
+def bytes_split(input: Any, name: str | None = None) -> Any:
+    """The bytes of strings, as strings.
+
+    Args:
+        input: A string, or [n] strings.
+        name: Name scope of the nodes.
+
+    Returns:
+        [bytes] of one string; ragged rows of several.
+
+    Raises:
+        ValueError: `input` has more dimensions.
+    """
+    with name_scope(name, "StringsByteSplit", [input]):
+        value = convert_to_tensor(input, string)
+        if require_row(value, "bytes_split"):
+            parts = apply_op("StringSplit", value, "", skip_empty=False)
+            return _rows(SparseTensor(*parts), "RaggedTensor")
+        places = apply_op("Range", 0, apply_op("StringLength", value), 1)
+        return apply_op("Substr", value, places, apply_op("OnesLike", places))
+
+
+def require_row(value: Tensor, function: str) -> bool:
+    """Whether there are several strings, in one row.
+
+    Raises:
+        ValueError: They have more dimensions, or it is not known how many.
+    """
+    if value.shape.ndims not in (0, 1):
+        raise ValueError(
+            f"tf.strings.{function} takes one string or one row of them, got shape {value.shape}: "
+            "reshape to [-1] first"
+        )
+    return value.shape.ndims == 1
+
+
+@export("decode_raw")
+def decode_raw(
+    input_bytes: Any = None,
+    out_type: Any = None,
+    little_endian: bool = True,
+    name: str | None = None,
+    bytes: Any = None,
+) -> Tensor:
+    """The bytes of strings as numbers, along a new last axis.
+
+    Args:
+        input_bytes: Strings of the same length.
+        out_type: The dtype of the numbers.
+        little_endian: The order of their bytes.
+        name: The node's name.
+        bytes: The older name of `input_bytes`.
+    """
+    given = either("input_bytes", input_bytes, "bytes", bytes)
+    numbers: Tensor = apply_op(
+        "DecodeRaw", given, out_type=out_type, little_endian=little_endian, name=name
+    )
+    return numbers
