@@ -20,12 +20,12 @@ from sparkflow.legacy.supervisor_threads import (
     SVTimerCheckpointThread,
 )
 from sparkflow.ops.control.ordering import group
-from sparkflow.queues.coordinator import Coordinator, LooperThread
 from sparkflow.session.session import Session
 from sparkflow.summary.summaries import merge_all
 from sparkflow.summary.writer import FileWriter
 from sparkflow.train.graph_files import meta_graph_of, write_graph
 from sparkflow.train.saver import Saver
+from sparkflow.train.sessions.coordinator import Coordinator, LooperThread
 from sparkflow.train.sessions.session_manager import SessionManager
 from sparkflow.train.step_counter import global_step as value_of_step
 from sparkflow.variables.initialization import (

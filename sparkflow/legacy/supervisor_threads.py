@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from sparkflow import logging
-from sparkflow.queues.coordinator import LooperThread
+from sparkflow.train.sessions.coordinator import LooperThread
 from sparkflow.train.step_counter import global_step
 from sparkflow_runtime.protos.event_pb2 import SessionLog
 from sparkflow_runtime.protos.summary_pb2 import Summary

@@ -21,8 +21,6 @@ from sparkflow.legacy.input.producers import (
 )
 from sparkflow.legacy.supervisor import Supervisor
 from sparkflow.legacy.sync_replicas import SyncReplicasOptimizer
-from sparkflow.queues.coordinator import Coordinator, LooperThread
-from sparkflow.queues.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from sparkflow.session.loops import (
     LoopUpdate,
     StepLoop,
@@ -109,6 +107,7 @@ from sparkflow.train.optimizers.proximal import (
     ProximalGradientDescentOptimizer,
 )
 from sparkflow.train.optimizers.rmsprop import RMSPropOptimizer
+from sparkflow.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from sparkflow.train.replication.all_reduce import AllReduceReplication
 from sparkflow.train.replication.gradient_accumulation import GradientAccumulationOptimizer
 from sparkflow.train.replication.local_sgd import LocalSgd
@@ -117,6 +116,7 @@ from sparkflow.train.replication.strategy import AsyncReplication
 from sparkflow.train.replication.sync import SyncReplication
 from sparkflow.train.replication.wire_dtype import set_wire_dtype
 from sparkflow.train.saver import Saver
+from sparkflow.train.sessions.coordinator import Coordinator, LooperThread
 from sparkflow.train.sessions.monitored_session import MonitoredSession, SingularMonitoredSession
 from sparkflow.train.sessions.monitored_training import MonitoredTrainingSession, basic_train_loop
 from sparkflow.train.sessions.run_loop import LoopResult, run_loop, start_loop

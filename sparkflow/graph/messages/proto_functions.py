@@ -74,7 +74,7 @@ def proto_functions(collection_name: str) -> ProtoFunctions | None:
     if collection_name == GraphKeys.SAVERS:
         return ProtoFunctions(SaverDef, _to_proto, _from_proto("sparkflow.train.saver", "Saver"))
     if collection_name == GraphKeys.QUEUE_RUNNERS:
-        make = _from_proto("sparkflow.queues.queue_runner", "QueueRunner")
+        make = _from_proto("sparkflow.train.queue_runner", "QueueRunner")
         return ProtoFunctions(QueueRunnerDef, _to_proto, make)
     if collection_name in VARIABLE_COLLECTIONS or collection_name == GraphKeys.GLOBAL_STEP:
         make = _from_proto("sparkflow.variables.variable", "Variable")

@@ -10,10 +10,10 @@ from types import FrameType
 import sparkflow_runtime
 
 _OURS = (
-    # This file lies in sparkflow/graph/, so the first one is the package sparkflow itself.
+    # This file lies in sparkflow/graph/nodes/, so the first one is the package sparkflow itself.
     *(
         os.path.dirname(os.path.abspath(path)) + os.sep
-        for path in (os.path.dirname(__file__), sparkflow_runtime.__file__)
+        for path in (os.path.dirname(os.path.dirname(__file__)), sparkflow_runtime.__file__)
     ),
     contextlib.__file__,
 )

@@ -15,8 +15,8 @@ from sparkflow.graph.values.sparse_tensor import SparseTensor
 from sparkflow.ops.elementwise import comparison, elementwise
 from sparkflow.ops.shape import arrays, constants
 from sparkflow.queues.queue_base import QueueBase
-from sparkflow.queues.queue_runner import QueueRunner, add_queue_runner
 from sparkflow.queues.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
+from sparkflow.train.queue_runner import QueueRunner, add_queue_runner
 from sparkflow_runtime.dtypes import DType, bool_, float32
 
 

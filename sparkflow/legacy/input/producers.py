@@ -15,8 +15,8 @@ from sparkflow.ops.control.debugging import Assert
 from sparkflow.ops.elementwise import comparison, elementwise
 from sparkflow.ops.random import random
 from sparkflow.ops.shape import arrays, constants
-from sparkflow.queues.queue_runner import QueueRunner, add_queue_runner
 from sparkflow.queues.queues import FIFOQueue
+from sparkflow.train.queue_runner import QueueRunner, add_queue_runner
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import float32, int32, int64, string
 

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from sparkflow.queues.coordinator import Coordinator
 from sparkflow.session.loops import LoopUpdate, StepLoop
 from sparkflow.session.session import BaseSession
+from sparkflow.train.sessions.coordinator import Coordinator
 from sparkflow.train.sessions.loop_request import LoopRequest
 from sparkflow.train.sessions.monitored_session import MonitoredSession, SingularMonitoredSession
 from sparkflow_runtime.errors import OutOfRangeError
