@@ -43,7 +43,7 @@ for version in "${versions[@]}"; do
     esac
     [ -x "$bin/python" ] || "${PYTHON:-python3}" -m venv "$venvs/$version"
     "$bin/python" -m pip install --quiet --disable-pip-version-check \
-        --editable . "${wanted[@]}" hypothesis pytest pytest-timeout cryptography
+        --editable ".[spark]" "${wanted[@]}" hypothesis pytest pytest-timeout cryptography
     printf '\n==== %s\n' "$("$bin/python" -c 'import numpy, pyarrow, pyspark, sys
 print("pyspark", pyspark.__version__, "numpy", numpy.__version__, "pyarrow", pyarrow.__version__,
       "Python", sys.version.split()[0])')"

@@ -42,6 +42,10 @@ installed_for="$(cut -d ' ' -f 1 "$stamp" 2>/dev/null || pwd)"
 if [ "$installed_for" != "$(pwd)" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     "$python" -m venv --clear "$venv"
 fi
+# Before 2026-11-24 the distribution was called sparkflow; two of one folder would be told as a conflict.
+if "$venv/bin/python" -m pip show --quiet sparkflow 2>/dev/null; then
+    "$venv/bin/python" -m pip uninstall --quiet --yes sparkflow >&2
+fi
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
     --editable '.[dev,examples]' >&2
 echo "$wanted" >"$stamp"

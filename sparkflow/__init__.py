@@ -8,6 +8,7 @@ the TensorFlow whose interface this is, see `sparkflow.version`.
 """
 
 import functools
+from os.path import exists as _exists
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +17,11 @@ from sparkflow._generated.names import HOMES, MODULES
 from sparkflow.version import VERSION
 
 __version__ = VERSION
+
+if _exists(f"{__path__[0]}/HogwildSparkModel.py"):
+    from sparkflow.other_package import warn_of_its_files
+
+    warn_of_its_files(__path__[0])
 
 __path__.append(f"{__path__[0]}/_generated/tf")  # `import sparkflow.math` finds it there
 

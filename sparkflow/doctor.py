@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib.util
 import json
 import os
 import platform
@@ -18,14 +19,17 @@ from typing import Any, Final
 
 import threadpoolctl
 
+from sparkflow import other_package
 from sparkflow.spark import interpreter
-from sparkflow.version import SPARKFLOW_VERSION
+from sparkflow.version import SPARKFLOW_VERSION, VERSION
 from sparkflow_runtime.codegen.machine import host, native, object_cache, threads
 from sparkflow_runtime.device.device import count_gpus
 from sparkflow_runtime.process import SLOWER_KERNEL
 
 OLDEST_JAVA: Final = 17
-_NEEDED: Final = ("numpy", "scipy", "protobuf", "grpcio", "threadpoolctl", "pyarrow", "pyspark")
+_NEEDED: Final = ("numpy", "scipy", "protobuf", "grpcio", "threadpoolctl", "pyarrow")
+_SPARK: Final = ("pyspark", "pyspark-client", "databricks-connect")
+"""Distributions with the module `pyspark`, those with a JVM first."""
 _TIMEOUT_S: Final = 60.0
 _ASK_BLAS: Final = (
     "import json, numpy, threadpoolctl; print(json.dumps(threadpoolctl.threadpool_info()))"
@@ -57,16 +61,17 @@ class Finding:
 
 def examine() -> list[Finding]:
     """All findings. Starts `java` and, where OpenBLAS was told what to use, another Python."""
+    spark = pyspark()
     return [
-        Finding("sparkflow", SPARKFLOW_VERSION),
+        sparkflow_itself(Path(__file__).parent),
         Finding("Python", f"{platform.python_version()}, {sys.executable}"),
         *(package(name) for name in _NEEDED),
         processors(),
         *blas(os.environ),
         machine_code(),
         kernel_cache(os.environ),
-        java(os.environ),
-        spark_python(os.environ),
+        spark,
+        *([java(os.environ), spark_python(os.environ)] if spark.subject == _SPARK[0] else []),
         gpus(),
     ]
 
@@ -87,6 +92,28 @@ def package(name: str) -> Finding:
     except metadata.PackageNotFoundError:
         text = f"not installed: pip install {name}"
         return Finding(name, text, Verdict.MISSING)
+
+
+def sparkflow_itself(folder: Path) -> Finding:
+    """Our version, and whether another distribution has files in our folder."""
+    text = f"{SPARKFLOW_VERSION}, the interface of TensorFlow {VERSION}, {folder}"
+    if not (folder / other_package.FILE).exists():
+        return Finding("sparkflow", text)
+    text += f". PyPI's `sparkflow`, another project, has files there too. {other_package.REPAIR}"
+    return Finding("sparkflow", text, Verdict.WARNING)
+
+
+def pyspark() -> Finding:
+    """The pyspark that `sparkflow.spark` would import; its subject is the distribution's name."""
+    for name in _SPARK:
+        try:
+            return Finding(name, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            continue
+    if importlib.util.find_spec(_SPARK[0]) is not None:
+        return Finding(_SPARK[0], "there, without metadata")  # that of SPARK_HOME
+    text = "none: training from DataFrames needs pip install 'sparkflow-ml[spark]'"
+    return Finding("Spark", text, Verdict.WARNING)
 
 
 def processors() -> Finding:
@@ -189,7 +216,7 @@ def gpus() -> Finding:
     """How many GPUs can be used."""
     count = count_gpus()
     if not count:
-        return Finding("GPUs", "none (they need cupy: pip install 'sparkflow[gpu]')")
+        return Finding("GPUs", "none (they need cupy: pip install 'sparkflow-ml[gpu12]')")
     return Finding("GPUs", str(count))
 
 

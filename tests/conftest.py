@@ -24,7 +24,7 @@ def _why_no_gpu() -> str | None:
     try:
         import cupy
     except ImportError:
-        return "cupy is not installed (pip install 'sparkflow[gpu]')"
+        return "cupy is not installed (pip install 'sparkflow-ml[gpu12]')"
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:

@@ -5,9 +5,13 @@
 >>> model.predict(features)["prediction"]  # doctest: +SKIP
 """
 
+import sparkflow
 from sparkflow.export.inference_model import InferenceModel
 from sparkflow.export.predictor import Predictor
 from sparkflow.export.signature import DENSE, RAGGED, SPARSE, Input, Output, Signature
+from sparkflow.other_package import refuse_its_front_end
+
+refuse_its_front_end(sparkflow)
 
 __all__ = [
     "DENSE",

@@ -141,7 +141,7 @@ class InferenceModel:
         return copy
 
     def to_onnx(self, path: str | Path) -> None:
-        """Writes the model in ONNX's format; needs the package `onnx` (`sparkflow[onnx]`).
+        """Writes the model in ONNX's format; needs the package `onnx` (`sparkflow-ml[onnx]`).
 
         Raises:
             ImportError: The package is missing.

@@ -9,6 +9,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import sparkflow
+from sparkflow.other_package import refuse_its_front_end
+from sparkflow.version import SPARKFLOW_VERSION
+
 if TYPE_CHECKING:
     from sparkflow.spark.control.callbacks import Callback as Callback
     from sparkflow.spark.data.tfrecord.data_source import TFRecordDataSource as TFRecordDataSource
@@ -39,6 +43,11 @@ if TYPE_CHECKING:
     from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
     from sparkflow.spark.streaming import StreamingTrainer as StreamingTrainer
     from sparkflow.spark.trainer import SparkTrainer as SparkTrainer
+
+refuse_its_front_end(sparkflow)
+
+__version__ = SPARKFLOW_VERSION
+"""That of this package; `sparkflow.__version__` is that of the interface, TensorFlow's."""
 
 _HOMES = {
     "Callback": "sparkflow.spark.control.callbacks",
@@ -89,7 +98,16 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+    try:
+        return getattr(importlib.import_module(home), name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("pyspark", "py4j"):
+            raise
+        raise ModuleNotFoundError(
+            f"sparkflow.spark.{name} needs pyspark, which is not installed: "
+            "pip install 'sparkflow-ml[spark]'",
+            name=error.name,
+        ) from error
 
 
 def __dir__() -> list[str]:

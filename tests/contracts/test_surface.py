@@ -22,6 +22,14 @@ def test_the_generated_files_are_up_to_date():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_public_names_besides_tensorflows_are_listed():
+    """If not: scripts/generate_public_api.py; docs/compatibility.md says what may go away."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "scripts/generate_public_api.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def adds_one_node(function):
     """Whether a function passes its own arguments on to `apply_op` and does nothing else."""
     *first, last = [

@@ -7,6 +7,7 @@ import threadpoolctl
 
 from sparkflow import __main__, doctor
 from sparkflow.doctor import Finding, Verdict
+from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.codegen.machine import native
 
 LIBRARY = {
@@ -154,3 +155,33 @@ def test_a_command_is_needed(capsys):
     with pytest.raises(SystemExit):
         __main__.main([])
     assert "command" in capsys.readouterr().err
+
+
+def test_a_pyspark_with_or_without_a_jvm_or_none(monkeypatch):
+    versions = {"pyspark-client": "4.2.0"}
+
+    def version(name):
+        try:
+            return versions[name]
+        except KeyError:
+            raise doctor.metadata.PackageNotFoundError(name) from None
+
+    monkeypatch.setattr(doctor.metadata, "version", version)
+    assert doctor.pyspark() == Finding("pyspark-client", "4.2.0")
+    versions["pyspark"] = "4.2.0"
+    assert doctor.pyspark() == Finding("pyspark", "4.2.0")
+    versions.clear()
+    assert doctor.pyspark() == Finding("pyspark", "there, without metadata")
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    assert doctor.pyspark().verdict is Verdict.WARNING
+    assert "sparkflow-ml[spark]" in doctor.pyspark().text
+
+
+def test_another_distribution_in_our_folder_is_a_warning(tmp_path):
+    found = doctor.sparkflow_itself(tmp_path)
+    assert found.verdict is Verdict.FINE
+    assert found.text.startswith(f"{SPARKFLOW_VERSION}, the interface of TensorFlow 1.15.0")
+    (tmp_path / "HogwildSparkModel.py").touch()
+    found = doctor.sparkflow_itself(tmp_path)
+    assert found.verdict is Verdict.WARNING
+    assert "pip uninstall -y sparkflow" in found.text

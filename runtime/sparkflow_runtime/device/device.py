@@ -106,5 +106,5 @@ def _cupy() -> Any:
         return importlib.import_module("cupy")
     except ImportError as error:
         raise FailedPreconditionError(
-            message="A GPU device needs cupy: pip install 'sparkflow[gpu]'"
+            message="A GPU device needs cupy: pip install 'sparkflow-ml[gpu12]'"
         ) from error

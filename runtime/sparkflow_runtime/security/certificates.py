@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "Making certificates for TLS needs the package cryptography: "
-        "pip install 'sparkflow[tls]', or give PEM files of your own (security.Tls.from_files)"
+        "pip install 'sparkflow-ml[tls]', or give PEM files of your own (security.Tls.from_files)"
     ) from error
 
 SERVER_NAME: Final = "task.sparkflow.internal"

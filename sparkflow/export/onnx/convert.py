@@ -203,6 +203,6 @@ def _onnx() -> Any:
         import onnx.numpy_helper  # not loaded by the package itself in all versions
     except ImportError as error:
         raise ImportError(
-            "The ONNX format needs the package onnx: pip install 'sparkflow[onnx]'"
+            "The ONNX format needs the package onnx: pip install 'sparkflow-ml[onnx]'"
         ) from error
     return onnx

@@ -67,7 +67,7 @@ def describe_unseen(infos: Sequence[TaskInfo]) -> str:
         return ""
     return (
         f"Spark gave GPUs to {'; '.join(sorted(unseen))}, but their processes see none and train "
-        "on the CPU: is cupy installed there (pip install 'sparkflow[gpu]'), and a CUDA driver?"
+        "on the CPU: is cupy installed there (pip install 'sparkflow-ml[gpu12]'), and a driver?"
     )
 
 

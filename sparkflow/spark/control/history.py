@@ -157,9 +157,11 @@ class TrainingHistory:
         Returns:
             A frame with the columns step, epoch (rows before it over rows of an epoch), loss, rows,
             worker and time; `epochs_to_pandas` and `validation` have the rest.
-        """
-        import pandas
 
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        pandas = _pandas()
         frame = pandas.DataFrame(
             {
                 "step": self.step,
@@ -180,9 +182,11 @@ class TrainingHistory:
         Returns:
             A frame with the columns epoch (from 0), loss, rows, time, rows_per_second and
             wait_share, and `val_loss`, `val_<metric>` of the last evaluation within each epoch.
-        """
-        import pandas
 
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        pandas = _pandas()
         frame = pandas.DataFrame(
             {
                 "epoch": range(len(self.epoch_rows)),
@@ -242,3 +246,14 @@ class TrainingHistory:
 
 def _share(part: float, whole: float) -> float:
     return min(max(part / whole, 0.0), 1.0) if whole > 0 else 0.0
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            "history.to_pandas() makes data frames of pandas, which is not installed: "
+            "pip install 'sparkflow-ml[spark]'"
+        ) from error
+    return pandas

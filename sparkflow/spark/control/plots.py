@@ -76,7 +76,7 @@ def _new_axes() -> Any:
     except ImportError as error:
         raise ImportError(
             "history.plot() draws with matplotlib, which is not installed: "
-            "pip install 'sparkflow[examples]', or use history.to_pandas()"
+            "pip install 'sparkflow-ml[examples]', or use history.to_pandas()"
         ) from error
     return pyplot.subplots(figsize=(7, 4), layout="constrained")[1]
 

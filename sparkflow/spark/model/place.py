@@ -77,7 +77,7 @@ def place(
         raise FailedPreconditionError(
             message=f"inferenceDevice is {wanted!r} and the task has the GPUs {list(gpus or [])}, "
             "but this Python worker sees none: a GPU needs its driver and cupy on the executors "
-            "(pip install 'sparkflow[gpu]'), or set inferenceDevice='cpu'"
+            "(pip install 'sparkflow-ml[gpu12]'), or set inferenceDevice='cpu'"
         )
     index = 0 if not gpus else _ordinal(gpus[0], environment, uuids)
     if not 0 <= index < seen:

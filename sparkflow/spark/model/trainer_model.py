@@ -84,7 +84,7 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
         """Writes the model in ONNX's format to a file on the driver; see `docs/spark_model.md`.
 
         Raises:
-            ImportError: The package `onnx` is missing (`pip install 'sparkflow[onnx]'`).
+            ImportError: The package `onnx` is missing (`pip install 'sparkflow-ml[onnx]'`).
             UnimplementedError: The graph has an op that ONNX cannot express or that is not known
                 here; the text names op and node.
         """

@@ -39,8 +39,8 @@ def require_mlflow() -> None:
     """
     if importlib.util.find_spec("mlflow") is None:
         raise ImportError(
-            "mlflow=True asks for MLflow, which is not installed: pip install 'sparkflow[mlflow]', "
-            "or leave mlflow=False"
+            "mlflow=True asks for MLflow, which is not installed: "
+            "pip install 'sparkflow-ml[mlflow]', or leave mlflow=False"
         )
 
 

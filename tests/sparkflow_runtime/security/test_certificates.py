@@ -41,4 +41,4 @@ import sparkflow_runtime.security.certificates
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 1
-    assert "needs the package cryptography: pip install 'sparkflow[tls]'" in ran.stderr
+    assert "needs the package cryptography: pip install 'sparkflow-ml[tls]'" in ran.stderr

@@ -105,5 +105,5 @@ def test_a_fit_that_never_began_is_no_run(mlflow: Any) -> None:
 
 def test_mlflow_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlflow_reporter.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install 'sparkflow\[mlflow\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'sparkflow-ml\[mlflow\]'"):
         require_mlflow()

@@ -1,0 +1,99 @@
+"""What is missing where an extra is not installed, and what the messages say."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sparkflow.spark
+from sparkflow.version import SPARKFLOW_VERSION
+
+ROOT = Path(__file__).parents[2]
+EXTRAS = re.compile(r"^(\w+) = \[", re.MULTILINE)
+
+WITHOUT = """
+import sys
+for name in {hidden}:
+    sys.modules[name] = None
+"""
+
+TRAINS = """
+import numpy as np
+import sparkflow as tf
+import sparkflow.export
+import sparkflow.spark
+x = tf.placeholder(tf.float32, [None, 2])
+w = tf.get_variable("w", [2, 1], initializer=tf.zeros_initializer())
+loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - 1.0))
+step = tf.train.AdamOptimizer(0.1).minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    rows = np.ones([8, 2], np.float32)
+    for _ in range(50):
+        session.run(step, {x: rows})
+    print(session.run(loss, {x: rows}) < 0.01)
+"""
+
+
+def run(code, hidden):
+    program = WITHOUT.format(hidden=hidden) + code
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    "hidden", [("pyspark", "py4j", "pandas"), ("llvmlite",), ("pyspark", "pandas", "llvmlite")]
+)
+def test_the_core_trains_without_them(hidden):
+    done = run(TRAINS, hidden)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_what_needs_pyspark_names_the_extra():
+    done = run("from sparkflow.spark import SparkTrainer", ("pyspark",))
+    assert done.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: sparkflow.spark.SparkTrainer needs pyspark, which is not installed: "
+        "pip install 'sparkflow-ml[spark]'"
+    )
+
+
+def test_what_needs_pandas_names_the_extra():
+    code = "from sparkflow.spark.control.history import TrainingHistory as H; H().to_pandas()"
+    done = run(code, ("pandas",))
+    assert done.stderr.splitlines()[-1].endswith("pip install 'sparkflow-ml[spark]'")
+
+
+def tracked(*patterns):
+    command = ["git", "ls-files", *patterns]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("not a work tree of git")
+    for name in done.stdout.splitlines():
+        path = ROOT / name
+        if path.is_file() and path != Path(__file__):
+            yield name, path.read_text(errors="replace")
+
+
+def test_every_text_names_our_distribution_and_an_extra_that_exists():
+    section = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
+    extras = set(EXTRAS.findall(section.partition("\n[")[0]))
+    assert {"spark", "connect", "gpu12", "gpu13"} <= extras
+    wrong = []
+    for name, text in tracked("*.py", "*.md", "*.sh", "*.ipynb", "*.toml", "docker/*", "scripts/*"):
+        for found in re.finditer(r"pip3? install[^\n`#&|]*", text):
+            words = re.sub(r"[\"'\\]", " ", found[0])
+            if re.search(r" sparkflow(\[|\s|$)", words.split(";")[0]):
+                wrong.append((name, found[0]))
+        wrong += [
+            (name, found[0])
+            for found in re.finditer(r"sparkflow-ml\\?\[([\w,]+)\\?\]", text)
+            if not set(found[1].split(",")) <= extras
+        ]
+    assert wrong == []
+
+
+def test_our_version_is_told_beside_tensorflows():
+    assert sparkflow.spark.__version__ == SPARKFLOW_VERSION
+    assert sparkflow.__version__ == "1.15.0"
