@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import threadpoolctl
-
-from sparkflow_runtime.codegen.machine import threads
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 SLOWER_KERNEL: Final = "OPENBLAS_CORETYPE"
 """Some images set it to a kernel that is slower than the one OpenBLAS would choose."""
-THREAD_VARIABLES: Final = (threads.VARIABLE, "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""What our kernels (`codegen.machine.threads.VARIABLE`) and numerical libraries look at."""
 
 
 def worker_environment(environment: Mapping[str, str], count: int) -> dict[str, str]:
@@ -45,6 +43,10 @@ def apply_threads(config: ConfigProto) -> None:
     """
     number = config.intra_op_parallelism_threads
     if number:
+        import threadpoolctl
+
+        from sparkflow_runtime.codegen.machine import threads
+
         threads.set_count(number)
         threadpoolctl.threadpool_limits(threads.count(), user_api="blas")
     if config.inter_op_parallelism_threads < 0:

@@ -13,8 +13,9 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.master.cost_graph import CostModel
-from sparkflow_runtime.master.links import LocalLink, RemoteLink, WorkerLink
+from sparkflow_runtime.master.links import LocalLink, WorkerLink
 from sparkflow_runtime.master.loop_service import LoopService
+from sparkflow_runtime.master.remote_link import RemoteLink
 from sparkflow_runtime.master.service import (
     SERVICE,
     TENSORFLOW_SERVICE,
@@ -30,7 +31,8 @@ from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.transport.channel.listener import Listener
 from sparkflow_runtime.transport.channel.pool import SHARING, Caller, Transport, require_transport
 from sparkflow_runtime.transport.channel.reactor import available
-from sparkflow_runtime.transport.peers import WORKER_SERVICE, Peers, addresses, task_name
+from sparkflow_runtime.transport.peers import WORKER_SERVICE, Peers
+from sparkflow_runtime.transport.task_names import addresses, task_name
 from sparkflow_runtime.worker import service as worker_service
 from sparkflow_runtime.worker.sessions import MasterId
 from sparkflow_runtime.worker.worker import Worker

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.errors import OpError, OutOfRangeError
-from sparkflow_runtime.master.remote_loop import END_TIMEOUT_S, RunningLoop
+from sparkflow_runtime.master.running_loops import END_TIMEOUT_S, RunningLoop
 from sparkflow_runtime.worker.loop import LoopEnd, LoopUpdate as RuntimeUpdate
 
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,15 +18,16 @@ from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
-from sparkflow.session.device_description import DeviceDescription
 from sparkflow.session.feeds import Expand, FeedSlot, feed_tensor, resolve
 from sparkflow.session.fetches import Fetches, key_of
-from sparkflow.session.loops import StepLoop
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError
 from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
-from sparkflow_runtime.security import Credentials
-from sparkflow_runtime.worker.loop import LoopTerms
+
+if TYPE_CHECKING:
+    from sparkflow.session.device_description import DeviceDescription
+    from sparkflow.session.loops import StepLoop
+    from sparkflow_runtime.security import Credentials
 
 _NODE_IN_TEXT = re.compile(r"\[\[node '?(?P<name>[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*)'?")
 _NOTHING_FED: Mapping[Any, Any] = {}
@@ -263,6 +264,9 @@ class BaseSession:
             ValueError: A bound is for something that is not fetched, or a handle is fetched.
             Else as `run`.
         """
+        from sparkflow.session.loops import StepLoop
+        from sparkflow_runtime.worker.loop import LoopTerms
+
         plan, arrays = self._prepare(fetches, feed_dict)
         for name in plan.tensors:
             if self._graph.get_tensor_by_name(name).op.type == "GetSessionHandle":
@@ -345,6 +349,8 @@ class BaseSession:
 
     def list_devices(self) -> list[DeviceDescription]:
         """The devices the session may use."""
+        from sparkflow.session.device_description import DeviceDescription
+
         return [DeviceDescription.of(each) for each in self._open_client().list_devices()]
 
     def close(self) -> None:

@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from sparkflow_runtime.device.device import count_gpus
-from sparkflow_runtime.errors import (
-    DeadlineExceededError,
-    NotFoundError,
-    UnavailableError,
-    from_status,
-)
+from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.links import LocalLink
-from sparkflow_runtime.master.options import run_with_options
-from sparkflow_runtime.master.remote_loop import LoopRegister, RemoteLoop, RunningLoop
-from sparkflow_runtime.master.service import ANSWER_TIME_S, SERVICE, MasterService, masters_here
+from sparkflow_runtime.master.running_loops import LoopRegister, RunningLoop
 from sparkflow_runtime.master.session import MasterSession
-from sparkflow_runtime.master.waiting import TELL_INTERVAL_S
 from sparkflow_runtime.process import apply_threads
-from sparkflow_runtime.protos import master_pb2
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
 from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
-from sparkflow_runtime.security import Credentials
-from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
-from sparkflow_runtime.transport import rpc
-from sparkflow_runtime.worker.loop import LoopTerms
-from sparkflow_runtime.worker.service import describe_devices
 from sparkflow_runtime.worker.worker import Worker
 
-SCHEME: Final = "grpc://"
-LATE_ANSWER_S: Final = 10.0
-"""How long after a step's deadline the master may answer that it ended the step."""
+if TYPE_CHECKING:
+    from sparkflow_runtime.security import Credentials
+    from sparkflow_runtime.worker.loop import LoopTerms
 
-_log = logging.getLogger("tensorflow")
+SCHEME: Final = "grpc://"
 
 Feeds = Mapping[str, Any]
 StepCall = Callable[..., list[Any]]
@@ -118,15 +102,13 @@ def open_session(
             message="No session factory registered for the given session options: "
             f"{{target: \"{target}\"}}: the target is neither '' nor 'grpc://host:port'"
         )
+    # What speaks gRPC is loaded where something is elsewhere.
+    from sparkflow_runtime.master.remote_session import connect
+
     config = config or ConfigProto()
     if create_timeout_s is None:
         create_timeout_s = config.operation_timeout_in_ms / 1000 or None
-    shown = Credentials.of(credentials)
-    address = target[len(SCHEME) :]
-    master = masters_here.get(address.replace("localhost:", "127.0.0.1:"))
-    if master is not None:
-        return InProcessSession(address, config, shown, create_timeout_s, master)
-    return RemoteSession(address, config, shown, create_timeout_s)
+    return connect(target[len(SCHEME) :], config, credentials, create_timeout_s)
 
 
 _local_lock = threading.Lock()
@@ -194,7 +176,7 @@ class LocalSession:
 
     def list_devices(self) -> list[DeviceAttributes]:
         """See `SessionClient`."""
-        return describe_devices(self._worker)
+        return self._worker.describe_devices()
 
     def reset(self, containers: Sequence[str]) -> None:
         """See `SessionClient`; every other session of this process is closed, as in TensorFlow."""
@@ -213,179 +195,6 @@ class LocalSession:
         self._link.close()
 
 
-class RemoteSession:
-    """A session on a server's master, over gRPC."""
-
-    def __init__(
-        self,
-        address: str,
-        config: ConfigProto,
-        credentials: Credentials,
-        create_timeout_s: float | None,
-    ) -> None:
-        self._channel = rpc.channel(address, credentials.tls)
-        peer = f"The master at {address}"
-        self._stub = rpc.Stub(self._channel, SERVICE, credentials.token, peer)
-        self._closed = False
-        self._loops = LoopRegister()
-        self._filters = list(config.device_filters)
-        request = master_pb2.CreateSessionRequest(config=config)
-        try:
-            remaining_s = _await_master(self._channel, peer, create_timeout_s)
-            if remaining_s is not None:
-                remaining_s += ANSWER_TIME_S
-            answer = self._call(
-                "CreateSession", request, master_pb2.CreateSessionResponse, remaining_s
-            )
-        except BaseException:  # Ctrl-C, too, ends the master's waiting for tasks.
-            self._channel.close()
-            raise
-        self._handle = answer.session_handle
-        self._version = answer.graph_version
-
-    def extend(self, graph_def: GraphDef) -> None:
-        """See `SessionClient`."""
-        request = master_pb2.ExtendSessionRequest(
-            session_handle=self._handle,
-            graph_def=graph_def,
-            current_graph_version=self._version,
-        )
-        answer = self._call("ExtendSession", request, master_pb2.ExtendSessionResponse)
-        self._version = answer.new_graph_version
-
-    def run(
-        self,
-        fetches: Sequence[str],
-        feeds: Feeds,
-        targets: Sequence[str],
-        options: RunOptions | None = None,
-    ) -> tuple[list[Any], RunMetadata | None]:
-        """See `SessionClient`."""
-        return self._run_step(fetches, feeds, targets, options, "")
-
-    def _run_step(
-        self,
-        fetches: Sequence[str],
-        feeds: Feeds,
-        targets: Sequence[str],
-        options: RunOptions | None,
-        partial_run_handle: str,
-    ) -> tuple[list[Any], RunMetadata | None]:
-        request = master_pb2.RunStepRequest(
-            session_handle=self._handle,
-            partial_run_handle=partial_run_handle,
-            fetch=fetches,
-            target=targets,
-            store_errors_in_response_body=True,
-            options=options,
-        )
-        for name, value in feeds.items():
-            request.feed.add(name=name, tensor=export_tensor(value))
-        # The master ends a step that takes too long, and answers when it takes nothing any more.
-        timeout_s = None
-        if options is not None and options.timeout_in_ms > 0:
-            timeout_s = options.timeout_in_ms / 1000 + LATE_ANSWER_S
-        answer = self._call("RunStep", request, master_pb2.RunStepResponse, timeout_s)
-        if answer.status_code:
-            raise from_status(answer.status_code, answer.status_error_message)
-        by_name = {item.name: import_tensor(item.tensor) for item in answer.tensor}
-        values = [_scalar(by_name[name]) for name in fetches]
-        return values, answer.metadata if options is not None else None
-
-    def make_callable(
-        self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
-    ) -> StepCall:
-        """See `SessionClient`."""
-        names, wanted, run_too = tuple(feed_names), tuple(fetches), tuple(targets)
-
-        def call(*args: Any) -> list[Any]:
-            return self.run(wanted, dict(zip(names, args, strict=True)), run_too)[0]
-
-        return call
-
-    def partial_run_setup(
-        self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
-    ) -> str:
-        """See `SessionClient`."""
-        request = master_pb2.PartialRunSetupRequest(
-            session_handle=self._handle, feed=feed_names, fetch=fetches, target=targets
-        )
-        answer = self._call("PartialRunSetup", request, master_pb2.PartialRunSetupResponse)
-        return str(answer.partial_run_handle)
-
-    def partial_run(self, handle: str, fetches: Sequence[str], feeds: Feeds) -> list[Any]:
-        """See `SessionClient`."""
-        return self._run_step(fetches, feeds, (), None, handle)[0]
-
-    def start_loop(
-        self, fetches: Sequence[str], feeds: Feeds, targets: Sequence[str], terms: LoopTerms
-    ) -> RunningLoop:
-        """See `SessionClient`."""
-        return self._loops.add(RemoteLoop(self._stub, self._handle, feeds, fetches, targets, terms))
-
-    def list_devices(self) -> list[DeviceAttributes]:
-        """See `SessionClient`."""
-        request = master_pb2.ListDevicesRequest(session_handle=self._handle)
-        answer = self._call("ListDevices", request, master_pb2.ListDevicesResponse)
-        return [*answer.local_device, *answer.remote_device]
-
-    def reset(self, containers: Sequence[str]) -> None:
-        """See `SessionClient`."""
-        request = master_pb2.ResetRequest(container=containers, device_filters=self._filters)
-        self._call("Reset", request, master_pb2.ResetResponse)
-
-    def close(self) -> None:
-        """See `SessionClient`."""
-        if self._closed:
-            return
-        self._closed = True
-        request = master_pb2.CloseSessionRequest(session_handle=self._handle)
-        try:
-            self._call("CloseSession", request, master_pb2.CloseSessionResponse, 10.0)
-            self._loops.await_end()
-        finally:
-            self._channel.close()
-
-    def _call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
-        return self._stub.call(name, request, response.FromString, timeout_s)
-
-
-class InProcessSession(RemoteSession):
-    """A session on the master of a server in this process: steps are called, not sent.
-
-    Everything else goes over gRPC, so that who may have a session is asked in one place.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        config: ConfigProto,
-        credentials: Credentials,
-        create_timeout_s: float | None,
-        master: MasterService,
-    ) -> None:
-        super().__init__(address, config, credentials, create_timeout_s)
-        self._master = master
-
-    def run(
-        self,
-        fetches: Sequence[str],
-        feeds: Feeds,
-        targets: Sequence[str],
-        options: RunOptions | None = None,
-    ) -> tuple[list[Any], RunMetadata | None]:
-        """See `SessionClient`."""
-        session = self._master.find(self._handle)
-        return run_session(session, fetches, feeds, targets, options)
-
-    def make_callable(
-        self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
-    ) -> StepCall:
-        """See `SessionClient`."""
-        executable = self._master.find(self._handle).prepare(feed_names, fetches, targets)
-        return executable.callable()
-
-
 def run_session(
     session: MasterSession,
     fetches: Sequence[str],
@@ -398,30 +207,7 @@ def run_session(
     args = [np.asarray(value) for value in feeds.values()]
     if options is None:
         return executable.run(args), None
+    from sparkflow_runtime.master.options import run_with_options
+
     metadata = RunMetadata()
     return run_with_options(executable, args, options, metadata), metadata
-
-
-def _await_master(channel: Any, peer: str, timeout_s: float | None) -> float | None:
-    """Returns once the master answers, with what is left of `timeout_s`."""
-    start = time.monotonic()
-    while True:
-        waited_s = time.monotonic() - start
-        remaining_s = None if timeout_s is None else timeout_s - waited_s
-        if remaining_s is not None and remaining_s <= 0:
-            raise DeadlineExceededError(
-                message=f"{peer} cannot be reached: nothing answered for {timeout_s:g} s"
-                f"{rpc.tls_trouble(channel)}"
-            )
-        try:
-            rpc.await_ready(channel, peer, min(TELL_INTERVAL_S, remaining_s or TELL_INTERVAL_S))
-            return remaining_s
-        except UnavailableError:
-            if remaining_s is None or remaining_s > TELL_INTERVAL_S:
-                trouble = rpc.tls_trouble(channel)
-                _log.warning("Session still waiting for response from %s%s", peer, trouble)
-
-
-def _scalar(array: np.ndarray[Any, Any]) -> Any:
-    """Fetched values are writable arrays or numpy scalars, as from a session in process."""
-    return array.copy() if array.ndim else array[()]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sparkflow_runtime.passes.partitioning.partition import Partition
 from sparkflow_runtime.protos.config_pb2 import GraphOptions
 from sparkflow_runtime.protos.cost_graph_pb2 import CostGraphDef
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats, NodeExecStats
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.passes.partitioning.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,15 @@ import numpy as np
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph_def import import_graph
-from sparkflow_runtime.master.links import RemoteLink
 from sparkflow_runtime.master.loops import Loop
+from sparkflow_runtime.master.remote_link import RemoteLink
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.security import Tls
 from sparkflow_runtime.transport.channel.pool import Caller, Transport
-from sparkflow_runtime.transport.peers import Peers, addresses
+from sparkflow_runtime.transport.peers import Peers
+from sparkflow_runtime.transport.task_names import addresses
 from sparkflow_runtime.worker.loop import LoopTerms
 
 

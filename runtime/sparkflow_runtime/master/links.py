@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
-
-import grpc
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sparkflow_runtime.device.names import DeviceSpec
-from sparkflow_runtime.errors import (
-    CancelledError,
-    FailedPreconditionError,
-    InternalError,
-    OpError,
-)
+from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.function import Function
-from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
-from sparkflow_runtime.passes.partitioning.lend import live_results
-from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
-from sparkflow_runtime.protos.run_loop_pb2 import (
-    EndLoopRequest,
-    EndLoopResponse,
-    HoldLoopRequest,
-    HoldLoopResponse,
-    LoopBound,
-    RunLoopUpdate,
-)
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
-from sparkflow_runtime.protos.worker_session_pb2 import (
-    KeepWorkerSessionRequest,
-    KeepWorkerSessionResponse,
-)
-from sparkflow_runtime.security import Tls
-from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
-from sparkflow_runtime.transport import rpc, status
-from sparkflow_runtime.transport.channel import frames
-from sparkflow_runtime.transport.channel.asking import Asker, PendingCall
-from sparkflow_runtime.transport.channel.frames import Kind
-from sparkflow_runtime.transport.channel.pool import Channels
-from sparkflow_runtime.transport.channel.waking import ThreadWaker
-from sparkflow_runtime.transport.peers import WORKER_SERVICE, addresses
-from sparkflow_runtime.transport.threads import DaemonThreads
-from sparkflow_runtime.worker.answering import pack_run
-from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
+from sparkflow_runtime.transport.task_names import addresses
+from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
-from sparkflow_runtime.worker.worker import Worker
 
-CONTROL_TIMEOUT_S = 60.0
-"""Deadline of the rpcs that only register or clean up."""
-CONNECT_TIMEOUT_S = 20.0
-"""How long a new session waits for a task of the cluster that is not there yet."""
+if TYPE_CHECKING:
+    from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms
+    from sparkflow_runtime.worker.worker import Worker
+
 LEASE_S = 60.0
 """How long a worker keeps a session whose master says nothing."""
-_SERVERS_OWN: Final = ClusterDef()
+SERVERS_OWN: Final = ClusterDef()
 """A session whose tasks know each other already."""
-CLOSE_TIMEOUT_S = 5.0
-"""How long closing a session waits for a worker that may hang."""
 
 
 Record = Callable[[DeviceStepStats], None]
@@ -83,7 +45,7 @@ class WorkerLink(Protocol):
         session: str,
         isolate: bool = False,
         master: MasterId = NO_TASK,
-        cluster: ClusterDef = _SERVERS_OWN,
+        cluster: ClusterDef = SERVERS_OWN,
     ) -> None:
         """Opens a session, with variables of its own if it is to be isolated.
 
@@ -152,7 +114,7 @@ class LocalLink:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self._threads = DaemonThreads(rpc.MAX_THREADS, "partition")
+        self._threads = DaemonThreads(MAX_THREADS, "partition")
 
     def ready(self) -> Future[None]:
         """See `WorkerLink`."""
@@ -169,7 +131,7 @@ class LocalLink:
         session: str,
         isolate: bool = False,
         master: MasterId = NO_TASK,
-        cluster: ClusterDef = _SERVERS_OWN,
+        cluster: ClusterDef = SERVERS_OWN,
     ) -> None:
         """See `WorkerLink`."""
         self.worker.learn(addresses(cluster))
@@ -254,310 +216,3 @@ class LocalLink:
     def close(self) -> None:
         """Ends the threads; running partitions are aborted by the worker's own `close`."""
         self._threads.shutdown(cancel_futures=True)
-
-
-class RemoteLink:
-    """A worker reached over gRPC; its steps are run over the tensor channel where there is one.
-
-    Args:
-        task: Its full name.
-        address: Its `host:port`.
-        token: What to show it; None for nothing.
-        tls: For TLS; None without.
-        channels: The channels to tasks; None where everything goes over gRPC.
-    """
-
-    def __init__(
-        self,
-        task: str,
-        address: str,
-        token: str | None,
-        tls: Tls | None = None,
-        channels: Channels | None = None,
-    ) -> None:
-        self._task = task
-        self._channels = channels
-        self._results: dict[str, tuple[int, ...]] = {}
-        self._channel = rpc.channel(address, tls)
-        peer = f"Task {task} at {address}"
-        self._stub = rpc.Stub(self._channel, WORKER_SERVICE, token, peer)
-
-    def ready(self) -> Future[None]:
-        """See `WorkerLink`."""
-        return rpc.when_ready(self._channel, self._stub.peer)
-
-    def devices(self) -> list[DeviceSpec]:
-        """See `WorkerLink`; waits for a task that is starting.
-
-        Raises:
-            FailedPreconditionError: Another task answers at its address.
-        """
-        rpc.await_ready(self._channel, self._stub.peer, CONNECT_TIMEOUT_S)
-        answer = self._call(
-            "GetStatus", worker_pb2.GetStatusRequest(), worker_pb2.GetStatusResponse
-        )
-        found = [DeviceSpec.from_string(device.name) for device in answer.device_attributes]
-        expected = DeviceSpec.from_string(self._task)
-        for spec in found:
-            if (spec.job, spec.task) != (expected.job, expected.task):
-                raise FailedPreconditionError(
-                    message=f"{self._stub.peer} is {spec.task_name}: two tasks, or two clusters, "
-                    "have the same address"
-                )
-        return found
-
-    def create_session(
-        self,
-        session: str,
-        isolate: bool = False,
-        master: MasterId = NO_TASK,
-        cluster: ClusterDef = _SERVERS_OWN,
-    ) -> None:
-        """See `WorkerLink`."""
-        request = worker_pb2.CreateWorkerSessionRequest(
-            session_handle=session,
-            isolate_session_state=isolate,
-            master_task=master.task,
-            master_incarnation=master.incarnation,
-            lease_ms=round(LEASE_S * 1000),
-        )
-        if cluster.job:
-            request.server_def.cluster.CopyFrom(cluster)
-        self._call("CreateWorkerSession", request, worker_pb2.CreateWorkerSessionResponse)
-
-    def keep_session(self, session: str) -> None:
-        """See `WorkerLink`."""
-        request = KeepWorkerSessionRequest(session_handle=session)
-        self._post("KeepWorkerSession", request, KeepWorkerSessionResponse)
-
-    def delete_session(self, session: str) -> None:
-        """See `WorkerLink`."""
-        for handle in [each for each in self._results if each.startswith(f"{session}/")]:
-            del self._results[handle]
-        request = worker_pb2.DeleteWorkerSessionRequest(session_handle=session)
-        response = worker_pb2.DeleteWorkerSessionResponse
-        self._call("DeleteWorkerSession", request, response, CLOSE_TIMEOUT_S)
-
-    def register(
-        self, session: str, nodes: Sequence[Node], functions: Mapping[str, Function]
-    ) -> str:
-        """See `WorkerLink`."""
-        request = worker_pb2.RegisterGraphRequest(
-            session_handle=session,
-            graph_def=export_program(live_results(nodes, functions), functions),
-        )
-        answer = self._call("RegisterGraph", request, worker_pb2.RegisterGraphResponse)
-        handle = str(answer.graph_handle)
-        indices = sorted(node.attrs["index"] for node in nodes if node.op == "_Retval")
-        self._results[handle] = tuple(indices)
-        return handle
-
-    def begin(
-        self,
-        session: str,
-        handle: str,
-        step: RunningStep,
-        args: Mapping[int, Any],
-        *,
-        record: Record | None = None,
-        is_alone: bool = False,
-    ) -> Pending:
-        """See `WorkerLink`; over the tensor channel where there is one and nothing is recorded."""
-        asker = None
-        if record is None and self._channels is not None:
-            asker = self._channels.find(self._task)
-        if asker is None:
-            return InBackground(step, self._run_graph(session, handle, step, args, record))
-        given = [args[index] for index in sorted(args)]
-        results = self._results[handle]
-        if step.timeout_s is not None:
-            future: Future[dict[int, Any]] = Future()
-
-            def finish(call: PendingCall) -> None:
-                if call.error is not None:
-                    future.set_exception(call.error)
-                else:
-                    future.set_result(dict(zip(results, map(_own, call.results), strict=True)))
-
-            asker.call(step.id, pack_run(session, handle), given, finish)
-            return InBackground(step, future)
-
-        def done(call: PendingCall) -> None:
-            if call.error is not None:
-                step.fail(call.error)
-
-        text = pack_run(session, handle, is_alone)
-        on_done = None if is_alone else done
-        pending = asker.call(step.id, text, given, on_done, is_attended=True)
-        return _AtChannel(asker, pending, results, is_alone)
-
-    def _run_graph(
-        self,
-        session: str,
-        handle: str,
-        step: RunningStep,
-        args: Mapping[int, Any],
-        record: Record | None,
-    ) -> Future[dict[int, Any]]:
-        request = worker_pb2.RunGraphRequest(
-            session_handle=session, graph_handle=handle, step_id=step.id
-        )
-        request.exec_opts.record_timeline = record is not None
-        for index, value in args.items():
-            request.send.add(name=str(index), tensor=export_tensor(value))
-        call = self._stub.future("RunGraph", request, worker_pb2.RunGraphResponse.FromString)
-        done: Future[dict[int, Any]] = Future()
-
-        def finish(finished: Any) -> None:
-            try:
-                answer = finished.result()
-                if record is not None:
-                    for stats in answer.step_stats.dev_stats:
-                        record(stats)
-                done.set_result(
-                    {int(item.name): import_tensor(item.tensor) for item in answer.recv}
-                )
-            except grpc.RpcError as error:
-                done.set_exception(status.from_rpc(error, self._stub.peer))
-            except grpc.FutureCancelledError:
-                done.set_exception(CancelledError(message=f"The call to {peer} was cancelled"))
-            except Exception as error:
-                done.set_exception(error)
-
-        peer = self._stub.peer
-        call.add_done_callback(finish)
-        return done
-
-    def run_loop(
-        self,
-        session: str,
-        handle: str,
-        step_id: int,
-        args: Mapping[int, Any],
-        terms: LoopTerms,
-        listen: Listen,
-    ) -> Future[LoopEnd]:
-        """See `WorkerLink`."""
-        request = worker_pb2.RunGraphRequest(
-            session_handle=session,
-            graph_handle=handle,
-            step_id=step_id,
-            num_steps=terms.num_steps or 0,
-            first_step=terms.first_step,
-            until_end_of_data=terms.num_steps is None,
-            bound=[LoopBound(index=i, bound=b) for i, b in terms.bounds.items()],
-        )
-        for index, value in args.items():
-            request.send.add(name=str(index), tensor=export_tensor(value))
-        updates = self._stub.stream("RunLoop", request, RunLoopUpdate.FromString)
-        done: Future[LoopEnd] = Future()
-
-        def follow() -> None:
-            try:
-                for update in updates:
-                    if update.end:
-                        done.set_result(LoopEnd(update.first_step, update.end_reason))
-                        return
-                    listen(import_update(update))
-                done.set_exception(
-                    InternalError(message=f"{self._stub.peer} ended its loop without a word")
-                )
-            except grpc.RpcError as error:
-                done.set_exception(status.from_rpc(error, self._stub.peer))
-            except Exception as error:
-                done.set_exception(error)
-
-        threading.Thread(target=follow, name="loop-updates", daemon=True).start()
-        return done
-
-    def hold_loop(self, step_id: int) -> Future[int]:
-        """See `WorkerLink`."""
-        request = HoldLoopRequest(step_id=step_id)
-        # Nobody waits for it; a worker that stands still for a while is to be waited for.
-        response = HoldLoopResponse.FromString
-        call = self._stub.future("HoldLoop", request, response, CONTROL_TIMEOUT_S)
-        done: Future[int] = Future()
-
-        def finish(finished: Any) -> None:
-            try:
-                done.set_result(finished.result().num_begun)
-            except grpc.RpcError as error:
-                done.set_exception(status.from_rpc(error, self._stub.peer))
-            except Exception as error:
-                done.set_exception(error)
-
-        call.add_done_callback(finish)
-        return done
-
-    def end_loop(self, step_id: int, num_steps: int) -> None:
-        """See `WorkerLink`."""
-        request = EndLoopRequest(step_id=step_id, num_steps=num_steps)
-        self._post("EndLoop", request, EndLoopResponse)
-
-    def finish_step(self, step_id: int, error: OpError | None = None) -> None:
-        """See `WorkerLink`; the error's text does not travel, peers see an AbortedError."""
-        open_channel = None if self._channels is None else self._channels.peek(self._task)
-        if open_channel is not None:
-            open_channel.post(frames.pack(Kind.FINISH, step_id))
-            return
-        request = worker_pb2.CleanupGraphRequest(step_id=step_id)
-        self._post("CleanupGraph", request, worker_pb2.CleanupGraphResponse)
-
-    def clear(self, containers: tuple[str, ...]) -> None:
-        """See `WorkerLink`."""
-        request = worker_pb2.CleanupAllRequest(container=containers)
-        self._call("CleanupAll", request, worker_pb2.CleanupAllResponse)
-
-    def close(self) -> None:
-        """Closes the channel; running rpcs end with an error."""
-        self._channel.close()
-
-    def _call(
-        self, name: str, request: Any, response: Any, timeout_s: float = CONTROL_TIMEOUT_S
-    ) -> Any:
-        return self._stub.call(name, request, response.FromString, timeout_s)
-
-    def _post(self, name: str, request: Any, response: Any) -> None:
-        """Sends a request whose answer nobody needs: a worker that is gone has forgotten it all."""
-        with contextlib.suppress(CancelledError):  # The channel is closed.
-            call = self._stub.future(name, request, response.FromString, CONTROL_TIMEOUT_S)
-            call.add_done_callback(_forget)
-
-
-@dataclass(frozen=True, slots=True)
-class _AtChannel:
-    """A partition elsewhere for whose answer the step's own thread waits at the channel."""
-
-    asker: Asker
-    call: PendingCall
-    results: tuple[int, ...]
-    ends_step: bool
-
-    def end(self, step: RunningStep) -> dict[int, Any]:
-        """See `Pending`."""
-        waker = ThreadWaker.of_this_thread(step.check)
-        values = self.asker.result(self.call, waker)
-        return dict(zip(self.results, map(_own, values), strict=True))
-
-
-def _own(value: Any) -> Any:
-    """A result as the client gets it: its own memory, numpy scalars as they are."""
-    if value.ndim == 0:
-        return value[()]
-    return value if value.flags.writeable else value.copy()
-
-
-def _forget(_: Any) -> None:
-    """Keeps a posted rpc alive to its end."""
-
-
-def import_update(update: RunLoopUpdate) -> LoopUpdate:
-    """What a loop elsewhere yielded."""
-    return LoopUpdate(
-        update.first_step,
-        update.num_steps,
-        tuple(import_tensor(item.tensor) for item in update.value),
-        update.waited_s,
-        update.elapsed_s,
-        update.num_dropped,
-    )

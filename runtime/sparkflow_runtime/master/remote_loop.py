@@ -1,18 +1,18 @@
-"""A step loop as its client sees it: on a master elsewhere, or whichever it is."""
+"""A step loop on a master elsewhere, as its client sees it."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any
 from uuid import uuid4
 
 import grpc
 
-from sparkflow_runtime.errors import CancelledError, InternalError, OpError, from_status
-from sparkflow_runtime.master.links import import_update
+from sparkflow_runtime.errors import CancelledError, InternalError, from_status
+from sparkflow_runtime.master.remote_link import import_update
+from sparkflow_runtime.master.running_loops import END_TIMEOUT_S
 from sparkflow_runtime.master.updates import LoopUpdates
 from sparkflow_runtime.protos.run_loop_pb2 import (
     LoopBound,
@@ -25,35 +25,9 @@ from sparkflow_runtime.tensor_proto import export_tensor
 from sparkflow_runtime.transport import rpc, status
 from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
 
-END_TIMEOUT_S: Final = 10.0
-"""How long a loop that was cancelled may take to end."""
-
-
-class RunningLoop(Protocol):
-    """A step loop that was started. Thread-safe."""
-
-    @property
-    def done(self) -> bool:
-        """Whether the loop has ended, one way or another."""
-
-    def updates(self) -> Iterator[LoopUpdate]:
-        """What the steps yield, as it arrives, see `LoopUpdates.follow`."""
-
-    def poll(self, interval_s: float | None) -> Iterator[LoopUpdate | None]:
-        """The same with None whenever nothing came for so many seconds."""
-
-    def wait(self, timeout_s: float | None = None) -> LoopEnd:
-        """Blocks until the loop has ended, see `LoopUpdates.wait`."""
-
-    def stop(self) -> None:
-        """Ends the loop at the next step that all partitions can reach; does not wait for it."""
-
-    def cancel(self, reason: str = "The loop was cancelled") -> None:
-        """Ends the loop in the middle of whatever step it is in, with a CancelledError."""
-
 
 class RemoteLoop:
-    """A step loop on a master behind gRPC, see `RunningLoop`.
+    """A step loop on a master behind gRPC, see `running_loops.RunningLoop`.
 
     Args:
         stub: Calls the master.
@@ -162,25 +136,3 @@ class RemoteLoop:
             asked, self._asked = self._asked, []
         for request in asked:
             self._ask(request)
-
-
-class LoopRegister:
-    """The loops of a session that may still run. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loops: weakref.WeakSet[RunningLoop] = weakref.WeakSet()
-
-    def add(self, loop: RunningLoop) -> RunningLoop:
-        """Keeps a loop in mind."""
-        with self._lock:
-            self._loops.add(loop)
-        return loop
-
-    def await_end(self) -> None:
-        """Waits until all have ended, each for `END_TIMEOUT_S` seconds at most."""
-        with self._lock:
-            loops = list(self._loops)
-        for loop in loops:
-            with contextlib.suppress(OpError, TimeoutError):
-                loop.wait(END_TIMEOUT_S)

@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparkflow_runtime.device.names import DeviceSpec, task_of
 from sparkflow_runtime.errors import (
@@ -27,19 +27,20 @@ from sparkflow_runtime.master.executable import Executable
 from sparkflow_runtime.master.fan_out import for_each
 from sparkflow_runtime.master.keep_alive import KeepAlive
 from sparkflow_runtime.master.links import WorkerLink
-from sparkflow_runtime.master.loops import Loop
-from sparkflow_runtime.master.partial import PartialRun
 from sparkflow_runtime.master.pipeline import Request, optimise
-from sparkflow_runtime.master.placement_log import PlacementLog
-from sparkflow_runtime.master.waiting import await_tasks
 from sparkflow_runtime.passes.clean import Observe, unobserved
 from sparkflow_runtime.passes.functions import bodies, ready_functions
 from sparkflow_runtime.passes.partitioning.partition import Partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
-from sparkflow_runtime.worker.loop import LoopTerms
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.master.loops import Loop
+    from sparkflow_runtime.master.partial import PartialRun
+    from sparkflow_runtime.master.placement_log import PlacementLog
+    from sparkflow_runtime.worker.loop import LoopTerms
 
 
 class MasterSession:
@@ -59,7 +60,7 @@ class MasterSession:
         isolate: Whether variables and queues are the session's own, instead of the tasks'.
         master: Whose session it is: tasks end those of its earlier incarnations.
         is_wanted: Tasks that have not started are waited for as long as this says True; for
-            `links.CONNECT_TIMEOUT_S` when None.
+            `remote_link.CONNECT_TIMEOUT_S` when None.
         hosts: By task the host that it is on; tasks that are missing are on one.
         cluster: Tasks that workers are told of; empty where they know them.
 
@@ -100,11 +101,17 @@ class MasterSession:
         self._timeout_s = timeout_s
         self._cost_model = cost_model
         if is_wanted is not None:
+            from sparkflow_runtime.master.waiting import await_tasks
+
             await_tasks(self._links, is_wanted)
         joined = self._join(isolate, master, cluster or ClusterDef())
         self.devices = _best_first(joined, default_task)
         self._placement = Placement(self.devices, allow_soft_placement)
-        self._log = PlacementLog(self.devices) if log_placement else None
+        self._log: PlacementLog | None = None
+        if log_placement:
+            from sparkflow_runtime.master.placement_log import PlacementLog
+
+            self._log = PlacementLog(self.devices)
         self._keep_alive = KeepAlive(self.handle, self._links.values())
 
     def _join(self, isolate: bool, master: MasterId, cluster: ClusterDef) -> list[DeviceSpec]:
@@ -253,6 +260,8 @@ class MasterSession:
         Raises:
             OpError: A name is unknown, or nothing is asked for.
         """
+        from sparkflow_runtime.master.partial import PartialRun
+
         request = _request(feeds, fetches, targets)
         with self._lock:
             self._require_open()
@@ -287,6 +296,8 @@ class MasterSession:
         terms: LoopTerms,
     ) -> Loop:
         """Starts a step loop, see `Loop`."""
+        from sparkflow_runtime.master.loops import Loop
+
         executable = self.prepare(list(feeds), fetches, targets)
         return Loop(executable, terms, list(feeds.values()))
 

@@ -33,7 +33,7 @@ from sparkflow_runtime.testing import task_process
 from sparkflow_runtime.testing.faulty_link import FaultyLink
 from sparkflow_runtime.testing.task_process import cluster_of
 from sparkflow_runtime.transport.channel.pool import Transport
-from sparkflow_runtime.transport.peers import task_name
+from sparkflow_runtime.transport.task_names import task_name
 
 if TYPE_CHECKING:
     from sparkflow_runtime.security.certificates import Authority

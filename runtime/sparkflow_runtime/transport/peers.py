@@ -15,7 +15,6 @@ import grpc
 
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.protos import worker_pb2
-from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
 from sparkflow_runtime.transport import codec, rpc, status
 from sparkflow_runtime.transport.channel.address import ChannelAddress
@@ -26,20 +25,6 @@ from sparkflow_runtime.transport.channel.waking import ThreadWaker
 WORKER_SERVICE: Final = "sparkflow_runtime.protos.WorkerService"
 LOCATE_TIMEOUT_S: Final = 20.0
 """How long a task may take to say where its channel is."""
-
-
-def task_name(job: str, index: int) -> str:
-    """The full name of a task: `/job:ps/replica:0/task:1`."""
-    return f"/job:{job}/replica:0/task:{index}"
-
-
-def addresses(cluster: ClusterDef) -> dict[str, str]:
-    """Task name -> `host:port` for every task of a cluster."""
-    return {
-        task_name(job.name, index): address
-        for job in cluster.job
-        for index, address in job.tasks.items()
-    }
 
 
 class Peers:

@@ -18,7 +18,7 @@ import grpc
 from sparkflow_runtime import security
 from sparkflow_runtime.errors import CancelledError, UnavailableError
 from sparkflow_runtime.transport import status
-from sparkflow_runtime.transport.threads import DaemonThreads
+from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
 
 MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
 """protobuf's own limit."""
@@ -65,8 +65,6 @@ class Patience:
 _PATIENCE: Final = Patience()
 """A peer that vanished without closing its socket is noticed within half a minute."""
 _PROBE: Final = "/sparkflow_runtime.protos.Probe/Ready"
-MAX_THREADS: Final = 1024
-"""Handlers block while a peer's tensor is not there yet, so threads bound the waiting calls."""
 
 
 @dataclass(frozen=True, slots=True)

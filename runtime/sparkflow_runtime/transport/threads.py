@@ -10,6 +10,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 IDLE_TIMEOUT_S: Final = 30.0
 """A thread without work for so long ends."""
+MAX_THREADS: Final = 1024
+"""Handlers block while a peer's tensor is not there yet, so threads bound the waiting calls."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,11 +16,10 @@ from sparkflow_runtime.errors import (
     OpError,
     UnavailableError,
 )
-from sparkflow_runtime.transport.channel.handshake import Opened
-from sparkflow_runtime.transport.channel.reactor import reactor
-from sparkflow_runtime.transport.channel.serving import Serving, Sink
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.transport.channel.handshake import Opened
+    from sparkflow_runtime.transport.channel.serving import Serving, Sink
     from sparkflow_runtime.worker.worker import Worker
 
 _NAMES: Final = struct.Struct("<?HH")
@@ -74,6 +73,9 @@ class Answering:
 
     def accept(self, opened: Opened) -> None:
         """Serves a channel from now on; closes it when this was closed."""
+        from sparkflow_runtime.transport.channel.reactor import reactor
+        from sparkflow_runtime.transport.channel.serving import Serving
+
         serving = Serving(opened, self, reactor, self._arena, self._forget)
         with self._lock:
             if not self._closed:

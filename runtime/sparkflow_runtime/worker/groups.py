@@ -9,22 +9,20 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Final
-
-import grpc
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkflow_runtime.device.names import task_of
 from sparkflow_runtime.errors import CancelledError, OpError
-from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest, CompleteGroupResponse
 from sparkflow_runtime.rendezvous.groups import Applicant, GroupTable
 from sparkflow_runtime.rendezvous.table import RendezvousTable
-from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
-from sparkflow_runtime.resources.waiting import Cancellation
-from sparkflow_runtime.transport import rpc, status
-from sparkflow_runtime.transport.peers import Peers
-from sparkflow_runtime.transport.threads import DaemonThreads
+from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
 from sparkflow_runtime.worker.loop import FOREVER
 from sparkflow_runtime.worker.step import Step
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
+    from sparkflow_runtime.resources.waiting import Cancellation
+    from sparkflow_runtime.transport.peers import Peers
 
 LEAVE_TIMEOUT_S: Final = 5.0
 """How long a rank that leaves waits for others to take what it sent."""
@@ -46,7 +44,7 @@ class Groups:
         self._task = task
         self._rendezvous = rendezvous
         self._peers = peers
-        self._threads = DaemonThreads(rpc.MAX_THREADS, "collective")
+        self._threads = DaemonThreads(MAX_THREADS, "collective")
 
     def within(self, step: Step) -> Meeting:
         """Where the ranks of one step meet."""
@@ -102,6 +100,11 @@ class Groups:
     def _join_there(
         self, leader: str, applicant: Applicant, timeout_s: float, cancellation: Cancellation
     ) -> int:
+        import grpc
+
+        from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest, CompleteGroupResponse
+        from sparkflow_runtime.transport import status
+
         request = CompleteGroupRequest(
             group_size=applicant.size,
             group=applicant.group,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.compiler.program import Program
 from sparkflow_runtime.errors import AbortedError, CancelledError, OpError, OutOfRangeError
 from sparkflow_runtime.rendezvous.table import EndOfLoop, StepRendezvous
 from sparkflow_runtime.worker.step import Step
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.compiler.program import Program
 
 FOREVER: Final = 1 << 62
 """The number of steps of a loop that ends with its data."""

@@ -11,7 +11,6 @@ from sparkflow_runtime.errors import CancelledError, InvalidArgumentError
 from sparkflow_runtime.ir.function_def import import_function
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.protos import (
-    device_attributes_pb2,
     run_loop_pb2,
     worker_pb2,
     worker_session_pb2,
@@ -19,8 +18,8 @@ from sparkflow_runtime.protos import (
 from sparkflow_runtime.protos.named_tensor_pb2 import NamedTensorProto
 from sparkflow_runtime.rendezvous.groups import Applicant
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
-from sparkflow_runtime.transport.peers import addresses
 from sparkflow_runtime.transport.rpc import Method
+from sparkflow_runtime.transport.task_names import addresses
 from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
 from sparkflow_runtime.worker.sessions import MasterId
 from sparkflow_runtime.worker.worker import RegisteredGraph, Worker
@@ -63,19 +62,6 @@ def methods(worker: Worker) -> Mapping[str, Method]:
     }
 
 
-def describe_devices(worker: Worker) -> list[device_attributes_pb2.DeviceAttributes]:
-    """The worker's devices as ListDevices and GetStatus show them."""
-    return [
-        device_attributes_pb2.DeviceAttributes(
-            name=device.name,
-            device_type=device.type,
-            memory_limit=device.memory_limit_bytes,
-            incarnation=worker.incarnation,
-        )
-        for device in worker.devices
-    ]
-
-
 class _Service:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -83,7 +69,7 @@ class _Service:
     def get_status(self, _: Any) -> worker_pb2.GetStatusResponse:
         address = self._worker.channel_address
         return worker_pb2.GetStatusResponse(
-            device_attributes=describe_devices(self._worker),
+            device_attributes=self._worker.describe_devices(),
             incarnation=self._worker.incarnation,
             channel_address=None if address is None else address.export(),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,11 +13,23 @@ from sparkflow_runtime.device.names import task_of
 from sparkflow_runtime.errors import CancelledError, InternalError
 from sparkflow_runtime.rendezvous.table import EndOfLoop, StepRendezvous
 from sparkflow_runtime.resources.turns import others_go_on
-from sparkflow_runtime.transport.peers import StepReceiver
 
 if TYPE_CHECKING:
     from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
     from sparkflow_runtime.worker.groups import Groups
+
+
+class Receiver(Protocol):
+    """What takes a step's bundles from other tasks, see `transport.peers.StepReceiver`."""
+
+    def receive(self, task: str, key: str, iteration: int, more: bool) -> tuple[Any, ...] | None:
+        """Waits for a bundle; None when the sender's loop has ended."""
+
+    def transport(self, task: str, key: str) -> str:
+        """How the bundles of a key come."""
+
+    def cancel(self) -> None:
+        """Ends waiting."""
 
 
 class Step:
@@ -48,7 +60,7 @@ class Step:
         self,
         step_id: int,
         rendezvous: StepRendezvous,
-        receiver: StepReceiver,
+        receiver: Receiver,
         local_task: str,
         num_steps: int = 1,
         first_step: int = 0,

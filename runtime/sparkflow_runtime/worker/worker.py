@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkflow_runtime.compiler.on_stream import on_stream
 from sparkflow_runtime.compiler.program import Program, compile_partition
@@ -31,13 +31,11 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
 from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.transport import codec, rpc
-from sparkflow_runtime.transport.channel.address import ChannelAddress
-from sparkflow_runtime.transport.channel.pool import Channels
-from sparkflow_runtime.transport.peers import Peers
+from sparkflow_runtime.worker.alone import Alone
 from sparkflow_runtime.worker.answering import Answering
 from sparkflow_runtime.worker.groups import Groups
 from sparkflow_runtime.worker.loop import (
@@ -50,6 +48,11 @@ from sparkflow_runtime.worker.loop import (
 )
 from sparkflow_runtime.worker.sessions import WorkerSessions
 from sparkflow_runtime.worker.step import Step
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.transport.channel.address import ChannelAddress
+    from sparkflow_runtime.transport.channel.pool import Channels
+    from sparkflow_runtime.transport.peers import Peers
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
@@ -127,10 +130,10 @@ class Worker:
         self.resources = Resources(arena)
         self.rendezvous = RendezvousTable()
         self.incarnation = random.SystemRandom().getrandbits(63)
-        self._peers = Peers({})
+        self._peers: Peers | Alone = Alone()
         self.channel_address: ChannelAddress | None = None
         self.answering = Answering(self, arena)
-        self.groups = Groups(self.task, self.rendezvous, lambda: self._peers)
+        self.groups = Groups(self.task, self.rendezvous, self._found_peers)
         self._lock = threading.Lock()
         self._running: set[Step] = set()
         self.on_loop_update: Listen | None = None
@@ -138,6 +141,18 @@ class Worker:
             self.task, make_resources=lambda: Resources(arena)
         )
         self._numbers = itertools.count()
+
+    def describe_devices(self) -> list[DeviceAttributes]:
+        """Its devices as ListDevices and GetStatus show them."""
+        return [
+            DeviceAttributes(
+                name=device.name,
+                device_type=device.type,
+                memory_limit=device.memory_limit_bytes,
+                incarnation=self.incarnation,
+            )
+            for device in self.devices
+        ]
 
     def connect(self, peers: Peers) -> None:
         """Tells who the other tasks are; ends calls under way."""
@@ -148,14 +163,23 @@ class Worker:
     @property
     def channels(self) -> Channels:
         """The tensor channels to other tasks."""
-        with self._lock:
-            return self._peers.channels
+        return self._found_peers().channels
 
     def learn(self, addresses: Mapping[str, str]) -> None:
         """Adds tasks to those it knows, see `Peers.learn`; itself may be among them."""
+        others = {task: where for task, where in addresses.items() if task != self.task}
+        if others:
+            self._found_peers().learn(others)
+
+    def _found_peers(self) -> Peers:
+        """The other tasks, of which it may be about to learn."""
+        from sparkflow_runtime.transport.peers import Peers
+
         with self._lock:
             peers = self._peers
-        peers.learn({task: where for task, where in addresses.items() if task != self.task})
+            if isinstance(peers, Alone):
+                peers = self._peers = Peers({})
+            return peers
 
     def register(
         self,
@@ -324,6 +348,8 @@ class Worker:
             OpError: See `StepRendezvous.take`.
             ResourceExhaustedError: It is more than a message can hold.
         """
+        from sparkflow_runtime.transport import codec, rpc
+
         try:
             values = rendezvous.take(key, iteration, wanted=wanted)
         except EndOfLoop:

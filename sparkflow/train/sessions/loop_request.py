@@ -12,7 +12,7 @@ from sparkflow.session.fetches import Fetches
 from sparkflow.session.loops import LoopUpdate, StepLoop
 from sparkflow.session.session import BaseSession
 from sparkflow_runtime.errors import OpError
-from sparkflow_runtime.master.remote_loop import END_TIMEOUT_S
+from sparkflow_runtime.master.running_loops import END_TIMEOUT_S
 from sparkflow_runtime.worker.loop import LoopEnd, stacked
 
 _LOOK_INTERVAL_S: Final = 0.1

@@ -21,7 +21,7 @@ from sparkflow_runtime.errors import (
     UnauthenticatedError,
 )
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.master import client
+from sparkflow_runtime.master import remote_session
 from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunOptions
 from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -336,7 +336,7 @@ def test_options_of_the_session(cluster: LocalCluster) -> None:
 def test_targets_that_lead_nowhere(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(client, "TELL_INTERVAL_S", 0.2)
+    monkeypatch.setattr(remote_session, "TELL_INTERVAL_S", 0.2)
     with pytest.raises(NotFoundError, match="neither '' nor 'grpc://"):
         open_session("http://x")
     with LocalCluster(0, 1, token="right") as cluster:

@@ -11,10 +11,11 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError, UnavailableError
-from sparkflow_runtime.master.client import RemoteSession, SessionClient, open_session
+from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.master.loops import JoinedUpdates, Loop
-from sparkflow_runtime.master.remote_loop import RunningLoop
+from sparkflow_runtime.master.remote_session import RemoteSession
 from sparkflow_runtime.master.running import RunningSteps
+from sparkflow_runtime.master.running_loops import RunningLoop
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate

@@ -13,7 +13,7 @@ from sparkflow_runtime.security.certificates import Authority
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.transport.channel.pool import Transport
-from sparkflow_runtime.transport.peers import task_name
+from sparkflow_runtime.transport.task_names import task_name
 from support.graphs import const, graph_def, node, placeholder, variable
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"

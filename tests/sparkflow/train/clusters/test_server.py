@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow_runtime.master import client
+from sparkflow_runtime.master import remote_session
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 
@@ -157,7 +157,7 @@ def test_a_transport_that_there_is_not_is_refused():
 @pytest.mark.parametrize("how", ["in process", "grpc"])
 def test_a_servers_options_are_the_defaults_of_its_sessions(how, monkeypatch, request):
     if how == "grpc":
-        monkeypatch.setattr(client, "masters_here", {})
+        monkeypatch.setattr(remote_session, "masters_here", {})
     config = tf.ConfigProto(operation_timeout_in_ms=200, allow_soft_placement=True)
     server = tf.train.Server.create_local_server(config=config)
     request.addfinalizer(server.stop)
@@ -199,7 +199,7 @@ def alone(request):
 @pytest.mark.parametrize("how", ["in process", "grpc"])
 def test_a_session_may_bring_the_cluster_that_its_servers_were_not_told(how, alone, monkeypatch):
     if how == "grpc":
-        monkeypatch.setattr(client, "masters_here", {})
+        monkeypatch.setattr(remote_session, "masters_here", {})
     servers = alone("ps", 0), alone("worker", 0), alone("worker", 1)
     config = tf.ConfigProto(cluster_def=cluster_of(*servers).as_cluster_def())
     with tf.Graph().as_default():

@@ -1,0 +1,19 @@
+"""The full names of the tasks of a cluster."""
+
+from __future__ import annotations
+
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+
+
+def task_name(job: str, index: int) -> str:
+    """The full name of a task: `/job:ps/replica:0/task:1`."""
+    return f"/job:{job}/replica:0/task:{index}"
+
+
+def addresses(cluster: ClusterDef) -> dict[str, str]:
+    """Task name -> `host:port` for every task of a cluster."""
+    return {
+        task_name(job.name, index): address
+        for job in cluster.job
+        for index, address in job.tasks.items()
+    }
