@@ -7,6 +7,7 @@ else it reads, go to the rows of stacks. The gradient's own loop reads these in 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,8 +25,12 @@ from sparkflow_runtime.ops.kernel import StepContext
 
 FIRST_CAPACITY: Final = 256
 """Rows of a stack before it grows, each time to twice as many."""
-TURNS_AT_ONCE: Final = 4096
+FIRST_TURNS: Final = 64
 """After so many turns a loop looks whether its step was cancelled."""
+MOST_TURNS: Final = 4096
+"""After so many it looks where turns are short."""
+SHORT_S: Final = 0.005
+"""Where turns took less than this in all, four times as many come next."""
 
 
 class NotNativeError(Exception):
@@ -150,6 +155,7 @@ class _State:
         self.stacks: dict[int, tuple[np.ndarray[Any, Any], int]] = {}
         self.buffers: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = {}
         self.turns = 0
+        self.at_once = FIRST_TURNS
         self.capacity = FIRST_CAPACITY
 
     def begin(self, values: Sequence[Any]) -> bool:
@@ -226,10 +232,14 @@ class _State:
         """Runs some turns; returns whether the loop is over."""
         if self.stacks and self.turns == self.capacity:
             self._grow()
-        room = self.capacity - self.turns if self.stacks else TURNS_AT_ONCE
-        moves = list(self.moves.values())
-        turns, is_done = self.plan.loop.run(self.pointers, moves, min(room, TURNS_AT_ONCE))
+        at_once = self.at_once
+        if self.stacks:
+            at_once = min(at_once, self.capacity - self.turns)
+        began = time.perf_counter()
+        turns, is_done = self.plan.loop.run(self.pointers, list(self.moves.values()), at_once)
         self.turns += turns
+        if time.perf_counter() - began < SHORT_S:
+            self.at_once = min(4 * self.at_once, MOST_TURNS)
         return is_done
 
     def _grow(self) -> None:

@@ -81,6 +81,7 @@ class Program:
         results: The step's result index of each returned value, in order.
         lines: The node at each line of the generated source.
         needs_step: Whether any kernel takes the running step.
+        loops: Whether it may run for ever: then it ends with the step, if it is given one.
         specialisations: Faster functions for the shapes of arguments seen so far.
         statistics: Of these, also where they are those of a part of the program.
         rehearse: Computes, from all arguments, what can fail beside something that waits, see
@@ -92,6 +93,7 @@ class Program:
     results: tuple[int, ...]
     lines: tuple[Node | None, ...]
     needs_step: bool
+    loops: bool = False
     specialisations: Specialisations | None = None
     statistics: Statistics | None = None
     rehearse: Callable[[Sequence[Any]], object] | None = None
@@ -263,7 +265,8 @@ def _in_strands(
     if is_function:  # called by position
         args, results = sorted(args), sorted(results)
     run = runner(strands, made, args, results)
-    return Program(run, tuple(args), tuple(results), (), True, statistics=statistics)
+    loops = any(_loops(node, context) for node in nodes)
+    return Program(run, tuple(args), tuple(results), (), True, loops, statistics=statistics)
 
 
 def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program:
@@ -287,6 +290,7 @@ def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program
         rest.results,
         (),
         entry.needs_step or rest.needs_step,
+        entry.loops or rest.loops,
         statistics=rest.statistics,
     )
 
@@ -307,6 +311,10 @@ class _BoundFunction:
     def needs_step(self) -> bool:
         return self.program.needs_step
 
+    @property
+    def loops(self) -> bool:
+        return self.program.loops
+
     def __call__(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
         return self.program.call(step, *args)
 
@@ -317,6 +325,7 @@ class _PlannedFunction:
 
     planned: Planned
     needs_step: bool
+    loops: bool
     taped: tuple[str, ...] | None
 
     def __call__(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
@@ -370,7 +379,11 @@ class _Functions:
         bound = self.get(name)
         specialisations = bound.program.specialisations
         plan = None if specialisations is None else specialisations.at_once(shapes)
-        return None if plan is None else _PlannedFunction(plan, bound.needs_step, bound.taped)
+        return (
+            None
+            if plan is None
+            else _PlannedFunction(plan, bound.needs_step, bound.loops, bound.taped)
+        )
 
 
 def _needs_step(node: Node, context: KernelContext) -> bool:
@@ -379,6 +392,11 @@ def _needs_step(node: Node, context: KernelContext) -> bool:
     if functions:
         return any(context.function(name).needs_step for name in functions)
     return op.takes_step
+
+
+def _loops(node: Node, context: KernelContext) -> bool:
+    is_loop = registry.lookup(node.op).is_loop
+    return is_loop or any(context.function(name).loops for name in called(node))
 
 
 class _Compiler:
@@ -516,6 +534,7 @@ class _Compiler:
             tuple(index for index, _ in self.results),
             (*self.line_nodes, None),
             any(_needs_step(node, self.context) for node in self.nodes),
+            any(_loops(node, self.context) for node in self.nodes),
             specialisations,
             None if specialisations is None else specialisations.statistics,
         )

@@ -5,7 +5,7 @@ This is the checker too: a graph that cannot be typed is refused with the node n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkflow_runtime.dtypes import DType
@@ -13,7 +13,7 @@ from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.op import Inference
+from sparkflow_runtime.ops.op import Inference, Op
 from sparkflow_runtime.ops.value import Value
 from sparkflow_runtime.shapes import Shape
 
@@ -66,31 +66,67 @@ def infer_types(graph: Graph, known: Types | None = None) -> dict[Endpoint, Tens
     return types
 
 
-def _node_types(
-    graph: Graph, node: Node, types: Mapping[Endpoint, TensorType]
-) -> list[tuple[DType, Shape]]:
+def check_signatures(graph: Graph) -> None:
+    """Holds every node to its op's signature, in a graph that may have the cycles of loops.
+
+    Raises:
+        InvalidArgumentError, NotFoundError: As `infer_types`, but for what takes shapes to see.
+    """
+    given: dict[str, Sequence[DType]] = {}
+    for node in graph:
+        try:
+            given[node.name] = _checked(node).signature.output_dtypes(node.attrs)
+        except OpError as error:
+            raise error.at(node.describe()) from None
+
+    def dtype(endpoint: Endpoint) -> DType | None:
+        dtypes = given.get(endpoint.node, ())
+        return dtypes[endpoint.slot] if 0 <= endpoint.slot < len(dtypes) else None
+
+    for node in graph:
+        try:
+            _input_dtypes(node, dtype)
+        except OpError as error:
+            raise error.at(node.describe()) from None
+
+
+def _checked(node: Node) -> Op:
+    """The node's op, which takes attributes like the node's."""
     op = registry.lookup(node.op)
     op.signature.check_attrs(node.attrs)
-    expected = op.signature.input_dtypes(node.attrs)
+    return op
+
+
+def _input_dtypes(node: Node, given: Callable[[Endpoint], DType | None]) -> list[DType]:
+    """The dtypes of the inputs, as many and of such kinds as the op takes."""
+    expected = _checked(node).signature.input_dtypes(node.attrs)
     if len(expected) != len(node.inputs):
         raise InvalidArgumentError(
             message=f"{node.op} takes {len(expected)} inputs, the node has {len(node.inputs)}"
         )
-    static: list[Shape] = []
     kinds: list[DType] = []
     for endpoint, dtype in zip(node.inputs, expected, strict=True):
-        found = types.get(endpoint)
-        if found is None:
+        kind = given(endpoint)
+        if kind is None:
             raise InvalidArgumentError(message=f"Input {endpoint} does not exist")
-        kind = found.dtype
         if kind is not dtype and (
             kind.base is not dtype.base or (dtype.is_ref and not kind.is_ref)
         ):
             raise InvalidArgumentError(
-                message=f"Input {endpoint} has type {found.dtype.name}, expected {dtype.name}"
+                message=f"Input {endpoint} has type {kind.name}, expected {dtype.name}"
             )
-        static.append(found.shape)
         kinds.append(kind)
+    return kinds
+
+
+def _node_types(
+    graph: Graph, node: Node, types: Mapping[Endpoint, TensorType]
+) -> list[tuple[DType, Shape]]:
+    op = registry.lookup(node.op)
+    kinds = _input_dtypes(
+        node, lambda endpoint: types[endpoint].dtype if endpoint in types else None
+    )
+    static = [types[endpoint].shape for endpoint in node.inputs]
 
     def constant(index: int) -> Value | None:
         source = graph.nodes.get(node.inputs[index].node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from sparkflow_runtime.master.fan_out import for_each
 from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
 from sparkflow_runtime.master.pipeline import Request
 from sparkflow_runtime.master.running import Pending, RunningSteps
+from sparkflow_runtime.ops.kernel import StepContext
 from sparkflow_runtime.passes.clean import Observe
 from sparkflow_runtime.passes.partitioning.partition import Partition
 
@@ -65,6 +66,7 @@ class Executable:
         here = [part for part in self.parts if isinstance(part.link, LocalLink)]
         self._here = here[-1] if here else None
         self._others = [part for part in self.parts if part is not self._here]
+        self._loops = False
         self._direct = self._direct_call()
 
     def run(
@@ -83,7 +85,8 @@ class Executable:
             on_begin: Is given a function that cancels the step.
             record: Gets what every partition recorded; None for no trace.
 
-        A step that runs as one call in this thread, without a time or a record, is not cancelled.
+        A step that runs as one call in this thread, without a time or a record, is cancelled by
+        the end of the session alone, and only if it loops.
 
         Returns:
             One host array or numpy scalar per fetch.
@@ -94,7 +97,8 @@ class Executable:
         self.check_args(args)
         if timeout_s is None:
             timeout_s = self._timeout_s
-        if self._direct is not None and timeout_s is None and record is None:
+        is_left_alone = timeout_s is None and (on_begin is None or not self._loops)
+        if self._direct is not None and is_left_alone and record is None:
             self.steps.check()
             return self._direct(args)
         step = self.steps.begin(timeout_s)
@@ -164,20 +168,30 @@ class Executable:
         part = self.parts[0]
         assert isinstance(part.link, LocalLink)
         graph = part.link.worker.graph(self.session, part.handle)
-        if graph.needs_step:
-            return None
         program = graph.program
+        if program.needs_step:
+            return None
+        self._loops = program.loops
+        # Loops ask whether the step was cancelled, and no kernel asks for more.
+        step = cast(StepContext, _Uncounted(self.steps)) if program.loops else None
         if program.args == tuple(range(len(program.args))) and program.results == tuple(
             range(self._num_results)
         ):
-            return lambda args: list(program.run(None, args))
+            return lambda args: list(program.run(step, args))
 
         def call(args: Sequence[Any]) -> list[Any]:
-            values = program.run(None, [args[index] for index in program.args])
+            values = program.run(step, [args[index] for index in program.args])
             by_index = dict(zip(program.results, values, strict=True))
             return [by_index[index] for index in range(len(values))]
 
         return call
+
+
+class _Uncounted:
+    """The step of a partition that is called, not scheduled."""
+
+    def __init__(self, steps: RunningSteps[WorkerLink]) -> None:
+        self.check_cancelled = steps.check
 
 
 def _given(part: Part, args: Sequence[Any]) -> dict[int, Any]:

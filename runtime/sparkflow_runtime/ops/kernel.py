@@ -72,6 +72,10 @@ class BoundFunction(Protocol):
         """Whether a kernel in it takes the running step."""
 
     @property
+    def loops(self) -> bool:
+        """Whether it may run for ever, see `Op.is_loop`."""
+
+    @property
     def taped(self) -> tuple[str, ...] | None:
         """Which tensors of its body the results end with, see `ir.function.Function`."""
 

@@ -95,6 +95,8 @@ class Op:
         stateful: Runs whenever fetched: never folded, merged or moved across steps.
         only_reads: Takes references or handles and changes nothing behind them.
         takes_step: The bound kernel's first argument is the running `StepContext`.
+        is_loop: Whether it may run for ever by itself: its kernel takes the step, and, where there
+            is one, asks again and again whether the step was cancelled.
         may_block: Whether the kernel may wait for what another step, or another node of its own,
             does: then what does not depend on it goes on meanwhile. A kernel with `takes_step` has
             to wait in `resources.waiting.wait_for`, or within `resources.turns.others_go_on`; of
@@ -159,6 +161,7 @@ class Op:
     stateful: ClassVar[bool] = False
     only_reads: ClassVar[bool] = False
     takes_step: ClassVar[bool] = False
+    is_loop: ClassVar[bool] = False
     may_block: ClassVar[bool] = False
     widens_bfloat16: ClassVar[bool] = True
     kernels: ClassVar[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": None}

@@ -109,7 +109,7 @@ class Answering:
         try:
             values = worker.run(graph, step_id, [by_index[index] for index in program.args])
         finally:
-            if alone and graph.needs_step:
+            if alone and graph.takes_step:
                 worker.finish_step(step_id)
         results = dict(zip(program.results, values, strict=True))
         return [results[index] for index in sorted(results)]

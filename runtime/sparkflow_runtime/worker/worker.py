@@ -63,14 +63,14 @@ class RegisteredGraph:
 
     Attributes:
         program: What runs.
-        needs_step: Whether any kernel takes the running step.
+        takes_step: Whether it takes the running step: a kernel needs it, or is to end with it.
         number: The partition's number in its bundles' keys, "" when it sends nothing.
         traced: The same partition, for steps that are recorded.
         wanted: The keys of the bundles that it takes from other tasks, by task.
     """
 
     program: Program
-    needs_step: bool
+    takes_step: bool
     number: str
     traced: TracedPartition
     wanted: Mapping[str, Sequence[str]]
@@ -218,7 +218,8 @@ class Worker:
         for node in nodes:
             if node.op == "_RecvBundle" and task_of(node.attrs["source"]) != self.task:
                 wanted.setdefault(task_of(node.attrs["source"]), []).append(node.attrs["key"])
-        graph = RegisteredGraph(program, program.needs_step, number, traced, wanted)
+        takes_step = program.needs_step or program.loops
+        graph = RegisteredGraph(program, takes_step, number, traced, wanted)
         handle = f"{session}/{next(self._numbers)}"
         with self._lock:
             found.graphs[handle] = graph
@@ -270,7 +271,7 @@ class Worker:
             record(stats)
             return values
 
-        if not graph.needs_step:
+        if not graph.takes_step:
             return run(None)
         rendezvous = self.rendezvous.find(step_id)
         step, end = self._begin(step_id, rendezvous, graph.wanted)

@@ -127,6 +127,7 @@ class While(Op):
     }
     stateful = True
     takes_step = True
+    is_loop = True
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shapes the front end found to hold in every iteration."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.types import check_signatures
 from sparkflow_runtime.passes.raising.outline import Outline
 from sparkflow_runtime.passes.raising.raise_loops import FRAME_OPS, frames_of, raise_level
 
@@ -21,10 +22,12 @@ def raise_control_flow(graph: Graph, prefix: str = "_raised") -> tuple[Graph, di
         prefix: What the names of the functions begin with.
 
     Raises:
+        InvalidArgumentError, NotFoundError: A node does not fit its op's signature.
         UnimplementedError: Something is not put together as TensorFlow does; the text names nodes.
     """
     if not any(node.op in FRAME_OPS for node in graph):
         return graph, {}
+    check_signatures(graph)
     outline = Outline(graph, prefix)
     frames = frames_of(graph.nodes)
     return Graph(raise_level(list(graph), 0, frames, outline)), outline.functions

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sparkflow_runtime.errors import OpError, UnimplementedError
+from sparkflow_runtime.errors import InvalidArgumentError, OpError, UnimplementedError
+from sparkflow_runtime.ir.function import RETVAL
 from sparkflow_runtime.ir.graph import predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
@@ -33,7 +34,14 @@ Frame = tuple[str, ...]
 
 
 def frames_of(nodes: Mapping[str, Node]) -> dict[str, Frame]:
-    """Per node the frames it is in, from the outermost; `Enter` and `Exit` are inside theirs."""
+    """Per node the frames it is in, from the outermost; `Enter` and `Exit` are inside theirs.
+
+    Raises:
+        UnimplementedError: A node is in two loops that are not one inside the other, in a loop that
+            enters itself, or in a circle that nothing enters.
+        InvalidArgumentError: What a loop computes is fetched, or is a function's result, without an
+            `Exit`.
+    """
     consumers: dict[str, list[str]] = {name: [] for name in nodes}
     for node in nodes.values():
         for name in dict.fromkeys(predecessors(node)):
@@ -45,10 +53,22 @@ def frames_of(nodes: Mapping[str, Node]) -> dict[str, Frame]:
     while stack:
         name, around = stack.pop()
         node = nodes[name]
-        frame = (*around, node.attrs["frame_name"]) if node.op in ENTERS else around
-        if name in found and len(found[name]) >= len(frame):
+        if node.op in ENTERS:
+            entered = node.attrs["frame_name"]
+            if entered in around:
+                raise UnimplementedError(
+                    message=f"{name!r} enters the loop {entered!r} from inside it"
+                ).at(node.describe())
+            around = (*around, entered)
+        frame = found.get(name, ())
+        if around[: len(frame)] != frame and frame[: len(around)] != around:
+            loops = f"{'/'.join(frame)!r} and {'/'.join(around)!r}"
+            raise UnimplementedError(message=f"{name!r} is in two loops, {loops}").at(
+                node.describe()
+            )
+        if name in found and len(frame) >= len(around):
             continue
-        found[name] = frame
+        frame = found[name] = around
         out = frame[:-1] if node.op in EXITS else frame
         stack += [(each, out) for each in consumers[name]]
     missing = [name for name in nodes if name not in found]
@@ -56,6 +76,13 @@ def frames_of(nodes: Mapping[str, Node]) -> dict[str, Frame]:
         raise UnimplementedError(
             message=f"Nodes that no loop enters wait for each other: {', '.join(missing[:5])}"
         )
+    for node in nodes.values():
+        if node.op == RETVAL and found[node.name]:
+            loop = "/".join(found[node.name])
+            raise InvalidArgumentError(
+                message=f"{node.inputs[0]} is a tensor of an iteration of the loop {loop!r}: fetch "
+                "what leaves the loop"
+            ).at(node.describe())
     return found
 
 
