@@ -58,7 +58,7 @@ CONTROL_FLOW = graph_def(
     node("more", "Add", "body", "body"),
     node("next", "NextIteration", "more"),
 )
-CONTROL_FLOW_FETCHES = [["joined:0", "joined:1", "left:0"], ["left:0"], ["joined:0", "else:0"]]
+CONTROL_FLOW_FETCHES = [["joined:0", "joined:1", "left:0"], ["left:0"], ["joined:0", "sum:0"]]
 # These make arrays as large as they are told to; a damaged size must not fill the test machine.
 GREEDY = {"Fill", "Range", "LinSpace", "Tile", "OneHot", "BroadcastTo", "Pad", "PadV2", "MirrorPad"}
 GREEDY |= {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"}

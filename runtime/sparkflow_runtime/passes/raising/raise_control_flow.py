@@ -7,7 +7,8 @@ straight lines, so what runs together becomes a function (ADR 0006).
 
 from __future__ import annotations
 
-from sparkflow_runtime.ir.function import Function
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ir.function import RETVAL, Function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.types import check_signatures
 from sparkflow_runtime.passes.raising.outline import Outline
@@ -22,7 +23,8 @@ def raise_control_flow(graph: Graph, prefix: str = "_raised") -> tuple[Graph, di
         prefix: What the names of the functions begin with.
 
     Raises:
-        InvalidArgumentError, NotFoundError: A node does not fit its op's signature.
+        InvalidArgumentError, NotFoundError: A node does not fit its op's signature; what is fetched
+            does not leave its loop.
         UnimplementedError: Something is not put together as TensorFlow does; the text names nodes.
     """
     if not any(node.op in FRAME_OPS for node in graph):
@@ -30,4 +32,12 @@ def raise_control_flow(graph: Graph, prefix: str = "_raised") -> tuple[Graph, di
     check_signatures(graph)
     outline = Outline(graph, prefix)
     frames = frames_of(graph.nodes)
-    return Graph(raise_level(list(graph), 0, frames, outline)), outline.functions
+    raised = raise_level(list(graph), 0, frames, outline)
+    for node in graph:
+        if node.op == RETVAL and frames[node.name]:
+            loop = "/".join(frames[node.name])
+            raise InvalidArgumentError(
+                message=f"{node.inputs[0]} is a tensor of an iteration of the loop {loop!r}: fetch "
+                "what leaves the loop"
+            ).at(node.describe())
+    return Graph(raised), outline.functions

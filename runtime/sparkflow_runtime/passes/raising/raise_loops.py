@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sparkflow_runtime.errors import InvalidArgumentError, OpError, UnimplementedError
-from sparkflow_runtime.ir.function import RETVAL
+from sparkflow_runtime.errors import OpError, UnimplementedError
 from sparkflow_runtime.ir.graph import predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
@@ -39,8 +38,6 @@ def frames_of(nodes: Mapping[str, Node]) -> dict[str, Frame]:
     Raises:
         UnimplementedError: A node is in two loops that are not one inside the other, in a loop that
             enters itself, or in a circle that nothing enters.
-        InvalidArgumentError: What a loop computes is fetched, or is a function's result, without an
-            `Exit`.
     """
     consumers: dict[str, list[str]] = {name: [] for name in nodes}
     for node in nodes.values():
@@ -76,13 +73,6 @@ def frames_of(nodes: Mapping[str, Node]) -> dict[str, Frame]:
         raise UnimplementedError(
             message=f"Nodes that no loop enters wait for each other: {', '.join(missing[:5])}"
         )
-    for node in nodes.values():
-        if node.op == RETVAL and found[node.name]:
-            loop = "/".join(found[node.name])
-            raise InvalidArgumentError(
-                message=f"{node.inputs[0]} is a tensor of an iteration of the loop {loop!r}: fetch "
-                "what leaves the loop"
-            ).at(node.describe())
     return found
 
 

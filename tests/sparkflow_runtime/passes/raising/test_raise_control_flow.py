@@ -5,7 +5,7 @@ import pytest
 
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.errors import UnimplementedError
+from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node, parse_endpoint
 from sparkflow_runtime.passes.raising.raise_control_flow import raise_control_flow
@@ -183,3 +183,36 @@ def test_a_loop_of_another_make_is_refused_by_name():
         )
     with pytest.raises(UnimplementedError, match="leaves with twice:0, not a loop variable"):
         raise_control_flow(loop("twice", node("early", "Exit", "twice"), result("early", 1)))
+
+
+def test_what_does_not_leave_a_loop_cannot_be_fetched():
+    with pytest.raises(InvalidArgumentError, match=r"twice:0 is a tensor of .* the loop 'loop'"):
+        raise_control_flow(loop("twice", result("twice", 1)))
+
+
+def test_a_loop_that_enters_itself_is_refused():
+    again = node("again", "Enter", "twice", frame_name="loop")
+    with pytest.raises(UnimplementedError, match="'again' enters the loop 'loop' from inside it"):
+        raise_control_flow(loop("twice", again))
+
+
+def test_a_node_of_two_loops_is_refused():
+    other = node("other", "Enter", "x", frame_name="other")
+    both = node("both", "Add", "other", "twice")
+    with pytest.raises(UnimplementedError, match=r"'both' is in two loops, '(loop|other)' and"):
+        raise_control_flow(loop("twice", other, both))
+
+
+@pytest.mark.parametrize(
+    ("damaged", "message"),
+    [
+        (node("s", "Switch", "x"), "Switch takes 2 inputs, the node has 1"),
+        (node("s", "Switch", "x", "x"), "x:0 has type float32, expected bool"),
+        (node("s", "Switch", "x", "p:3"), "p:3 does not exist"),
+        (node("s", "Exit"), "Exit takes 1 inputs, the node has 0"),
+    ],
+    ids=["few", "dtype", "slot", "none"],
+)
+def test_nodes_that_do_not_fit_their_op_are_refused(damaged, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        raise_control_flow(Graph([arg("p", 0, BOOL), arg("x", 1), damaged]))
