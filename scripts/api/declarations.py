@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import sparkflow._api.ops
-from sparkflow._api.faces import ELSEWHERE, FACES, MODULES
+from sparkflow._api.faces import ELSEWHERE, FACES, MODULES, PACKAGES
 from sparkflow._api.row import Row
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def public() -> dict[str, tuple[str, str]]:
         if found.setdefault(path, (module, name)) != (module, name):
             raise ValueError(f"tf.{path} is {found[path]} and {(module, name)}")
         parent = path.rpartition(".")[0]
-        if parent and parent not in FACES:
+        if parent and parent not in FACES and parent not in PACKAGES:
             raise ValueError(f"{module}.{name}: tf.{parent} is no module in _api/faces.py")
         if path in FACES or path in MODULES.split():
             raise ValueError(f"{module}.{name}: tf.{path} is a module")

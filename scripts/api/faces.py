@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
-from sparkflow._api.faces import CONTRIB, FACES, MODULES
+from sparkflow._api.faces import CONTRIB, FACES, MODULES, PACKAGES
 
 Public = Mapping[str, tuple[str, str]]
 MADE = "Made by `scripts/generate_api.py`"
@@ -18,6 +18,7 @@ def face_files(public: Public) -> dict[str, str]:
         "_generated/__init__.py": f'"""{MADE}; nothing in here is written by hand."""\n',
         "_generated/tf/__init__.py": _PACKAGE,
         "_generated/names.py": _names(public),
+        "_generated/packages.py": _packages(public),
         "__init__.pyi": _stub(_ROOT_DOC, public, "", submodules=_top_level()),
         "contrib/__init__.pyi": _stub(
             f'"""The parts of `tf.contrib`. {MADE}."""',
@@ -26,6 +27,10 @@ def face_files(public: Public) -> dict[str, str]:
             submodules=dict.fromkeys(CONTRIB.split(), "sparkflow.contrib"),
         ),
     }
+    for package, inside in PACKAGES.items():
+        doc = f'"""What `tf.{package}` offers, by module that defines it. {MADE}."""'
+        submodules = dict.fromkeys(inside.split(), f"sparkflow.{package}")
+        files[f"{package}/__init__.pyi"] = _stub(doc, public, package, submodules)
     for face, doc in FACES.items():
         children = [each for each in FACES if each.rpartition(".")[0] == face]
         path = PurePosixPath("_generated/tf", *face.split("."))
@@ -107,6 +112,19 @@ def _names(public: Public) -> str:
         '"""The modules in `tf.`."""\n\n'
         f"CONTRIB: Final = {_wrapped(CONTRIB)}\n"
         '"""The modules in `tf.contrib.`."""\n'
+    )
+
+
+def _packages(public: Public) -> str:
+    tables = [f'"{each}": {_dictionary(public, each)},' for each in PACKAGES]
+    submodules = [f'"{each}": "{inside}",' for each, inside in PACKAGES.items()]
+    return (
+        f'"""The names of packages that have code of their own beside them. {MADE}."""\n\n'
+        "from collections.abc import Mapping\nfrom typing import Final\n\n"
+        "HOMES: Final[Mapping[str, Mapping[str, str]]] = {\n" + "\n".join(tables) + "\n}\n"
+        '"""Per package and module that defines something, the names."""\n\n'
+        "SUBMODULES: Final[Mapping[str, str]] = {\n" + "\n".join(submodules) + "\n}\n"
+        '"""Per package the modules in it that are public."""\n'
     )
 
 

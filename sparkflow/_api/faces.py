@@ -42,6 +42,13 @@ MODULES: Final = (
 )
 """The modules of `tf.` that have code of their own."""
 
+PACKAGES: Final[Mapping[str, str]] = {
+    "estimator": "export inputs",
+    "io": "gfile",
+    "train": "queue_runner",
+}
+"""Those of them that offer what others define; and the modules in them that are public."""
+
 CONTRIB: Final = (
     "crf data distributions eager framework layers learn legacy_seq2seq lookup losses metrics nn "
     "opt rnn seq2seq slim staging summary tensorboard training util"
@@ -147,6 +154,41 @@ ELSEWHERE: Final[Mapping[str, Mapping[str, str]]] = {
         "HistogramProto": "HistogramProto",
         "Summary": "Summary",
         "SummaryMetadata": "SummaryMetadata",
+    },
+    "sparkflow.train.optimizers.decay": {
+        "piecewise_constant_decay": "train.piecewise_constant_decay",
+    },
+    "sparkflow_runtime.protos.checkpoint_state_pb2": {
+        "CheckpointState": "train.CheckpointState",
+    },
+    "sparkflow_runtime.protos.cluster_pb2": {
+        "ClusterDef": "train.ClusterDef",
+        "JobDef": "train.JobDef",
+    },
+    "sparkflow_runtime.protos.example_pb2": {
+        "Example": "train.Example",
+        "SequenceExample": "train.SequenceExample",
+    },
+    "sparkflow_runtime.protos.feature_pb2": {
+        "BytesList": "train.BytesList",
+        "Feature": "train.Feature",
+        "FeatureList": "train.FeatureList",
+        "FeatureLists": "train.FeatureLists",
+        "Features": "train.Features",
+        "FloatList": "train.FloatList",
+        "Int64List": "train.Int64List",
+    },
+    "sparkflow_runtime.protos.queue_runner_pb2": {
+        "QueueRunnerDef": "train.QueueRunnerDef",
+    },
+    "sparkflow_runtime.protos.saver_pb2": {
+        "SaverDef": "train.SaverDef",
+    },
+    "sparkflow_runtime.protos.tensorflow_server_pb2": {
+        "ServerDef": "train.ServerDef",
+    },
+    "sparkflow_runtime.events.event_file": {
+        "read_events": "train.summary_iterator",
     },
 }
 """Constants, and what the runtime defines: per module and name there, the public names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.estimator_spec import EstimatorSpec
 from sparkflow.estimator.functions import arguments_of
@@ -13,6 +14,7 @@ from sparkflow.estimator.mode_keys import ModeKeys
 _ARGUMENTS = frozenset({"features", "labels", "predictions", "config", "self"})
 
 
+@export("estimator.add_metrics")
 def add_metrics(estimator: Estimator, metric_fn: Callable[..., Any]) -> Estimator:
     """An estimator of the same model and directory whose evaluations give more.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from absl import logging
 
+from sparkflow._api import export
 from sparkflow.estimator.broadcasts import warn_of_broadcasts
 from sparkflow.estimator.estimator_spec import EstimatorSpec
 from sparkflow.estimator.evaluation import StopAfterSteps, write_results
@@ -58,6 +59,7 @@ _VARIABLE_OPS = (
 )
 
 
+@export("estimator.Estimator")
 class Estimator:
     """A model, its directory, and how it runs.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sparkflow._api import export
 from sparkflow.estimator.export_outputs import ExportOutput
 from sparkflow.estimator.mode_keys import ModeKeys
 from sparkflow.graph.operation import Operation
@@ -30,6 +31,7 @@ class _Fields(NamedTuple):
     prediction_hooks: tuple[Any, ...]
 
 
+@export("estimator.EstimatorSpec")
 class EstimatorSpec(_Fields):
     """The graph of a model, as its model_fn describes it.
 

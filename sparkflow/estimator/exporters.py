@@ -8,10 +8,12 @@ from typing import Any
 
 from absl import logging
 
+from sparkflow._api import export
 from sparkflow.io import gfile
 from sparkflow_runtime.events.event_file import read_events
 
 
+@export("estimator.Exporter")
 class Exporter:
     """Exports an estimator. Override `name` and `export`."""
 
@@ -73,6 +75,7 @@ class _SavedModelExporter(Exporter):
         )
 
 
+@export("estimator.FinalExporter")
 class FinalExporter(_SavedModelExporter):
     """Exports once, at the end.
 
@@ -98,6 +101,7 @@ class FinalExporter(_SavedModelExporter):
         return self._write(estimator, export_path, checkpoint_path)
 
 
+@export("estimator.LatestExporter")
 class LatestExporter(_SavedModelExporter):
     """Exports after each evaluation, and keeps the latest.
 
@@ -137,6 +141,7 @@ class LatestExporter(_SavedModelExporter):
         return written
 
 
+@export("estimator.BestExporter")
 class BestExporter(_SavedModelExporter):
     """Exports after evaluations that are better than all before.
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from sparkflow._api import export
 
+
+@export("estimator.ModeKeys")
 class ModeKeys:
     """The modes a model_fn is called in."""
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sparkflow._api import export
 from sparkflow.train.clusters.cluster_spec import ClusterSpec
 from sparkflow.train.clusters.run_environment import EVALUATOR, from_environment
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
@@ -32,6 +33,7 @@ _REPLACEABLE: Final = (
 )
 
 
+@export("estimator.RunConfig")
 class RunConfig:
     """The settings of a run. The cluster comes from the environment variable TF_CONFIG.
 

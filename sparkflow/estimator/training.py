@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
+from sparkflow._api import export
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.exporters import Exporter
 from sparkflow.graph.collections import GraphKeys
@@ -23,6 +24,7 @@ _POLL_S = 0.5
 """How often an evaluator that waits looks for a checkpoint."""
 
 
+@export("estimator.TrainSpec")
 class TrainSpec(
     NamedTuple(
         "TrainSpec",
@@ -59,6 +61,7 @@ class TrainSpec(
         return super().__new__(cls, input_fn, max_steps, _checked_hooks(hooks), listeners)
 
 
+@export("estimator.EvalSpec")
 class EvalSpec(
     NamedTuple(
         "EvalSpec",
@@ -153,6 +156,7 @@ def _checked_exporters(given: Any) -> tuple[Exporter, ...]:
     return found
 
 
+@export("estimator.train_and_evaluate")
 def train_and_evaluate(
     estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
 ) -> tuple[Any, list[Any]] | None:

@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from sparkflow._api import export
 from sparkflow.train.checkpoints.warm_starting import VocabInfo, warm_start
 
 
+@export("estimator.WarmStartSettings")
 class WarmStartSettings(NamedTuple):
     """What `warm_start` is called with before training.
 

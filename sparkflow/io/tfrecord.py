@@ -13,7 +13,7 @@ from sparkflow_runtime.files.errors import translated
 from sparkflow_runtime.files.system import as_text, open_file
 
 
-@export("python_io.TFRecordCompressionType")
+@export("python_io.TFRecordCompressionType", "io.TFRecordCompressionType")
 class TFRecordCompressionType:
     """How a TFRecord file is compressed."""
 
@@ -22,7 +22,7 @@ class TFRecordCompressionType:
     GZIP = 2
 
 
-@export("python_io.TFRecordOptions")
+@export("python_io.TFRecordOptions", "io.TFRecordOptions")
 class TFRecordOptions:
     """How TFRecord files are written and read.
 
@@ -88,7 +88,7 @@ class TFRecordOptions:
         raise ValueError(f'Not a valid compression_type: "{options}"')
 
 
-@export("python_io.TFRecordWriter")
+@export("python_io.TFRecordWriter", "io.TFRecordWriter")
 class TFRecordWriter:
     """Writes records to a TFRecord file.
 
@@ -143,7 +143,7 @@ class TFRecordWriter:
             stream.close()
 
 
-@export("python_io.tf_record_iterator")
+@export("python_io.tf_record_iterator", "io.tf_record_iterator")
 def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """The records of a TFRecord file, one after the other.
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
@@ -39,6 +40,7 @@ from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunOptions
 from sparkflow_runtime.protos.event_pb2 import SessionLog
 
 
+@export("train.Supervisor")
 class Supervisor:
     """Coordinates a training program: one chief, which initialises, saves and writes; workers wait.
 

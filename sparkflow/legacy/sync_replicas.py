@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
@@ -27,6 +28,7 @@ from sparkflow_runtime.dtypes import int32
 from sparkflow_runtime.errors import CancelledError, OutOfRangeError
 
 
+@export("train.SyncReplicasOptimizer")
 class SyncReplicasOptimizer(Optimizer):
     """Aggregates gradients of replicas before another optimizer applies them.
 

@@ -16,7 +16,7 @@ from sparkflow.queues.components import type_list
 from sparkflow_runtime.dtypes import DType
 
 
-@export("QueueBase", "queue.QueueBase")
+@export("QueueBase", "queue.QueueBase", "io.QueueBase")
 class QueueBase:
     """A queue of elements, each a tuple of tensors, that lives on its task between steps.
 

@@ -49,7 +49,7 @@ class FIFOQueue(QueueBase):
         super().__init__(dtypes, shapes, names, handle)
 
 
-@export("RandomShuffleQueue", "queue.RandomShuffleQueue")
+@export("RandomShuffleQueue", "queue.RandomShuffleQueue", "io.RandomShuffleQueue")
 class RandomShuffleQueue(QueueBase):
     """A queue that gives its elements in random order.
 
@@ -97,7 +97,7 @@ class RandomShuffleQueue(QueueBase):
         super().__init__(dtypes, shapes, names, handle)
 
 
-@export("PaddingFIFOQueue", "queue.PaddingFIFOQueue")
+@export("PaddingFIFOQueue", "queue.PaddingFIFOQueue", "io.PaddingFIFOQueue")
 class PaddingFIFOQueue(QueueBase):
     """A FIFOQueue that pads what it gives together: sizes that vary are None in `shapes`.
 
@@ -141,7 +141,7 @@ class PaddingFIFOQueue(QueueBase):
         super().__init__(dtypes, shapes, names, handle)
 
 
-@export("PriorityQueue", "queue.PriorityQueue")
+@export("PriorityQueue", "queue.PriorityQueue", "io.PriorityQueue")
 class PriorityQueue(QueueBase):
     """A queue that gives the element of least priority.
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow_runtime.errors import OpError, OutOfRangeError
 from sparkflow_runtime.master.running_loops import END_TIMEOUT_S, RunningLoop
 from sparkflow_runtime.worker.loop import LoopEnd, LoopUpdate as RuntimeUpdate
 
 
+@export("train.LoopUpdate")
 class LoopUpdate:
     """What some steps of a loop yielded.
 
@@ -83,6 +85,7 @@ class LoopUpdate:
         return f"LoopUpdate(first_step={self.first_step}, num_steps={self.num_steps})"
 
 
+@export("train.StepLoop")
 class StepLoop:
     """A step loop that was started. Iterate over it for its updates. Thread-safe.
 

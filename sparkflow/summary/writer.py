@@ -10,6 +10,7 @@ import weakref
 from types import TracebackType
 from typing import Any, ClassVar
 
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.messages.meta_graph import make_meta_graph
 from sparkflow.graph.scopes import get_default_graph
@@ -210,6 +211,7 @@ class FileWriter:
             )
 
 
+@export("train.SummaryWriter")
 class SummaryWriter(FileWriter):
     """`FileWriter` under its name of TensorFlow 0.x, with the arguments of that time."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from google.protobuf import text_format
 
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.train.checkpoints.meta_graph import export_meta_graph
 from sparkflow_runtime.files import system
@@ -14,6 +15,7 @@ from sparkflow_runtime.files.whole import write_whole
 from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
 
 
+@export("train.write_graph", "io.write_graph")
 def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool = True) -> str:
     """Writes a graph into a file; readers see the whole file or none.
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.errors import (
     OpError,
     OutOfRangeError,
@@ -22,6 +23,7 @@ from sparkflow.session.session import BaseSession
 from sparkflow_runtime.protos.queue_runner_pb2 import QueueRunnerDef
 
 
+@export("train.QueueRunner")
 class QueueRunner:
     """Enqueue operations for one queue, each run again and again by a thread of its own.
 
@@ -243,11 +245,13 @@ def _exceptions(given: Any) -> tuple[type[OpError], ...]:
     return given
 
 
+@export("train.add_queue_runner")
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
     """Lists a runner, for `start_queue_runners`."""
     add_to_collection(collection, qr)
 
 
+@export("train.start_queue_runners")
 def start_queue_runners(
     sess: Any = None,
     coord: Any = None,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_collection, get_default_graph
 from sparkflow.session.session import BaseSession
@@ -35,6 +36,7 @@ def all_saveable_objects(scope: str | None = None) -> list[Any]:
     )
 
 
+@export("train.Saver")
 class Saver:
     """Saves and restores variables, by nodes it adds to the graph.
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
@@ -17,6 +18,7 @@ from sparkflow_runtime.dtypes import int64
 _READ: Final = "global_step_read_op_cache"
 
 
+@export("train.get_global_step")
 def get_global_step(graph: Graph | None = None) -> Any:
     """The graph's step counter, None when it has none.
 
@@ -37,6 +39,7 @@ def get_global_step(graph: Graph | None = None) -> Any:
     return found[0]
 
 
+@export("train.create_global_step")
 def create_global_step(graph: Graph | None = None) -> Any:
     """Makes the graph's step counter: a variable `global_step`, int64, 0 at first, not trainable.
 
@@ -57,6 +60,7 @@ def create_global_step(graph: Graph | None = None) -> Any:
         )
 
 
+@export("train.get_or_create_global_step")
 def get_or_create_global_step(graph: Graph | None = None) -> Any:
     """The graph's step counter, made when there is none."""
     graph = graph or get_default_graph()
@@ -64,6 +68,7 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
     return create_global_step(graph) if found is None else found
 
 
+@export("train.global_step")
 def global_step(sess: Any, global_step_tensor: Any) -> int:
     """The step counter's value now, read by a session.
 
@@ -92,6 +97,7 @@ def read_of_global_step(graph: Graph | None = None) -> Any:
     return made[0]
 
 
+@export("train.assert_global_step")
 def assert_global_step(tensor: Any) -> None:
     """Passes when `tensor` is a scalar integer.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.estimator.canned.heads import Head, RegressionHead, classifier_head
 from sparkflow.estimator.canned.optimizers import optimizer_of
 from sparkflow.estimator.estimator import Estimator
@@ -51,6 +52,7 @@ def _batch_size(features: Any) -> Tensor:
     return size
 
 
+@export("estimator.BaselineClassifier")
 class BaselineClassifier(Estimator):
     """Predicts how often each class occurs.
 
@@ -81,6 +83,7 @@ class BaselineClassifier(Estimator):
         super().__init__(_baseline(head, optimizer), model_dir, config)
 
 
+@export("estimator.BaselineRegressor")
 class BaselineRegressor(Estimator):
     """Predicts the mean; arguments as for `BaselineClassifier`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.estimator.canned.heads import Head, RegressionHead, classifier_head
 from sparkflow.estimator.canned.models import deep_logits, linear_learning_rate, linear_logits
 from sparkflow.estimator.canned.optimizers import optimizer_of
@@ -78,6 +79,7 @@ def _trained(scope: str) -> list[Any]:
     return get_collection(GraphKeys.TRAINABLE_VARIABLES, scope=scope)
 
 
+@export("estimator.DNNLinearCombinedClassifier")
 class DNNLinearCombinedClassifier(Estimator):
     """A wide and deep model of classes: the logits of a linear and of a deep one, added.
 
@@ -141,6 +143,7 @@ class DNNLinearCombinedClassifier(Estimator):
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
+@export("estimator.DNNLinearCombinedRegressor")
 class DNNLinearCombinedRegressor(Estimator):
     """A wide and deep model of numbers; other arguments as for `DNNLinearCombinedClassifier`.
 

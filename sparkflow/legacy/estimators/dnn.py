@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.estimator.canned.heads import Head, RegressionHead, classifier_head
 from sparkflow.estimator.canned.models import deep_logits
 from sparkflow.estimator.canned.optimizers import optimizer_of
@@ -52,6 +53,7 @@ def _deep(
     return model_fn
 
 
+@export("estimator.DNNClassifier")
 class DNNClassifier(Estimator):
     """A deep model of classes.
 
@@ -98,6 +100,7 @@ class DNNClassifier(Estimator):
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
+@export("estimator.DNNRegressor")
 class DNNRegressor(Estimator):
     """A deep model of numbers; other arguments as for `DNNClassifier`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.estimator.canned.heads import Head, RegressionHead, classifier_head
 from sparkflow.estimator.canned.models import linear_learning_rate, linear_logits
 from sparkflow.estimator.canned.optimizers import optimizer_of
@@ -35,6 +36,7 @@ def _linear(
     return model_fn
 
 
+@export("estimator.LinearClassifier")
 class LinearClassifier(Estimator):
     """A linear model of classes.
 
@@ -74,6 +76,7 @@ class LinearClassifier(Estimator):
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
+@export("estimator.LinearRegressor")
 class LinearRegressor(Estimator):
     """A linear model of numbers; arguments as for `LinearClassifier`.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.feature_column.numeric import NumericColumn
 from sparkflow.feature_column.parse_spec import make_parse_example_spec
 from sparkflow.ops.files.parsing_config import FixedLenFeature
 from sparkflow_runtime.dtypes import float32, int64, string
 
 
+@export("estimator.classifier_parse_example_spec")
 def classifier_parse_example_spec(
     feature_columns: Sequence[Any],
     label_key: str,
@@ -36,6 +38,7 @@ def classifier_parse_example_spec(
     return _with(feature_columns, label_key, label, weight_column)
 
 
+@export("estimator.regressor_parse_example_spec")
 def regressor_parse_example_spec(
     feature_columns: Sequence[Any],
     label_key: str,

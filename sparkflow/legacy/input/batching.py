@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkflow import summary
+from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
 from sparkflow.graph.shapes.tensor_shape import TensorShape
@@ -246,6 +247,7 @@ def _shuffled(
     return batches(tensors, keep_input, threads, options, scope, make, fraction)
 
 
+@export("train.batch")
 def batch(
     tensors: Any,
     batch_size: Any,
@@ -282,6 +284,7 @@ def batch(
     return _batch([tensors], True, num_threads, capacity, dynamic_pad, options, (name, "batch"))
 
 
+@export("train.maybe_batch")
 def maybe_batch(
     tensors: Any,
     keep_input: Any,
@@ -301,6 +304,7 @@ def maybe_batch(
     return _batch([tensors], keep_input, num_threads, capacity, dynamic_pad, options, scope)
 
 
+@export("train.batch_join")
 def batch_join(
     tensors_list: Sequence[Any],
     batch_size: Any,
@@ -318,6 +322,7 @@ def batch_join(
     return _batch(_joined(tensors_list), True, 1, capacity, dynamic_pad, options, scope)
 
 
+@export("train.maybe_batch_join")
 def maybe_batch_join(
     tensors_list: Sequence[Any],
     keep_input: Any,
@@ -336,6 +341,7 @@ def maybe_batch_join(
     return _batch(_joined(tensors_list), keep_input, 1, capacity, dynamic_pad, options, scope)
 
 
+@export("train.shuffle_batch")
 def shuffle_batch(
     tensors: Any,
     batch_size: Any,
@@ -371,6 +377,7 @@ def shuffle_batch(
     )
 
 
+@export("train.maybe_shuffle_batch")
 def maybe_shuffle_batch(
     tensors: Any,
     batch_size: Any,
@@ -393,6 +400,7 @@ def maybe_shuffle_batch(
     )
 
 
+@export("train.shuffle_batch_join")
 def shuffle_batch_join(
     tensors_list: Sequence[Any],
     batch_size: Any,
@@ -412,6 +420,7 @@ def shuffle_batch_join(
     return _shuffled(sources, True, 1, capacity, min_after_dequeue, seed, options, scope)
 
 
+@export("train.maybe_shuffle_batch_join")
 def maybe_shuffle_batch_join(
     tensors_list: Sequence[Any],
     batch_size: Any,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkflow import summary
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import apply_op, control_dependencies, convert_to_tensor, name_scope
 from sparkflow.graph.shapes.tensor_shape import TensorShape
@@ -21,6 +22,7 @@ from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import float32, int32, int64, string
 
 
+@export("train.limit_epochs")
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Any:
     """`tensor`, which can be read `num_epochs` times; then OutOfRangeError.
 
@@ -50,6 +52,7 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
             return control.identity(tensor, name=scope)
 
 
+@export("train.input_producer")
 def input_producer(
     input_tensor: Any,
     element_shape: Any = None,
@@ -104,6 +107,7 @@ def input_producer(
         return queue
 
 
+@export("train.string_input_producer")
 def string_input_producer(
     string_tensor: Any,
     num_epochs: int | None = None,
@@ -151,6 +155,7 @@ def string_input_producer(
         )
 
 
+@export("train.range_input_producer")
 def range_input_producer(
     limit: Any,
     num_epochs: int | None = None,
@@ -185,6 +190,7 @@ def range_input_producer(
         )
 
 
+@export("train.slice_input_producer")
 def slice_input_producer(
     tensor_list: Sequence[Any],
     num_epochs: int | None = None,
@@ -218,6 +224,7 @@ def slice_input_producer(
         return [arrays.gather(tensor, index) for tensor in tensors]
 
 
+@export("train.match_filenames_once", "io.match_filenames_once")
 def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
     """A local variable that keeps the file names that matched when it was initialised.
 

@@ -165,7 +165,7 @@ def _by_key(raw: _Raw, groups: Sequence[Sequence[Tensor]]) -> dict[str, Any]:
     return dict(zip([*raw.sparse_keys, *raw.dense_keys], [*sparse, *dense], strict=True))
 
 
-@export("parse_example")
+@export("parse_example", "io.parse_example")
 def parse_example(
     serialized: Any,
     features: Mapping[str, Any],
@@ -211,7 +211,7 @@ def parse_example(
         return _with_sparse_features(features, parsed, batch=True)
 
 
-@export("parse_single_example")
+@export("parse_single_example", "io.parse_single_example")
 def parse_single_example(
     serialized: Any,
     features: Mapping[str, Any],
@@ -285,7 +285,7 @@ def _merged(
     return SparseTensor(ordered, moved, sizes)
 
 
-@export("parse_single_sequence_example")
+@export("parse_single_sequence_example", "io.parse_single_sequence_example")
 def parse_single_sequence_example(
     serialized: Any,
     context_features: Mapping[str, Any] | None = None,
@@ -344,6 +344,7 @@ def parse_single_sequence_example(
         return _by_key(context, groups[:4]), _by_key(lists, groups[4:])
 
 
+@export("io.parse_sequence_example")
 def parse_sequence_example(
     serialized: Any,
     context_features: Mapping[str, Any] | None = None,
@@ -407,14 +408,14 @@ def parse_sequence_example(
         return _by_key(context, groups[:4]), _by_key(lists, groups[4:8]), lengths
 
 
-@export("serialize_tensor")
+@export("serialize_tensor", "io.serialize_tensor")
 def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
     """A tensor as a serialized TensorProto."""
     serialized: Tensor = apply_op("SerializeTensor", convert_to_tensor(tensor), name=name)
     return serialized
 
 
-@export("decode_csv")
+@export("decode_csv", "io.decode_csv")
 def decode_csv(
     records: Any,
     record_defaults: Sequence[Any],

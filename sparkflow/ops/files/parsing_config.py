@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sparkflow._api import export
 
 
-@export("FixedLenFeature")
+@export("FixedLenFeature", "io.FixedLenFeature")
 class FixedLenFeature(NamedTuple):
     """A feature with a fixed number of values, parsed into a dense tensor.
 
@@ -22,7 +22,7 @@ class FixedLenFeature(NamedTuple):
     default_value: Any = None
 
 
-@export("VarLenFeature")
+@export("VarLenFeature", "io.VarLenFeature")
 class VarLenFeature(NamedTuple):
     """A feature with any number of values, parsed into a SparseTensor.
 
@@ -33,7 +33,7 @@ class VarLenFeature(NamedTuple):
     dtype: Any
 
 
-@export("FixedLenSequenceFeature")
+@export("FixedLenSequenceFeature", "io.FixedLenSequenceFeature")
 class FixedLenSequenceFeature(NamedTuple):
     """A feature with any number of rows of a fixed shape, padded to the longest in the batch.
 
@@ -50,7 +50,7 @@ class FixedLenSequenceFeature(NamedTuple):
     default_value: Any = None
 
 
-@export("SparseFeature")
+@export("SparseFeature", "io.SparseFeature")
 class SparseFeature(NamedTuple):
     """Two features, of indices and of values, parsed into one SparseTensor.
 

@@ -49,7 +49,7 @@ def random_jpeg_quality(
     return adjust_jpeg_quality(image, int(drawn))
 
 
-@export("image.decode_image")
+@export("image.decode_image", "io.decode_image")
 def decode_image(
     contents: Any,
     channels: int | None = None,
@@ -72,7 +72,7 @@ def decode_image(
         return pixels
 
 
-@export("image.is_jpeg")
+@export("image.is_jpeg", "io.is_jpeg")
 def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
     """Whether a file begins as JPEG files do."""
     graph = graph_of((contents,))

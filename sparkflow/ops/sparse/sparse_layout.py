@@ -460,7 +460,7 @@ def sparse_mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) ->
         return IndexedSlices(arrays.gather(a.values, places), kept, a.dense_shape)
 
 
-@export("serialize_sparse")
+@export("serialize_sparse", "io.serialize_sparse")
 def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = string) -> Tensor:
     """A sparse tensor as [3] texts."""
     sparse = as_sparse(sp_input)
@@ -469,7 +469,7 @@ def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = str
     return result
 
 
-@export("serialize_many_sparse")
+@export("serialize_many_sparse", "io.serialize_many_sparse")
 def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any = string) -> Tensor:
     """The slices of a sparse tensor along its first dimension as [n, 3] texts."""
     sparse = as_sparse(sp_input)
@@ -479,7 +479,7 @@ def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any 
     return result
 
 
-@export("deserialize_many_sparse")
+@export("deserialize_many_sparse", "io.deserialize_many_sparse")
 def deserialize_many_sparse(
     serialized_sparse: Any, dtype: Any, rank: int | None = None, name: str | None = None
 ) -> SparseTensor:

@@ -354,7 +354,7 @@ def require_row(value: Tensor, function: str) -> bool:
     return value.shape.ndims == 1
 
 
-@export("decode_raw")
+@export("decode_raw", "io.decode_raw")
 def decode_raw(
     input_bytes: Any = None,
     out_type: Any = None,

@@ -9,11 +9,13 @@ from typing import Any
 
 from absl import logging
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.train.checkpoints import object_status, state_file
 from sparkflow.train.checkpoints.object_checkpoint import Checkpoint
 
 
+@export("train.CheckpointManager")
 class CheckpointManager:
     """Saves into a directory, keeps the newest checkpoints there, and deletes older ones.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import colocate_with, device, get_default_graph
 from sparkflow.ops.state import state
@@ -16,6 +17,7 @@ from sparkflow.train.checkpoints.reading import checkpoint_path, load_checkpoint
 from sparkflow.train.checkpoints.saveable import cpu_of
 
 
+@export("train.init_from_checkpoint")
 def init_from_checkpoint(
     ckpt_dir_or_file: str | os.PathLike[str], assignment_map: Mapping[str, Any]
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.messages.meta_graph import make_meta_graph, restore_meta_graph
 from sparkflow.graph.scopes import get_default_graph
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sparkflow.train.saver import Saver
 
 
+@export("train.export_meta_graph")
 def export_meta_graph(
     filename: str | os.PathLike[str] | None = None,
     meta_info_def: MetaGraphDef.MetaInfoDef | None = None,
@@ -104,6 +106,7 @@ def read_meta_graph_file(filename: str | os.PathLike[str]) -> MetaGraphDef:
     return message
 
 
+@export("train.import_meta_graph")
 def import_meta_graph(
     meta_graph_or_file: MetaGraphDef | str | os.PathLike[str],
     clear_devices: bool = False,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import apply_op, get_default_graph
 from sparkflow.graph.tensor import Tensor
@@ -25,6 +26,7 @@ from sparkflow_runtime.files import system
 from sparkflow_runtime.protos.trackable_object_graph_pb2 import TrackableObjectGraph
 
 
+@export("train.Checkpoint")
 class Checkpoint(Trackable):
     """Objects to save and restore: variables, optimizers, layers, modules, lists, dictionaries.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from sparkflow._api import export
 from sparkflow.train.checkpoints.state_file import latest_checkpoint
 from sparkflow_runtime.checkpoint.opening import open_checkpoint
 from sparkflow_runtime.dtypes import DType
@@ -18,6 +19,7 @@ from sparkflow_runtime.files import system
 _POLL_S = 1.0
 
 
+@export("train.CheckpointReader")
 class CheckpointReader:
     """The tensors of one checkpoint, of TensorFlow's first or second format.
 
@@ -67,6 +69,7 @@ class CheckpointReader:
         return "".join(lines).encode()
 
 
+@export("train.NewCheckpointReader")
 def NewCheckpointReader(filepattern: str | os.PathLike[str]) -> CheckpointReader:
     """A reader of the checkpoint of that prefix, see `CheckpointReader`."""
     return CheckpointReader(filepattern)
@@ -89,6 +92,7 @@ def checkpoint_path(ckpt_dir_or_file: str | os.PathLike[str]) -> str:
     return found
 
 
+@export("train.load_checkpoint")
 def load_checkpoint(ckpt_dir_or_file: str | os.PathLike[str]) -> CheckpointReader:
     """A reader of a checkpoint, or of the newest one of a directory.
 
@@ -99,6 +103,7 @@ def load_checkpoint(ckpt_dir_or_file: str | os.PathLike[str]) -> CheckpointReade
     return CheckpointReader(checkpoint_path(ckpt_dir_or_file))
 
 
+@export("train.load_variable")
 def load_variable(ckpt_dir_or_file: str | os.PathLike[str], name: str) -> Any:
     """The value of one tensor; its name may end in `:0`.
 
@@ -108,6 +113,7 @@ def load_variable(ckpt_dir_or_file: str | os.PathLike[str], name: str) -> Any:
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))
 
 
+@export("train.list_variables")
 def list_variables(ckpt_dir_or_file: str | os.PathLike[str]) -> list[tuple[str, list[int]]]:
     """The name and shape of each tensor, sorted by name.
 
@@ -145,6 +151,7 @@ def wait_for_new_checkpoint(
         time.sleep(seconds_to_sleep)
 
 
+@export("train.checkpoints_iterator")
 def checkpoints_iterator(
     checkpoint_dir: str | os.PathLike[str],
     min_interval_secs: float = 0,

@@ -15,6 +15,7 @@ from pathlib import Path
 from absl import logging
 from google.protobuf import text_format
 
+from sparkflow._api import export
 from sparkflow_runtime.checkpoint.sealed_message import open_message, seal_text
 from sparkflow_runtime.files.system import local_path
 from sparkflow_runtime.files.whole import write_whole
@@ -24,6 +25,7 @@ from sparkflow_runtime.protos.saver_pb2 import SaverDef
 DEFAULT_STATE_FILE = "checkpoint"
 
 
+@export("train.latest_checkpoint")
 def latest_checkpoint(
     checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None
 ) -> str | None:
@@ -42,6 +44,7 @@ def latest_checkpoint(
     return None
 
 
+@export("train.get_checkpoint_state")
 def get_checkpoint_state(
     checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None
 ) -> CheckpointState | None:
@@ -82,6 +85,7 @@ def get_checkpoint_state(
     return state
 
 
+@export("train.generate_checkpoint_state_proto")
 def generate_checkpoint_state_proto(
     save_dir: str | os.PathLike[str],
     model_checkpoint_path: str,
@@ -128,6 +132,7 @@ def generate_checkpoint_state_proto(
     return state
 
 
+@export("train.update_checkpoint_state")
 def update_checkpoint_state(
     save_dir: str | os.PathLike[str],
     model_checkpoint_path: str,
@@ -175,17 +180,20 @@ def update_checkpoint_state(
     write_whole(path, seal_text(text_format.MessageToString(state).encode()))
 
 
+@export("train.checkpoint_exists")
 def checkpoint_exists(checkpoint_prefix: str | os.PathLike[str]) -> bool:
     """Whether there is a checkpoint of that prefix, of either format."""
     return _first_file(os.fspath(checkpoint_prefix)) is not None
 
 
+@export("train.get_checkpoint_mtimes")
 def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str | os.PathLike[str]]) -> list[float]:
     """When each checkpoint was written, in seconds since 1970; missing ones are left out."""
     found = [_first_file(os.fspath(prefix)) for prefix in checkpoint_prefixes]
     return [os.stat(path).st_mtime for path in found if path is not None]
 
 
+@export("train.remove_checkpoint")
 def remove_checkpoint(
     checkpoint_prefix: str | os.PathLike[str],
     checkpoint_format_version: int = SaverDef.V2,

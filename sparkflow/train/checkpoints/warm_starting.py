@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_collection
 from sparkflow.train.checkpoints.initialising import init_from_checkpoint
 
 
+@export("train.VocabInfo", "estimator.VocabInfo")
 class VocabInfo(NamedTuple):
     """Which vocabulary the rows of a variable were trained with.
 
@@ -35,6 +37,7 @@ class VocabInfo(NamedTuple):
     axis: int = 0
 
 
+@export("train.warm_start")
 def warm_start(
     ckpt_to_initialize_from: str | os.PathLike[str],
     vars_to_warm_start: Any = ".*",

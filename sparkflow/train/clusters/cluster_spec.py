@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow_runtime.protos import cluster_pb2, tensorflow_server_pb2
 
 _NOT_A_CLUSTER = (
@@ -13,6 +14,7 @@ _NOT_A_CLUSTER = (
 )
 
 
+@export("train.ClusterSpec")
 class ClusterSpec:
     """Jobs, each with tasks, each with a network address.
 

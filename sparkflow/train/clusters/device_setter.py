@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.train.clusters.cluster_spec import ClusterSpec
 from sparkflow_runtime.device.names import DeviceSpec
@@ -45,6 +46,7 @@ class _RoundRobin:
         return task
 
 
+@export("train.replica_device_setter")
 def replica_device_setter(
     ps_tasks: int = 0,
     ps_device: str = "/job:ps",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.train.clusters.cluster_spec import ClusterSpec
 from sparkflow_runtime import security, server as runtime
 from sparkflow_runtime.errors import InternalError, UnavailableError, UnknownError
@@ -14,6 +15,7 @@ from sparkflow_runtime.security import Tls
 from sparkflow_runtime.transport.channel.pool import Transport
 
 
+@export("train.Server")
 class Server:
     """One task: a worker that executes, and a master that sessions can connect to.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.summary.writer import FileWriterCache
@@ -23,6 +24,7 @@ from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 from sparkflow_runtime.protos.event_pb2 import SessionLog
 
 
+@export("train.CheckpointSaverListener", "estimator.CheckpointSaverListener")
 class CheckpointSaverListener:
     """Code around each checkpoint that a `CheckpointSaverHook` saves. Override what is needed."""
 
@@ -40,6 +42,7 @@ class CheckpointSaverListener:
         """Called at the end, after the last checkpoint."""
 
 
+@export("train.CheckpointSaverHook", "estimator.CheckpointSaverHook")
 class CheckpointSaverHook(SessionRunHook):
     """Saves a checkpoint at the start, every so many steps or seconds, and at the end.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.train.hooks.session_run_hook import (
     EVERY_RUN,
@@ -21,6 +22,7 @@ from sparkflow.train.hooks.session_run_hook import (
 from sparkflow.train.hooks.step_timer import NeverTriggerTimer, SecondOrStepTimer
 
 
+@export("train.LoggingTensorHook", "estimator.LoggingTensorHook")
 class LoggingTensorHook(SessionRunHook):
     """Logs values every so many runs or seconds, or at the end.
 
@@ -117,6 +119,7 @@ class LoggingTensorHook(SessionRunHook):
                 logging.info("%s", text)
 
 
+@export("train.NanLossDuringTrainingError", "estimator.NanLossDuringTrainingError")
 class NanLossDuringTrainingError(RuntimeError):
     """The loss is no number."""
 
@@ -124,6 +127,7 @@ class NanLossDuringTrainingError(RuntimeError):
         return "NaN loss during training."
 
 
+@export("train.NanTensorHook", "estimator.NanTensorHook")
 class NanTensorHook(SessionRunHook):
     """Stops when the loss is no number, by an exception or quietly.
 

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.client.timeline import Timeline
 from sparkflow.train.hooks.session_run_hook import (
     EVERY_RUN,
@@ -21,6 +22,7 @@ from sparkflow_runtime.files import system
 from sparkflow_runtime.protos.config_pb2 import RunOptions
 
 
+@export("train.ProfilerHook", "estimator.ProfilerHook")
 class ProfilerHook(SessionRunHook):
     """Writes a Chrome trace `timeline-STEP.json` every so many steps or seconds.
 

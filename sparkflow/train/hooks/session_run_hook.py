@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
 
 
+@export("train.SessionRunArgs", "estimator.SessionRunArgs")
 class SessionRunArgs(NamedTuple):
     """What a run is asked for, by the caller or by a hook.
 
@@ -25,6 +27,7 @@ class SessionRunArgs(NamedTuple):
     options: RunOptions | None = None
 
 
+@export("train.SessionRunValues", "estimator.SessionRunValues")
 class SessionRunValues(NamedTuple):
     """What a hook gets of a run.
 
@@ -39,6 +42,7 @@ class SessionRunValues(NamedTuple):
     run_metadata: RunMetadata
 
 
+@export("train.LoopLimits")
 class LoopLimits(NamedTuple):
     """How long runs may follow each other as a step loop until a hook has to see one again.
 
@@ -59,6 +63,7 @@ EVERY_RUN: Final = LoopLimits(steps=1)
 """The limits of a hook that has to see every run."""
 
 
+@export("train.SessionRunContext", "estimator.SessionRunContext")
 class SessionRunContext:
     """What hooks know of the run they are called for, and how they end the loop.
 
@@ -98,6 +103,7 @@ class SessionRunContext:
         return graph
 
 
+@export("train.SessionRunHook", "estimator.SessionRunHook")
 class SessionRunHook:
     """Code around the runs of a monitored session. Override what is needed.
 

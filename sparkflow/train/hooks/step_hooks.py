@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.summary.writer import FileWriterCache
 from sparkflow.train.hooks.session_run_hook import (
     EVERY_RUN,
@@ -38,6 +39,7 @@ def required_step(hook: str) -> Any:
     return read
 
 
+@export("train.StopAtStepHook", "estimator.StopAtStepHook")
 class StopAtStepHook(SessionRunHook):
     """Stops after a number of steps, or at a step.
 
@@ -90,6 +92,7 @@ class StopAtStepHook(SessionRunHook):
         return LoopLimits(max(1, bound - self._seen), bounds={self._global_step_tensor: bound})
 
 
+@export("train.StepCounterHook", "estimator.StepCounterHook")
 class StepCounterHook(SessionRunHook):
     """Logs and writes steps per second.
 
@@ -151,6 +154,7 @@ class StepCounterHook(SessionRunHook):
         logging.info("%s: %g", self._summary_tag, rate)
 
 
+@export("train.GlobalStepWaiterHook", "estimator.GlobalStepWaiterHook")
 class GlobalStepWaiterHook(SessionRunHook):
     """Holds back the first run until the step counter has reached a step, so workers start later.
 
@@ -192,6 +196,7 @@ class GlobalStepWaiterHook(SessionRunHook):
         return NO_LIMITS
 
 
+@export("train.FinalOpsHook", "estimator.FinalOpsHook")
 class FinalOpsHook(SessionRunHook):
     """Runs something at the end and keeps its values.
 
@@ -228,6 +233,7 @@ class FinalOpsHook(SessionRunHook):
             raise
 
 
+@export("train.FeedFnHook", "estimator.FeedFnHook")
 class FeedFnHook(SessionRunHook):
     """Feeds every run with what a function gives.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.train.hooks.session_run_hook import EVERY_RUN, NO_LIMITS, LoopLimits
 
 
+@export("train.SecondOrStepTimer", "estimator.SecondOrStepTimer")
 class SecondOrStepTimer:
     """Due every so many seconds or every so many steps, and at first.
 

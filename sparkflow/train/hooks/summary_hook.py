@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.summary.writer import FileWriterCache
 from sparkflow.train.hooks.session_run_hook import (
     EVERY_RUN,
@@ -18,6 +19,7 @@ from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 from sparkflow_runtime.protos.event_pb2 import SessionLog
 
 
+@export("train.SummarySaverHook", "estimator.SummarySaverHook")
 class SummarySaverHook(SessionRunHook):
     """Writes summaries every so many steps or seconds.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
@@ -15,6 +16,7 @@ from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import int64
 
 
+@export("train.AdagradDAOptimizer")
 class AdagradDAOptimizer(Optimizer):
     """g += gradient; s += gradient²; w = -rate * shrink(g, l1 t) / (l2 t rate + √s).
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import graph_of
 from sparkflow.graph.tensor import Tensor
@@ -17,6 +18,7 @@ from sparkflow.train.optimizers.slots import rows_of
 from sparkflow.variables.variable import Variable
 
 
+@export("train.AdamOptimizer")
 class AdamOptimizer(Optimizer):
     """m = β1 m + (1-β1) g; v = β2 v + (1-β2) g²; w -= rate √(1-β2ᵗ) / (1-β1ᵗ) · m / (√v + ε).
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise import elementwise as ew
@@ -17,6 +18,7 @@ from sparkflow.ops.random.random import random_normal
 from sparkflow_runtime import dtypes
 
 
+@export("train.exponential_decay")
 def exponential_decay(
     learning_rate: Any,
     global_step: Any,
@@ -47,6 +49,7 @@ def exponential_decay(
     return _scheduled(learning_rate, global_step, name or "ExponentialDecay", decayed)
 
 
+@export("train.natural_exp_decay")
 def natural_exp_decay(
     learning_rate: Any,
     global_step: Any,
@@ -71,6 +74,7 @@ def natural_exp_decay(
     return _scheduled(learning_rate, global_step, name or "NaturalExpDecay", decayed)
 
 
+@export("train.inverse_time_decay")
 def inverse_time_decay(
     learning_rate: Any,
     global_step: Any,
@@ -95,6 +99,7 @@ def inverse_time_decay(
     return _scheduled(learning_rate, global_step, name or "InverseTimeDecay", decayed)
 
 
+@export("train.polynomial_decay")
 def polynomial_decay(
     learning_rate: Any,
     global_step: Any,
@@ -134,6 +139,7 @@ def polynomial_decay(
     return _scheduled(learning_rate, global_step, name or "PolynomialDecay", decayed)
 
 
+@export("train.piecewise_constant")
 def piecewise_constant(
     x: Any, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None
 ) -> Tensor:
@@ -173,6 +179,7 @@ def piecewise_constant(
 piecewise_constant_decay = piecewise_constant
 
 
+@export("train.cosine_decay")
 def cosine_decay(
     learning_rate: Any,
     global_step: Any,
@@ -202,6 +209,7 @@ def cosine_decay(
     return _scheduled(learning_rate, global_step, name or "CosineDecay", decayed)
 
 
+@export("train.cosine_decay_restarts")
 def cosine_decay_restarts(
     learning_rate: Any,
     global_step: Any,
@@ -246,6 +254,7 @@ def cosine_decay_restarts(
     return _scheduled(learning_rate, global_step, name or "SGDRDecay", decayed)
 
 
+@export("train.linear_cosine_decay")
 def linear_cosine_decay(
     learning_rate: Any,
     global_step: Any,
@@ -278,6 +287,7 @@ def linear_cosine_decay(
     return _scheduled(learning_rate, global_step, name or "LinearCosineDecay", decayed)
 
 
+@export("train.noisy_linear_cosine_decay")
 def noisy_linear_cosine_decay(
     learning_rate: Any,
     global_step: Any,

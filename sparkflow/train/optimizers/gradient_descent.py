@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
@@ -13,6 +14,7 @@ from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.variables.variable import Variable
 
 
+@export("train.GradientDescentOptimizer")
 class GradientDescentOptimizer(Optimizer):
     """w -= learning_rate * gradient.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph, graph_of
@@ -72,6 +73,7 @@ def _debiased_delta(variable: Variable, value: Tensor, rest: Tensor) -> Tensor:
         return delta
 
 
+@export("train.ExponentialMovingAverage")
 class ExponentialMovingAverage:
     """Keeps averages of variables and tensors: `average = decay * average + (1 - decay) * value`.
 

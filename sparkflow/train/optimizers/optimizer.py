@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from sparkflow._api import export
 from sparkflow.differentiation.backward import gradients
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
@@ -35,6 +36,7 @@ _AGGREGATION_METHODS: Final = (0, 1, 2)
 _VALID_DTYPES: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
 
+@export("train.Optimizer")
 class Optimizer(Trackable):
     """Base of the optimizers: subclasses give `_apply_dense` and `_apply_sparse`.
 

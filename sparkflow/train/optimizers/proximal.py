@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
@@ -12,6 +13,7 @@ from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.variables.variable import Variable
 
 
+@export("train.ProximalGradientDescentOptimizer")
 class ProximalGradientDescentOptimizer(Optimizer):
     """Gradient descent, then w = shrink(w, rate * l1) / (1 + rate * l2).
 
@@ -52,6 +54,7 @@ class ProximalGradientDescentOptimizer(Optimizer):
         )
 
 
+@export("train.ProximalAdagradOptimizer")
 class ProximalAdagradOptimizer(Optimizer):
     """Adagrad, then the proximal step at Adagrad's rates.
 

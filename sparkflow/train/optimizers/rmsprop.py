@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
@@ -12,6 +13,7 @@ from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.variables.variable import Variable
 
 
+@export("train.RMSPropOptimizer")
 class RMSPropOptimizer(Optimizer):
     """Gradients divided by a moving average of their size.
 

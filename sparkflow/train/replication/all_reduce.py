@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
@@ -34,6 +35,7 @@ GROUP_KEY: Final = 0x5F00
 """Of the first device of a worker; further devices follow."""
 
 
+@export("train.AllReduceReplication")
 class AllReduceReplication(Replication):
     """Builds updates that are the same on all workers, in one graph.
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_default_graph, graph_of
 from sparkflow.graph.tensor import Tensor
@@ -26,6 +27,7 @@ from sparkflow.variables.variable import Variable
 from sparkflow_runtime import dtypes
 
 
+@export("train.GradientAccumulationOptimizer")
 class GradientAccumulationOptimizer(Optimizer):
     """Has another optimizer make one update of the gradients of `num_batches` steps.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
@@ -31,6 +32,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 SCOPE: Final = "local_sgd"
 
 
+@export("train.LocalSgd")
 class LocalSgd(Replication):
     """Every replica trains its own copy of the variables; every `period` steps all are averaged.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.train.optimizers.optimizer import Optimizer
@@ -14,6 +15,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 SCOPE: Final = "bounded_staleness"
 
 
+@export("train.BoundedStaleness")
 class BoundedStaleness(Replication):
     """Every replica updates the shared variables on its own, within a bound.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from sparkflow._api import export
 from sparkflow.graph.default_stack import DefaultStack
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.train.hooks.session_run_hook import SessionRunHook
@@ -130,6 +131,7 @@ def nodes_of(graph_def: GraphDef) -> Iterator[NodeDef]:
         yield from function.node_def
 
 
+@export("train.AsyncReplication")
 class AsyncReplication(Replication):
     """Every replica updates the shared variables when it has gradients, and waits for nobody."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
@@ -29,6 +30,7 @@ from sparkflow_runtime.protos.graph_pb2 import GraphDef
 SCOPE: Final = "sync_replication"
 
 
+@export("train.SyncReplication")
 class SyncReplication(Replication):
     """Builds synchronous updates in one graph.
 

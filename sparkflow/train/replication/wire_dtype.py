@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.operators import Symbolic
 from sparkflow.variables.partitioned import PartitionedVariable
 from sparkflow_runtime.dtypes import as_dtype
@@ -12,6 +13,7 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.partitioning.wire_dtypes import NARROWED, WIRE_ATTR, WIRE_DTYPES
 
 
+@export("train.set_wire_dtype")
 def set_wire_dtype(variables: Any, dtype: Any) -> None:
     """Lets values and gradients of variables travel between tasks as 16-bit floats.
 

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.errors import OutOfRangeError
 
 _ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
@@ -18,6 +19,7 @@ _LOOK_S = 0.05
 """How often a thread that joins looks whether a stop was requested."""
 
 
+@export("train.Coordinator")
 class Coordinator:
     """Lets any of several threads ask all to stop, and hands the first exception to who joins.
 
@@ -166,6 +168,7 @@ def _reraise(info: _ExcInfo | None) -> None:
         raise info[1].with_traceback(info[2])
 
 
+@export("train.LooperThread")
 class LooperThread(threading.Thread):
     """A thread that calls `run_loop` until its coordinator stops; a failure stops the coordinator.
 

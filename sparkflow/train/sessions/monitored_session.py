@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_collection, get_default_graph
 from sparkflow.train.hooks.session_run_hook import SessionRunHook
@@ -182,6 +183,7 @@ class _CoordinatedSessionCreator:
         return CoordinatedSession(hooked, self.coord, self._stop_grace_period_secs)
 
 
+@export("train.MonitoredSession")
 class MonitoredSession(_MonitoredSession):
     """A session for a training loop, made anew when a task is lost.
 
@@ -204,6 +206,7 @@ class MonitoredSession(_MonitoredSession):
         super().__init__(session_creator, hooks, True, stop_grace_period_secs)
 
 
+@export("train.SingularMonitoredSession")
 class SingularMonitoredSession(_MonitoredSession):
     """The same without recovery: when a task is lost, the error is raised.
 

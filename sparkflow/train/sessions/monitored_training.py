@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from sparkflow._api import export
 from sparkflow.train.hooks.checkpoint_hook import CheckpointSaverHook
 from sparkflow.train.hooks.session_run_hook import SessionRunHook
 from sparkflow.train.hooks.step_hooks import StepCounterHook
@@ -18,6 +19,7 @@ from sparkflow_runtime.protos.config_pb2 import ConfigProto
 USE_DEFAULT: Final = object()
 
 
+@export("train.MonitoredTrainingSession")
 def MonitoredTrainingSession(
     master: str = "",
     is_chief: bool = True,
@@ -96,6 +98,7 @@ def MonitoredTrainingSession(
     return MonitoredSession(chief, all_hooks, stop_grace_period_secs)
 
 
+@export("train.basic_train_loop")
 def basic_train_loop(
     supervisor: Any,
     train_step_fn: Callable[..., Any],

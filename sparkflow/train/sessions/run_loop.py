@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from sparkflow._api import export
 from sparkflow.session.loops import LoopUpdate, StepLoop
 from sparkflow.session.session import BaseSession
 from sparkflow.train.sessions.coordinator import Coordinator
@@ -16,6 +17,7 @@ from sparkflow_runtime.errors import OutOfRangeError
 Stop = Callable[[], bool] | threading.Event | Coordinator
 
 
+@export("train.LoopResult")
 class LoopResult(NamedTuple):
     """How `run_loop` ended.
 
@@ -31,6 +33,7 @@ class LoopResult(NamedTuple):
     reason: Literal["steps", "data", "stop"]
 
 
+@export("train.start_loop")
 def start_loop(
     session: BaseSession,
     train_op: Any,
@@ -73,6 +76,7 @@ def start_loop(
     return request.start(session).narrowed(request.reported)
 
 
+@export("train.run_loop")
 def run_loop(
     session: Any,
     train_op: Any,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import add_to_collection, get_collection, get_default_graph
 from sparkflow.ops.control.ordering import group
@@ -19,6 +20,7 @@ from sparkflow.variables.initialization import (
 )
 
 
+@export("train.Scaffold")
 class Scaffold:
     """The init ops, ready ops, summary and saver of a monitored session.
 

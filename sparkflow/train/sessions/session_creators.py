@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow._api import export
 from sparkflow.train.sessions.scaffold import Scaffold
 from sparkflow.train.sessions.session_manager import SessionManager
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 
+@export("train.SessionCreator")
 class SessionCreator:
     """Makes sessions. Override `create_session`."""
 
@@ -17,6 +19,7 @@ class SessionCreator:
         raise NotImplementedError(f"{type(self).__name__} must implement create_session")
 
 
+@export("train.ChiefSessionCreator")
 class ChiefSessionCreator(SessionCreator):
     """Makes the chief's session: restores a checkpoint or initialises.
 
@@ -60,6 +63,7 @@ class ChiefSessionCreator(SessionCreator):
         )
 
 
+@export("train.WorkerSessionCreator")
 class WorkerSessionCreator(SessionCreator):
     """Makes a worker's session, once the chief has made the model ready.
 

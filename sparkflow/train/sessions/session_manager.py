@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow import logging
+from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.session.session import Session
@@ -24,6 +25,7 @@ _FIRST_PAUSE_S: Final = 0.25
 """Tasks mostly start together: the first looks at whether a model is ready come quickly."""
 
 
+@export("train.SessionManager")
 class SessionManager:
     """Makes sessions that are ready to train.
 

@@ -5,7 +5,7 @@ from sparkflow._api.row import Row
 ROWS = (
     Row(
         "ReadFile",
-        "read_file",
+        "read_file io.read_file",
         "filename",
         "The contents of a file, when the op runs.",
         arguments={
@@ -14,7 +14,7 @@ ROWS = (
     ),
     Row(
         "WriteFile",
-        "write_file",
+        "write_file io.write_file",
         "filename, contents",
         "Writes a file when the op runs; directories that are missing are made.",
         arguments={
@@ -24,7 +24,7 @@ ROWS = (
     ),
     Row(
         "MatchingFiles",
-        "matching_files",
+        "matching_files io.matching_files",
         "pattern",
         "The paths that match a pattern or one of several, sorted, when the op runs.",
     ),

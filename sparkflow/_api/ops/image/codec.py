@@ -5,13 +5,13 @@ from sparkflow._api.row import Row
 ROWS = (
     Row(
         "DecodePng",
-        "image.decode_png",
+        "image.decode_png io.decode_png",
         "contents, channels: int = 0, dtype=uint8",
         "[height, width, channels] pixels of a PNG file; its own channels for 0.",
     ),
     Row(
         "DecodeJpeg",
-        "image.decode_jpeg",
+        "image.decode_jpeg io.decode_jpeg",
         (
             "contents, channels: int = 0, ratio: int = 1, fancy_upscaling: bool = True, "
             "try_recover_truncated: bool = False, acceptable_fraction: float = 1, dct_method: "
@@ -21,7 +21,7 @@ ROWS = (
     ),
     Row(
         "DecodeAndCropJpeg",
-        "image.decode_and_crop_jpeg",
+        "image.decode_and_crop_jpeg io.decode_and_crop_jpeg",
         (
             "contents, crop_window, channels: int = 0, ratio: int = 1, fancy_upscaling: bool "
             "= True, try_recover_truncated: bool = False, acceptable_fraction: float = 1, "
@@ -31,25 +31,25 @@ ROWS = (
     ),
     Row(
         "DecodeBmp",
-        "image.decode_bmp",
+        "image.decode_bmp io.decode_bmp",
         "contents, channels: int = 0",
         "[height, width, channels] pixels of a BMP file.",
     ),
     Row(
         "DecodeGif",
-        "image.decode_gif",
+        "image.decode_gif io.decode_gif",
         "contents",
         "[frames, height, width, 3] pixels of a GIF file.",
     ),
     Row(
         "EncodePng",
-        "image.encode_png",
+        "image.encode_png io.encode_png",
         "image, compression: int = -1",
         "A PNG file of [height, width, channels] uint8 or uint16 pixels.",
     ),
     Row(
         "EncodeJpeg",
-        "image.encode_jpeg",
+        "image.encode_jpeg io.encode_jpeg",
         (
             'image, format: str = "", quality: int = 95, progressive: bool = False, '
             "optimize_size: bool = False, chroma_downsampling: bool = True, density_unit: str "
@@ -59,7 +59,7 @@ ROWS = (
     ),
     Row(
         "ExtractJpegShape",
-        "image.extract_jpeg_shape",
+        "image.extract_jpeg_shape io.extract_jpeg_shape",
         "contents, output_type=int32",
         "[height, width, channels] of a JPEG file.",
     ),

@@ -90,14 +90,19 @@ ROWS = (
     ),
     Row(
         "EncodeBase64",
-        "encode_base64",
+        "encode_base64 io.encode_base64",
         "input, pad: bool = False",
         "Bytes in base 64 of the alphabet for URLs, with `=` at the end if `pad`.",
     ),
-    Row("DecodeBase64", "decode_base64", "input", "The bytes that `encode_base64` was given."),
+    Row(
+        "DecodeBase64",
+        "decode_base64 io.decode_base64",
+        "input",
+        "The bytes that `encode_base64` was given.",
+    ),
     Row(
         "DecodeCompressed",
-        "decode_compressed",
+        "decode_compressed io.decode_compressed",
         'bytes, compression_type: str = ""',
         'Strings expanded: "", "ZLIB" or "GZIP".',
     ),
