@@ -22,12 +22,15 @@ class Phase:
             several. Where nothing changes it returns the very object that it was given.
         needs: Names of values.
         gives: Names of values; the first tells whether it changed anything.
+        when: Whether there may be anything to do, by the values that `run` would be given. Where it
+            says no, what `gives` names stays as it is, and what only `run` needs is not imported.
     """
 
     name: str
     run: Callable[..., Any]
     needs: tuple[str, ...]
     gives: tuple[str, ...]
+    when: Callable[..., bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,17 @@ class Repeated:
     most: int
 
 
-def graph_pass(run: Callable[..., Any], *needs: str) -> Phase:
+def graph_pass(
+    run: Callable[..., Any], *needs: str, when: Callable[..., bool] | None = None
+) -> Phase:
     """A phase from a graph to a graph, called as its function is.
 
     Args:
         run: Is given a graph, and what it needs besides.
         *needs: Names of values.
+        when: See `Phase`.
     """
-    return Phase(run.__name__, run, ("graph", *needs), ("graph",))
+    return Phase(run.__name__.lstrip("_"), run, ("graph", *needs), ("graph",), when)
 
 
 Watch = Callable[[Phase, Mapping[str, Any], bool, float], None]
@@ -79,8 +85,11 @@ def run_phases(
                 changed = True
             continue
         before = values.get(phase.gives[0])
+        needed = [values[name] for name in phase.needs]
+        if phase.when is not None and not phase.when(*needed):
+            continue
         start = time.perf_counter()
-        made = phase.run(*[values[name] for name in phase.needs])
+        made = phase.run(*needed)
         seconds = time.perf_counter() - start
         given = made if len(phase.gives) > 1 else (made,)
         values.update(zip(phase.gives, given, strict=True))

@@ -23,7 +23,6 @@ from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import is_pure
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.random.random import RandomOp
 
 Classes = Mapping[str, frozenset[str]]
 """Per node the names of the ops that may wait and come before it."""
@@ -138,7 +137,7 @@ def in_order_of_classes(nodes: Sequence[Node], classes: Classes) -> list[Node]:
     places = {node.name: len(classes[node.name]) for node in nodes}
     first: dict[str, int] = {}  # of those who read a node or wait for it
     for node in reversed(nodes):
-        if node.op == "_RecvBundle" or isinstance(registry.lookup(node.op), RandomOp):
+        if node.op == "_RecvBundle" or registry.lookup(node.op).draws:
             places[node.name] = max(places[node.name], first.get(node.name, 0))
         own = places[node.name]
         for name in predecessors(node):

@@ -18,8 +18,6 @@ from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ir.types import Types, infer_types
 from sparkflow_runtime.ops import registry
 
-VARIABLE: Final = "SPARKFLOW_VERIFY"
-"""The environment variable that asks for it; empty or 0: no."""
 SHOWN: Final = 10
 """So many nodes around a fault are shown."""
 _SEND, _RECEIVE = "_SendBundle", "_RecvBundle"
@@ -41,11 +39,6 @@ class _Fault(Exception):
         super().__init__(text)
         self.node = node
         self.text = text
-
-
-def is_wanted(environ: Mapping[str, str]) -> bool:
-    """Whether an environment asks for graphs to be verified after every pass."""
-    return environ.get(VARIABLE, "0") not in ("", "0")
 
 
 def verify_graph(

@@ -8,27 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sparkflow_runtime.ir import verify
 from sparkflow_runtime.ir.function import Function, no_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
 from sparkflow_runtime.ir.phases import Phase, Repeated, Watch, graph_pass, run_phases
 from sparkflow_runtime.ir.types import Types, infer_types
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.passes.clean import CLEANING, Observe, unobserved
-from sparkflow_runtime.passes.collectives import split_collectives
-from sparkflow_runtime.passes.distinct_rows import distinct_rows
 from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
 from sparkflow_runtime.passes.late_fetches import late_fetches
 from sparkflow_runtime.passes.late_reads import late_reads
-from sparkflow_runtime.passes.layout import channels_last
 from sparkflow_runtime.passes.partitioning.bundles import Splitting
-from sparkflow_runtime.passes.partitioning.lend import lend
 from sparkflow_runtime.passes.partitioning.partition import Partition, partition
-from sparkflow_runtime.passes.partitioning.wire_dtypes import wire_dtypes
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.passes.prune import prune
-from sparkflow_runtime.passes.raising.raise_control_flow import raise_control_flow
-from sparkflow_runtime.passes.sparse_updates import sparse_updates
+
+VERIFY_VARIABLE: Final = "SPARKFLOW_VERIFY"
+"""The environment variable that asks for graphs to be verified; empty or 0: no."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,11 +60,83 @@ def _cut(
     return parts
 
 
-GIVEN: Final = ("whole", "feeds", "fetches", "targets", "placement", "load", "is_split")
-"""What the first pass finds: the session's graph, and the arguments of `optimise`."""
+def _any_op(test: Callable[[Op], bool]) -> Callable[..., bool]:
+    """Whether the graph that a pass is given has an op of some kind."""
+
+    def when(graph: Graph, *_: object) -> bool:
+        types = {node.op for node in graph}
+        return any(registry.contains(each) and test(registry.lookup(each)) for each in types)
+
+    return when
+
+
+def _is_convolution(op: Op) -> bool:
+    return op.images is not None and op.images.is_convolution
+
+
+def _several_devices(graph: Graph, *_: object) -> bool:
+    return len({node.device for node in graph}) > 1
+
+
+# Passes that few graphs need are imported for those.
+
+
+def _raise_control_flow(graph: Graph) -> tuple[Graph, dict[str, Function]]:
+    from sparkflow_runtime.passes.raising.raise_control_flow import raise_control_flow
+
+    return raise_control_flow(graph)
+
+
+def _channels_last(graph: Graph, types: Types, targets: Sequence[str]) -> Graph:
+    from sparkflow_runtime.passes.layout import channels_last
+
+    return channels_last(graph, types, targets)
+
+
+def _sparse_updates(graph: Graph) -> Graph:
+    from sparkflow_runtime.passes.sparse_updates import sparse_updates
+
+    return sparse_updates(graph)
+
+
+def _distinct_rows(graph: Graph, types: Types) -> Graph:
+    from sparkflow_runtime.passes.distinct_rows import distinct_rows
+
+    return distinct_rows(graph, types)
+
+
+def _wire_dtypes(graph: Graph, types: Types, whole: Graph) -> Graph:
+    from sparkflow_runtime.passes.partitioning.wire_dtypes import wire_dtypes
+
+    return wire_dtypes(graph, types, whole)
+
+
+def _split_collectives(graph: Graph, types: Types, whole: Graph) -> Graph:
+    from sparkflow_runtime.passes.collectives import split_collectives
+
+    return split_collectives(graph, types, whole)
+
+
+def _lend(partitions: Sequence[Partition]) -> list[Partition]:
+    from sparkflow_runtime.passes.partitioning.lend import lend
+
+    return lend(partitions)
+
+
+GIVEN: Final = (
+    *("whole", "feeds", "fetches", "targets", "placement", "load", "is_split"),
+    "raised",
+)
+"""What the first pass finds: the session's graph, the arguments of `optimise`, no functions yet."""
 PASSES: Final[tuple[Phase | Repeated, ...]] = (
     Phase("prune", prune, ("whole", "feeds", "fetches", "targets"), ("graph",)),
-    Phase("raise_control_flow", raise_control_flow, ("graph",), ("graph", "raised")),
+    Phase(
+        "raise_control_flow",
+        _raise_control_flow,
+        ("graph",),
+        ("graph", "raised"),
+        when=_any_op(lambda op: op.is_frame),
+    ),
     Phase("infer_types", infer_types, ("graph",), ("types",)),
     graph_pass(late_reads),
     graph_pass(late_fetches, "targets"),
@@ -75,13 +144,13 @@ PASSES: Final[tuple[Phase | Repeated, ...]] = (
     Phase("functions", _functions, ("graph", "raised", "load"), ("functions",)),
     Phase("bodies", bodies, ("graph", "functions"), ("bodies",)),
     graph_pass(place, "placement", "whole", "bodies"),
-    graph_pass(channels_last, "types", "targets"),
-    graph_pass(sparse_updates),
-    graph_pass(distinct_rows, "types"),
-    graph_pass(wire_dtypes, "types", "whole"),
-    graph_pass(split_collectives, "types", "whole"),
+    graph_pass(_channels_last, "types", "targets", when=_any_op(_is_convolution)),
+    graph_pass(_sparse_updates, when=_any_op(lambda op: op.sums_rows is not None)),
+    graph_pass(_distinct_rows, "types", when=_several_devices),
+    graph_pass(_wire_dtypes, "types", "whole", when=_several_devices),
+    graph_pass(_split_collectives, "types", "whole", when=_any_op(lambda op: op.is_collective)),
     Phase("partition", _cut, ("graph", "types", "is_split", "functions"), ("partitions",)),
-    Phase("lend", lend, ("partitions",), ("partitions",)),
+    Phase("lend", _lend, ("partitions",), ("partitions",), when=lambda parts: len(parts) > 1),
 )
 
 
@@ -106,13 +175,20 @@ def optimise(
 
     Raises:
         OpError: See the passes and `infer_types`.
-        InternalError: A pass made a graph that cannot be right, where `verify.is_wanted`.
+        InternalError: A pass made a graph that cannot be right, where `verify_is_wanted`.
     """
-    given = (graph, request.feeds, request.fetches, request.targets, placement, load, is_split)
+    asked = request.feeds, request.fetches, request.targets
+    raised: dict[str, Function] = {}
+    given = (graph, *asked, placement, load, is_split, raised)
     values: dict[str, Any] = dict(zip(GIVEN, given, strict=True))
-    run_phases(PASSES, values, _watching(observe, verify.is_wanted(os.environ)))
+    run_phases(PASSES, values, _watching(observe, verify_is_wanted(os.environ)))
     partitions: list[Partition] = values["partitions"]
     return partitions
+
+
+def verify_is_wanted(environ: Mapping[str, str]) -> bool:
+    """Whether an environment asks for graphs to be verified after every pass."""
+    return environ.get(VERIFY_VARIABLE, "0") not in ("", "0")
 
 
 def _watching(observe: Observe, verifies: bool) -> Watch:
@@ -130,6 +206,8 @@ def _watching(observe: Observe, verifies: bool) -> Watch:
 
 def _verify(phase: Phase, values: Mapping[str, Any]) -> None:
     """Looks at what a phase made."""
+    from sparkflow_runtime.ir import verify
+
     if phase.gives[0] == "graph":
         is_placed = "bodies" in values
         verify.verify_graph(values["graph"], phase.name, values.get("types"), is_placed)

@@ -149,6 +149,11 @@ class Op:
         exact_inputs: Whether its inputs are not to be rounded, whatever they are read from.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
+        is_collective: Whether several devices do it together, so that it is cut into a start and a
+            wait (`passes.collectives`).
+        is_frame: Whether it is control flow of TensorFlow's first releases, of which functions are
+            made before anything else (`passes.raising`).
+        draws: Whether it draws random numbers.
         value_rule: What is known of the outputs where the inputs' values are known in part.
         gradient: Builds the gradient; None where no gradient is defined. `not_differentiable`
             where gradients stop.
@@ -191,6 +196,9 @@ class Op:
     tolerates_rounding: ClassVar[bool] = False
     exact_inputs: ClassVar[bool] = False
     fuse_over: ClassVar[int | None] = None
+    is_collective: ClassVar[bool] = False
+    is_frame: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
     value_rule: ClassVar[ValueRule] = WHOLE
     gradient: ClassVar[Callable[..., Any] | None] = None
 

@@ -17,8 +17,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ir.types import TensorType
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.distributed.collective import CollectiveOp
-from sparkflow_runtime.ops.distributed.collective_parts import START, WAIT
+from sparkflow_runtime.ops.distributed.collective_halves import START, WAIT
 
 _KEPT: Final = ("merge_op", "final_op", "shape", "root")
 _Instance = tuple[int, int]
@@ -49,24 +48,8 @@ def split_collectives(
     return Graph(nodes)
 
 
-def waiting_for_all(graph: Graph) -> Graph:
-    """The graph with each wait behind the starts of all ranks that are in it."""
-    starts: dict[_Instance, list[str]] = {}
-    for node in graph:
-        if node.op == START:
-            starts.setdefault(_instance(node), []).append(node.name)
-    if not starts:
-        return graph
-    return Graph(
-        Node(n.name, n.op, n.inputs, tuple(starts[_instance(n)]), n.device, n.attrs)
-        if n.op == WAIT
-        else n
-        for n in graph
-    )
-
-
 def _is_collective(node: Node) -> bool:
-    return isinstance(registry.lookup(node.op), CollectiveOp)
+    return registry.lookup(node.op).is_collective
 
 
 def _instance(node: Node) -> _Instance:

@@ -18,7 +18,6 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.clean import clean
 from sparkflow_runtime.passes.late_reads import late_reads
 from sparkflow_runtime.passes.partitioning.partition import schedule
-from sparkflow_runtime.passes.sparse_updates import sparse_updates
 
 _READERS = ("_TapeRead", "_TapeLength")
 
@@ -110,6 +109,8 @@ def _pruned(function: Function) -> Function:
 
 
 def _ready(function: Function) -> Function:
+    from sparkflow_runtime.passes.sparse_updates import sparse_updates
+
     # A body runs on one device, its caller's, whatever its nodes say.
     body = sparse_updates(clean(late_reads(function.body), function.targets))
     levels = dict.fromkeys(body.nodes, 0)

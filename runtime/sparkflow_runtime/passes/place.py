@@ -18,7 +18,6 @@ from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import CLASS_ATTR, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.raising.raise_loops import FRAME_OPS
 
 _ANYWHERE: Final = DeviceSpec()
 _NO_BODIES: Final[Mapping[str, Sequence[Node]]] = MappingProxyType({})
@@ -83,7 +82,8 @@ def _with_colocated(graph: Graph, whole: Graph) -> Graph:
         name = stack.pop()
         if name in graph or name in absent or name not in whole:
             continue
-        if registry.contains(whole[name].op) and whole[name].op not in FRAME_OPS:
+        op = whole[name].op
+        if registry.contains(op) and not registry.lookup(op).is_frame:
             absent[name] = whole[name]
             stack += _bound_to(whole[name])
     return Graph([*graph, *absent.values()]) if absent else graph

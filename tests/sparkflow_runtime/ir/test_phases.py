@@ -46,3 +46,13 @@ def test_what_is_missing_is_named() -> None:
     assert missing([HALVED, SPLIT], ["number"]) == []
     assert missing([Repeated((HALVED,), 2), SPLIT], []) == ["halved needs number"]
     assert graph_pass(halved, "targets").needs == ("graph", "targets")
+
+
+def test_a_phase_without_work_is_left_out() -> None:
+    seen: list[str] = []
+    split = Phase("split", SPLIT.run, SPLIT.needs, SPLIT.gives, when=lambda number: number > 9)
+    for number, ones in ((4, None), (14, 4)):
+        values = {"number": number, "ones": None}
+        changed = run_phases([split], values, lambda phase, *_: seen.append(phase.name))
+        assert (changed, values["ones"]) == (ones is not None, ones)
+    assert seen == ["split"]

@@ -200,8 +200,3 @@ def test_partitions_that_wait_for_each_other_are_found(waits: bool) -> None:
         return
     with pytest.raises(InternalError, match="is waited for by another device that it waits for"):
         verify_partitions(made, "partition", {})
-
-
-def test_it_is_asked_for_by_the_environment() -> None:
-    assert verify.is_wanted({verify.VARIABLE: "1"})
-    assert not any(map(verify.is_wanted, ({}, {verify.VARIABLE: ""}, {verify.VARIABLE: "0"})))

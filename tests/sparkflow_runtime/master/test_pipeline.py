@@ -1,17 +1,24 @@
 """All passes of a master, one after the other, on random graphs."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import InternalError, NotFoundError
-from sparkflow_runtime.ir import verify
 from sparkflow_runtime.ir.graph import Graph
-from sparkflow_runtime.ir.node import Endpoint
-from sparkflow_runtime.ir.phases import graph_pass, missing
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.phases import Phase, graph_pass, missing
 from sparkflow_runtime.master import pipeline
-from sparkflow_runtime.master.pipeline import GIVEN, PASSES, Request, optimise
+from sparkflow_runtime.master.pipeline import (
+    GIVEN,
+    PASSES,
+    VERIFY_VARIABLE,
+    Request,
+    optimise,
+    verify_is_wanted,
+)
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.passes.prune import prune
 from support.graphs import node, placeholder
@@ -41,6 +48,25 @@ def test_every_pass_needs_only_what_there_is_before_it() -> None:
     assert missing(PASSES[1:], GIVEN)[0] == "raise_control_flow needs graph"
 
 
+@pytest.mark.parametrize("seed", range(200, 210))
+def test_a_pass_that_is_left_out_would_have_done_nothing(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = random_program(seed, 60)
+    request = Request(tuple(program.feeds), program.fetches, program.targets)
+    (part,) = optimise(program.graph, request, PLACEMENT)
+    always = [replace(each, when=None) if isinstance(each, Phase) else each for each in PASSES]
+    assert always != list(PASSES)
+    monkeypatch.setattr(pipeline, "PASSES", always)
+    (same,) = optimise(program.graph, request, PLACEMENT)
+    assert [vars_of(node) for node in part.nodes] == [vars_of(node) for node in same.nodes]
+
+
+def vars_of(node: Node) -> tuple[object, ...]:
+    attrs = {name: str(value) for name, value in node.attrs.items()}
+    return node.name, node.op, node.inputs, node.control_inputs, node.device, attrs
+
+
 @pytest.mark.parametrize("wanted", ["0", "1"])
 def test_what_a_pass_breaks_is_blamed_on_it_where_that_is_asked_for(
     wanted: str, monkeypatch: pytest.MonkeyPatch
@@ -51,7 +77,7 @@ def test_what_a_pass_breaks_is_blamed_on_it_where_that_is_asked_for(
     nodes = [placeholder("p"), node("x", "Exp", "p"), node("y", "Exp", "x")]
     request = Request((Endpoint("p", 0),), (Endpoint("y", 0),), ())
     monkeypatch.setattr(pipeline, "PASSES", [*PASSES[:3], graph_pass(forgetful), *PASSES[3:]])
-    monkeypatch.setenv(verify.VARIABLE, wanted)
+    monkeypatch.setenv(VERIFY_VARIABLE, wanted)
     if wanted == "1":
         with pytest.raises(InternalError, match="After the pass forgetful: reads x:0, which"):
             optimise(Graph(nodes), request, PLACEMENT)
@@ -64,4 +90,9 @@ def test_the_time_of_every_pass_is_logged(caplog: pytest.LogCaptureFixture) -> N
     nodes = [placeholder("p"), node("y", "Exp", "p")]
     with caplog.at_level(logging.DEBUG, pipeline.__name__):
         optimise(Graph(nodes), Request((), (Endpoint("p", 0),), ()), PLACEMENT)
-    assert [each.args[0] for each in caplog.records][:2] == ["prune", "raise_control_flow"]
+    assert [each.args[0] for each in caplog.records][:2] == ["prune", "infer_types"]
+
+
+def test_verification_is_asked_for_by_the_environment() -> None:
+    assert verify_is_wanted({VERIFY_VARIABLE: "1"})
+    assert not any(map(verify_is_wanted, ({}, {VERIFY_VARIABLE: ""}, {VERIFY_VARIABLE: "0"})))

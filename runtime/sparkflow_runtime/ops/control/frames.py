@@ -29,6 +29,7 @@ _FRAME = {
 
 
 class _Frame(Op):
+    is_frame = True
     stateful = True
     kernels = {}
     attrs = {"T": type_attr()}

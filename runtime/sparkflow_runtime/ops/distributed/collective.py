@@ -56,6 +56,7 @@ ON_CPU_AND_GPU: Final = {"CPU": None, "GPU": None}
 class CollectiveOp(Op):
     """What collectives have in common."""
 
+    is_collective = True
     stateful = True
     takes_step = True
     gradient = not_differentiable

@@ -18,6 +18,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.distributed.collective import ON_CPU_AND_GPU
 from sparkflow_runtime.ops.distributed.collective_gpu import bind_on_gpu, split
+from sparkflow_runtime.ops.distributed.collective_halves import START, WAIT
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
@@ -39,8 +40,6 @@ from sparkflow_runtime.resources.collectives.collective_runs import (
 )
 from sparkflow_runtime.shapes import Shape
 
-START: Final = "_CollectiveStart"
-WAIT: Final = "_CollectiveWait"
 _RESOURCE: Final = "collectives"
 
 PART_ATTRS: Final[dict[str, Attr]] = {

@@ -85,6 +85,7 @@ def stream_of(session: Resources, name: str, kind: type[S], make: Callable[[], S
 class RandomOp(Op):
     """An op that draws from its node's stream in `draw`."""
 
+    draws = True
     stateful = True
     keeps_inputs = False
     gradient = not_differentiable

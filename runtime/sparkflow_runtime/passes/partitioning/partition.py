@@ -27,8 +27,7 @@ from sparkflow_runtime.ir.strands import (
     may_block,
 )
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.distributed.collective_parts import START, WAIT
-from sparkflow_runtime.passes.collectives import waiting_for_all
+from sparkflow_runtime.ops.distributed.collective_halves import START, WAIT
 from sparkflow_runtime.passes.partitioning.bundles import (
     Bundle,
     Bundles,
@@ -273,3 +272,24 @@ def _recv(bundle: Bundle, nodes: dict[str, Node]) -> Node:
         "behind": sorted(bundle.behind),
     }
     return Node(bundle.recv_name, "_RecvBundle", (), (), bundle.destination, attrs)
+
+
+def waiting_for_all(graph: Graph) -> Graph:
+    """The graph with each half of a collective that waits behind the starts of all ranks in it."""
+    starts: dict[tuple[int, int], list[str]] = {}
+    for node in graph:
+        if node.op == START:
+            starts.setdefault(_instance(node), []).append(node.name)
+    if not starts:
+        return graph
+    return Graph(
+        Node(n.name, n.op, n.inputs, tuple(starts[_instance(n)]), n.device, n.attrs)
+        if n.op == WAIT
+        else n
+        for n in graph
+    )
+
+
+def _instance(node: Node) -> tuple[int, int]:
+    """Which run of which group the half of a collective belongs to."""
+    return node.attrs["group_key"], node.attrs["instance_key"]
