@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from sparkflow import logging
 from sparkflow.graph.messages.importing import import_graph_def
+from sparkflow_runtime.dtypes import resource
 from sparkflow_runtime.ir.graph_def import export_attr
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
@@ -23,8 +24,6 @@ __all__ = [
     "tensor_shape_from_node_def_name",
 ]
 
-_VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
-_PASS_THROUGH = frozenset({"Identity", "CheckNumerics"})
 _STRING = 7
 _INT32 = 3
 
@@ -37,7 +36,7 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
         pin_variables_on_cpu: Count variables among them.
     """
     proto: NodeDef = node if isinstance(node, NodeDef) else node.node_def
-    if pin_variables_on_cpu and proto.op in ("Variable", "VariableV2"):
+    if pin_variables_on_cpu and _gives_reference(proto):
         return True
     if proto.op == "Const":
         return proto.attr["dtype"].type == _STRING or proto.attr["value"].tensor.dtype == _STRING
@@ -108,22 +107,20 @@ def convert_variables_to_constants(
     chosen = [
         node
         for node in inference.node
-        if node.op in _VARIABLES
+        if registry.find(node.op).is_variable
         and (variable_names_whitelist is None or node.name in variable_names_whitelist)
         and (variable_names_blacklist is None or node.name not in variable_names_blacklist)
     ]
     fetches = [_value_name(inference, node) for node in chosen]
     values = dict(zip([node.name for node in chosen], sess.run(fetches), strict=True))
     result = GraphDef(library=inference.library, versions=inference.versions)
-    handles = {node.name for node in chosen if node.op == "VarHandleOp"}
+    handles = {node.name for node in chosen if not _gives_reference(node)}
     handles |= _passing(inference, handles)
     for node in inference.node:
         if node.name in values:
             result.node.append(_constant(node, values[node.name]))
-        elif node.op == "ReadVariableOp" and _node_name(node.input[0]) in handles:
-            result.node.append(_identity(node))
-        elif node.op == "ResourceGather" and _node_name(node.input[0]) in handles:
-            result.node.extend(_gather(node))
+        elif node.op in _OF_VALUES and _node_name(node.input[0]) in handles:
+            result.node.extend(_OF_VALUES[node.op](node))
         elif node.name in handles:
             copy = result.node.add()
             copy.CopyFrom(node)
@@ -146,12 +143,14 @@ def remove_training_nodes(
     """
     protected = set(protected_nodes or ())
     kept = [
-        node for node in input_graph.node if node.op != "CheckNumerics" or node.name in protected
+        node
+        for node in input_graph.node
+        if not registry.find(node.op).checks or node.name in protected
     ]
     removed = {
         node.name: node.input[0]
         for node in input_graph.node
-        if node.op == "CheckNumerics" and node.name not in protected
+        if registry.find(node.op).checks and node.name not in protected
     }
     readers_of_control = {text[1:] for node in kept for text in node.input if text.startswith("^")}
     for node in kept:
@@ -192,27 +191,42 @@ def _node_name(text: str) -> str:
 
 def _value_name(graph_def: GraphDef, variable: NodeDef) -> str:
     """The tensor to fetch for the value of a variable."""
-    if variable.op != "VarHandleOp":
+    if _gives_reference(variable):
         return f"{variable.name}:0"
     for node in graph_def.node:
-        if node.op == "ReadVariableOp" and _source(graph_def, node).name == variable.name:
+        if _reads_handle(node) and _source(graph_def, node).name == variable.name:
             return f"{node.name}:0"
     return f"{variable.name}/Read/ReadVariableOp:0"
 
 
 def _source(graph_def: GraphDef, node: NodeDef) -> NodeDef:
-    """The node that a handle comes from, through Identity nodes."""
+    """The node that a handle, or what is read of it, comes from."""
     nodes = {each.name: each for each in graph_def.node}
-    while node.op in _PASS_THROUGH or node.op == "ReadVariableOp":
+    while _hands_on(node) or _reads_handle(node):
         node = nodes[_node_name(node.input[0])]
     return node
 
 
+def _gives_reference(node: NodeDef) -> bool:
+    kind = registry.find(node.op)
+    return kind.is_variable and kind.signature.gives_references
+
+
+def _hands_on(node: NodeDef) -> bool:
+    kind = registry.find(node.op)
+    return (kind.passes_on or kind.checks) and len(kind.signature.inputs) == 1
+
+
+def _reads_handle(node: NodeDef) -> bool:
+    kind = registry.find(node.op)
+    return kind.reads_variable and kind.signature.inputs[0].dtype is resource
+
+
 def _passing(graph_def: GraphDef, handles: set[str]) -> set[str]:
-    """The Identity nodes that pass handles on."""
+    """The nodes that pass handles on."""
     found: set[str] = set()
     for node in graph_def.node:
-        if node.op == "Identity" and _node_name(node.input[0]) in handles | found:
+        if _hands_on(node) and _node_name(node.input[0]) in handles | found:
             found.add(node.name)
     return found
 
@@ -228,10 +242,10 @@ def _array(value: Any) -> Any:
     return np.asarray(value, object) if isinstance(value, bytes) else np.asarray(value)
 
 
-def _identity(read: NodeDef) -> NodeDef:
+def _identity(read: NodeDef) -> list[NodeDef]:
     node = NodeDef(name=read.name, op="Identity", input=read.input, device=read.device)
     node.attr["T"].CopyFrom(read.attr["dtype"])
-    return node
+    return [node]
 
 
 def _gather(read: NodeDef) -> list[NodeDef]:
@@ -244,3 +258,18 @@ def _gather(read: NodeDef) -> list[NodeDef]:
     node.attr["Tindices"].CopyFrom(read.attr["Tindices"])
     node.attr["Taxis"].type = _INT32  # type: ignore[assignment]  # the enum's numbers are ints
     return [axis, node]
+
+
+def _gather_nd(read: NodeDef) -> list[NodeDef]:
+    node = NodeDef(name=read.name, op="GatherNd", input=read.input, device=read.device)
+    node.attr["Tparams"].CopyFrom(read.attr["dtype"])
+    node.attr["Tindices"].CopyFrom(read.attr["Tindices"])
+    return [node]
+
+
+_OF_VALUES: Final[Mapping[str, Callable[[NodeDef], list[NodeDef]]]] = {
+    "ReadVariableOp": _identity,
+    "ResourceGather": _gather,
+    "ResourceGatherNd": _gather_nd,
+}
+"""What stands for a node that reads a variable by its handle, once a constant is in its place."""

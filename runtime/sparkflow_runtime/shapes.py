@@ -6,6 +6,7 @@ even the rank is known. The front end wraps them in TensorFlow's `TensorShape`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -52,6 +53,31 @@ def num_elements(shape: Shape) -> int | None:
             return None
         count *= dim
     return count
+
+
+class UnknownSizeError(Exception):
+    """A size was asked for that is not known."""
+
+
+def sizes(shape: Shape) -> tuple[int, ...]:
+    """The sizes of a shape.
+
+    Raises:
+        UnknownSizeError: One is not known.
+    """
+    known = [] if shape is None else [dim for dim in shape if dim is not None]
+    if shape is None or len(known) < len(shape):
+        raise UnknownSizeError(text(shape))
+    return tuple(known)
+
+
+def size(shape: Shape) -> int:
+    """The product of the sizes.
+
+    Raises:
+        UnknownSizeError: One is not known.
+    """
+    return math.prod(sizes(shape))
 
 
 def merge_dims(a: Dim, b: Dim) -> Dim:

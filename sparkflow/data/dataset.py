@@ -21,6 +21,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.random.random import op_seeds
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import int64
+from sparkflow_runtime.ops import registry
 
 AUTOTUNE = -1
 
@@ -453,7 +454,7 @@ class Dataset(DatasetMethods):
         return Dataset(op.outputs[0], element, self._options)
 
     def _counted(self, op_type: str, count: Any) -> Dataset:
-        name = "buffer_size" if op_type == "PrefetchDataset" else "count"
+        name = registry.lookup(op_type).signature.inputs[1].name
         return self._changed(op_type, [convert_to_tensor(count, int64, name)], self._structure)
 
     def _of_function(

@@ -13,10 +13,6 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.data.dataset import DatasetOp
-
-_COPIED = frozenset({"MatchingFiles", "Assert"})
-"""Ops that a one-shot iterator may depend on although they count as stateful here."""
 
 
 class Iterator:
@@ -207,7 +203,7 @@ def _copied(body: FunctionGraph, last: Operation, copies: dict[Operation, Operat
     stack = [last]
     while stack:
         op = stack[-1]
-        checks = [each for each in op.control_inputs if each.type == "Assert"]
+        checks = [each for each in op.control_inputs if _is_check(each)]
         needed = [*(each.op for each in op.inputs), *checks]
         missing = [each for each in needed if each not in copies]
         if op not in copies and missing:
@@ -225,12 +221,15 @@ def _copied(body: FunctionGraph, last: Operation, copies: dict[Operation, Operat
     return copies[last]
 
 
+def _is_check(op: Operation) -> bool:
+    return not op.outputs and registry.lookup(op.type).copyable
+
+
 def _require_value(op: Operation) -> None:
     known = registry.lookup(op.type)
-    if op.type in ("Placeholder", "PlaceholderV2"):
+    if known.is_placeholder and not op.inputs:
         raise ValueError(f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value.")
-    allowed = isinstance(known, DatasetOp) or op.type in _COPIED
-    if op.type == "_Arg" or (known.stateful and not allowed):
+    if op.type == "_Arg" or (known.stateful and not known.copyable):
         raise ValueError(
             f"Failed to create a one-shot iterator for a dataset. `Dataset.make_initializable_"
             "iterator()` is more flexible. The original error: Cannot capture a stateful node "

@@ -19,6 +19,8 @@ from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import as_dtype, float64
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.resources.py_functions import PyFunction
 
 _FUNCTIONS = ("sparkflow", "python functions")
@@ -131,7 +133,11 @@ def _handles_behind(results: Sequence[Tensor], inside: Sequence[Tensor]) -> set[
         if op not in seen:
             seen.add(op)
             stack.extend(each.op for each in op.inputs)
-    return {op for op in seen if op.type == "VarHandleOp"}
+    return {op for op in seen if _gives_handle(registry.find(op.type))}
+
+
+def _gives_handle(kind: Op) -> bool:
+    return kind.is_variable and kind.signature.gives_handles
 
 
 @export("grad_pass_through")

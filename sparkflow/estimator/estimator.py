@@ -49,14 +49,6 @@ from sparkflow.train.sessions.session_creators import ChiefSessionCreator
 from sparkflow.train.step_counter import create_global_step, get_global_step, read_of_global_step
 
 LOSS = "loss"
-_VARIABLE_OPS = (
-    "Variable",
-    "VariableV2",
-    "AutoReloadVariable",
-    "MutableHashTable",
-    "MutableHashTableV2",
-    "VarHandleOp",
-)
 
 
 @export("estimator.Estimator")
@@ -484,7 +476,6 @@ def _placement(config: RunConfig) -> Any:
         ps_tasks=config.num_ps_replicas,
         worker_device=f"/job:{config.task_type}/task:{config.task_id}",
         merge_devices=True,
-        ps_ops=list(_VARIABLE_OPS),
         cluster=config.cluster_spec,
     )
 

@@ -168,9 +168,9 @@ def _same_value(tensor: Tensor, known: KnownValues) -> tuple[Tensor | None, list
 def variable_shape(handle: Tensor) -> Shape:
     """What is known of the shape of the variable that a handle stands for."""
     op = handle.op
-    while op.type != "VarHandleOp":
+    while not (kind := registry.lookup(op.type)).is_variable:
         captured = op.graph.stands_for(handle)
-        if captured is None and op.type not in ("Identity", "Enter", "Switch"):
+        if captured is None and not kind.passes_on and op.type not in ("Enter", "Switch"):
             return None
         handle = op.inputs[0] if captured is None else captured
         op = handle.op

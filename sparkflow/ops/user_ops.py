@@ -12,7 +12,7 @@ from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.op_functions import function_of
 from sparkflow_runtime.errors import UnimplementedError
-from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops import registry, traits
 from sparkflow_runtime.ops.op import Op
 
 _TYPE = re.compile(r"[A-Z][A-Za-z0-9_]*")
@@ -37,9 +37,10 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
         operation where there is no output.
 
     Raises:
-        TypeError: `op_class` is no subclass of `Op`, or lacks a method.
-        ValueError: Its type name is none, its argument lists are malformed, or it takes references
-            to variables and does not say what it does with them.
+        TypeError: `op_class` is no subclass of `Op`, lacks a method, or a trait has a wrong type.
+        ValueError: Its type name is none, its argument lists are malformed, a trait speaks of an
+            input that there is not, or it takes references to variables and does not say what it
+            does with them.
         AlreadyExistsError: There is an op of that type.
     """
     given: object = op_class
@@ -65,6 +66,7 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
             f"{op.op_type} takes a reference to a variable: it must say stateful = True, because "
             "it changes the variable, or only_reads = True"
         )
+    traits.check(op)
     registry.add_own(op)
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return function_of(op, _snake_case(op.op_type), positional, {}, lambda result: result)

@@ -10,27 +10,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ragged.tensor import RaggedTensor
 from sparkflow_runtime.dtypes import string
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.elementwise.elementwise_table import ElementwiseOp
-
-_OTHERS = frozenset(
-    {
-        *(
-            "AddN",
-            "AsString",
-            "Bitcast",
-            "Cast",
-            "CheckNumerics",
-            "StringJoin",
-            "DecodeBase64",
-            "EncodeBase64",
-        ),
-        *("Identity", "LeakyRelu", "OnesLike", "RegexFullMatch", "RegexReplace", "Select"),
-        *("SelectV2", "StaticRegexFullMatch", "StaticRegexReplace", "StopGradient"),
-        *("StringLength", "StringLower", "StringStrip", "StringToHashBucketFast"),
-        *("StringToHashBucketStrong", "StringToNumber", "StringUpper", "Substr", "ZerosLike"),
-    }
-)
-"""Those that TensorFlow applies to each element too, and are no arithmetic."""
+from sparkflow_runtime.ops.op import Op
 
 
 def applied(op_type: str, values: Sequence[Any], attrs: Mapping[str, Any], name: str | None) -> Any:
@@ -41,7 +21,7 @@ def applied(op_type: str, values: Sequence[Any], attrs: Mapping[str, Any], name:
         ValueError: Ragged tensors of different ragged ranks.
     """
     op = registry.lookup(op_type)
-    if not isinstance(op, ElementwiseOp) and op_type not in _OTHERS:
+    if not _takes_ragged(op):
         raise TypeError(
             f"{op_type} does not take ragged tensors. Use to_tensor(), flat_values, or "
             "tf.ragged.map_flat_values"
@@ -62,6 +42,14 @@ def applied(op_type: str, values: Sequence[Any], attrs: Mapping[str, Any], name:
             ]
             result = graph.apply(op_type, parts, attrs, name)
     return like.with_flat_values(result)
+
+
+def _takes_ragged(op: Op) -> bool:
+    """Whether each row of the output follows from the same row of the inputs."""
+    outputs = op.signature.outputs
+    if len(outputs) != 1 or outputs[0].is_list:
+        return False
+    return op.elementwise or op.passes_on or op.checks or op.takes_ragged
 
 
 def _flat(values: Sequence[Any]) -> list[Any]:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from sparkflow.graph.scopes import apply_op, name_scope
 from sparkflow.ragged.tensor import RaggedTensor
 from sparkflow_runtime.dtypes import int32
-
-_SEGMENT = {
-    "Sum": "UnsortedSegmentSum",
-    "Prod": "UnsortedSegmentProd",
-    "Max": "UnsortedSegmentMax",
-    "Min": "UnsortedSegmentMin",
-}
+from sparkflow_runtime.ops import registry
 
 
 def reduced(op_type: str, ragged: RaggedTensor, axis: Any, keepdims: Any, name: str | None) -> Any:
-    """A reduction `Sum`, `Mean`, `Prod`, `Max`, `Min`, `Any` or `All` over `axis`.
+    """A reduction over `axis`: `Mean`, `Any`, `All`, or one that can be done by segment.
 
     Args:
         op_type: The reduction.
@@ -28,6 +23,7 @@ def reduced(op_type: str, ragged: RaggedTensor, axis: Any, keepdims: Any, name: 
 
     Raises:
         ValueError: The dimensions are kept in a ragged result.
+        TypeError: The op cannot reduce rows of several lengths.
     """
     from sparkflow.ragged.taking import expand_dims
 
@@ -42,7 +38,7 @@ def reduced(op_type: str, ragged: RaggedTensor, axis: Any, keepdims: Any, name: 
         rank = ragged.shape.ndims
         axes = [axis] if isinstance(axis, int) else [int(each) for each in axis]
         axes = sorted({each + rank if each < 0 and rank is not None else each for each in axes})
-        if op_type == "Mean" and len(axes) > 1:
+        if _COMPOSED.get(op_type) is _mean and len(axes) > 1:
             total = reduced("Sum", ragged, axes, keepdims, None)
             ones = ragged.with_flat_values(apply_op("OnesLike", ragged.flat_values))
             count = reduced("Sum", ones, axes, keepdims, None)
@@ -60,15 +56,8 @@ def _over(op_type: str, value: Any, axis: int) -> Any:
         return apply_op(op_type, value, [axis])
     if axis > 1:
         return value.with_values(_over(op_type, value.values, axis - 1))
-    if op_type in ("Any", "All"):
-        numbers = value.with_flat_values(apply_op("Cast", value.flat_values, DstT=int32))
-        found = _over("Max" if op_type == "Any" else "Min", numbers, axis)
-        limit = (found, 0) if op_type == "Any" else (found, 1)
-        kind = "Greater" if op_type == "Any" else "GreaterEqual"
-        return apply_op(kind, *limit)
-    if op_type == "Mean":
-        ones = value.with_flat_values(apply_op("OnesLike", value.flat_values))
-        return _over("Sum", value, axis) / _over("Sum", ones, axis)
+    if op_type in _COMPOSED:
+        return _COMPOSED[op_type](value, axis)
     if axis == 0:
         # Column j gathers the j-th values of all rows.
         places = apply_op("Cast", value._coordinates()[:, 1], DstT=value.row_splits.dtype.base)
@@ -77,10 +66,47 @@ def _over(op_type: str, value: Any, axis: int) -> Any:
                 "Over the first dimension only ragged tensors of ragged_rank 1 are reduced"
             )
         count = value.bounding_shape(1)
-        return apply_op(_SEGMENT[op_type], value.values, places, count)
+        return apply_op(_by_segment(op_type), value.values, places, count)
     if isinstance(value.values, RaggedTensor):
         return _merged_rows(op_type, value)
-    return apply_op(_SEGMENT[op_type], value.values, value.value_rowids(), value.nrows())
+    return apply_op(_by_segment(op_type), value.values, value.value_rowids(), value.nrows())
+
+
+def _by_segment(op_type: str) -> str:
+    """The op that reduces the rows of each segment.
+
+    Raises:
+        TypeError: There is none.
+    """
+    found = registry.lookup(op_type).by_segment
+    if found is None:
+        raise TypeError(f"{op_type} does not reduce ragged tensors: it says no `by_segment`")
+    return found
+
+
+def _mean(value: RaggedTensor, axis: int) -> Any:
+    ones = value.with_flat_values(apply_op("OnesLike", value.flat_values))
+    return _over("Sum", value, axis) / _over("Sum", ones, axis)
+
+
+def _any(value: RaggedTensor, axis: int) -> Any:
+    return apply_op("Greater", _over("Max", _as_numbers(value), axis), 0)
+
+
+def _all(value: RaggedTensor, axis: int) -> Any:
+    return apply_op("GreaterEqual", _over("Min", _as_numbers(value), axis), 1)
+
+
+def _as_numbers(value: RaggedTensor) -> RaggedTensor:
+    return value.with_flat_values(apply_op("Cast", value.flat_values, DstT=int32))
+
+
+_COMPOSED: Final[Mapping[str, Callable[[RaggedTensor, int], Any]]] = {
+    "Mean": _mean,
+    "Any": _any,
+    "All": _all,
+}
+"""Reductions that are made of others."""
 
 
 def _merged_rows(op_type: str, value: RaggedTensor) -> RaggedTensor:
@@ -96,7 +122,7 @@ def _merged_rows(op_type: str, value: RaggedTensor) -> RaggedTensor:
         "Cast", places, DstT=lengths.dtype.base
     )
     total = target.row_splits[-1]
-    return target.with_values(apply_op(_SEGMENT[op_type], inner.values, at, total))
+    return target.with_values(apply_op(_by_segment(op_type), inner.values, at, total))
 
 
 def _count_of(lengths: Any) -> Any:

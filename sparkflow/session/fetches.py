@@ -12,7 +12,7 @@ from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices, IndexedSlicesValue
 from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue
-from sparkflow.session.handles import TensorHandle
+from sparkflow.session.handles import TensorHandle, is_kept
 
 Fill = Callable[[Sequence[Any]], Any]
 
@@ -69,7 +69,7 @@ class Fetches:
                 self.targets.append(element)
             return _nothing
         index = self._position(element)
-        if element.op.type == "GetSessionHandle":
+        if is_kept(element):
             dtype, session = element.op.inputs[0].dtype.base, self._session
             return lambda values: TensorHandle(values[index], dtype, session)
         return lambda values: values[index]

@@ -118,3 +118,8 @@ def _holder(handle: str) -> Tensor:
 
 def _device_of(handle: str) -> str:
     return handle.rpartition(";")[2]
+
+
+def is_kept(tensor: Tensor) -> bool:
+    """Whether fetching it gives a `TensorHandle`: the session keeps the value."""
+    return tensor.op.type == "GetSessionHandle"

@@ -20,6 +20,7 @@ from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.session.feeds import Expand, FeedSlot, feed_tensor, resolve
 from sparkflow.session.fetches import Fetches, key_of
+from sparkflow.session.handles import is_kept
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError
 from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
@@ -269,7 +270,7 @@ class BaseSession:
 
         plan, arrays = self._prepare(fetches, feed_dict)
         for name in plan.tensors:
-            if self._graph.get_tensor_by_name(name).op.type == "GetSessionHandle":
+            if is_kept(self._graph.get_tensor_by_name(name)):
                 raise ValueError(f"A loop cannot fetch {name}: it would keep a value per step")
         places: dict[int, float] = {}
         for key, bound in bounds.items():

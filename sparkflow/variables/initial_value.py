@@ -8,9 +8,8 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.messages.importing import grouped
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-
-_VARIABLES = ("Variable", "VariableV2")
-_LEFT_ALONE = ("IsVariableInitialized", "InitializedValue", "VarHandleOp", "If", "StatelessIf")
+from sparkflow_runtime.dtypes import resource
+from sparkflow_runtime.ops import registry
 
 
 def without_uninitialised(name: str, value: Tensor) -> Tensor:
@@ -24,8 +23,24 @@ def without_uninitialised(name: str, value: Tensor) -> Tensor:
     return value if value.graph.is_eager else _Copier(name, value).tensor(value)
 
 
-def _reads_handle(op: Operation) -> bool:
-    return op.type == "ReadVariableOp" and op.inputs[0].op.type == "VarHandleOp"
+def _is_left_alone(op: Operation) -> bool:
+    """Handles, questions about variables, and branches, which ask such questions themselves."""
+    kind = registry.find(op.type)
+    if kind.is_variable:
+        return kind.signature.gives_handles
+    return op.type in ("If", "StatelessIf") or (
+        kind.only_reads and not (kind.reads_variable or kind.reads_parts)
+    )
+
+
+def _is_read(op: Operation) -> bool:
+    """Whether it gives the value of a variable: its reference, or what is read behind a handle."""
+    kind = registry.find(op.type)
+    if kind.is_variable:
+        return True
+    if not (kind.reads_variable and op.inputs[0].dtype is resource):
+        return False
+    return registry.find(op.inputs[0].op.type).is_variable
 
 
 class _Copier:
@@ -53,9 +68,9 @@ class _Copier:
             if last in self._copies:
                 stack.pop()
                 continue
-            if last.type in _LEFT_ALONE:
+            if _is_left_alone(last):
                 self._copies[last] = last
-            elif last.type in _VARIABLES or _reads_handle(last):
+            elif _is_read(last):
                 held = last.inputs[0].op if last.inputs else last
                 variable = self._variables.get(held)
                 self._copies[last] = last if variable is None else variable.initialized_value()

@@ -173,7 +173,7 @@ class ResourceVariable(Variable, Held):
         for key in ("dtype", "T"):
             if key in op.signature.attrs:
                 kept.setdefault(key, self.dtype)
-        if form == "AssignVariableOp":
+        if "validate_shape" in op.signature.attrs:
             inputs[1] = graph.convert(inputs[1], self.dtype, "value")
             if not self.shape.is_compatible_with(inputs[1].shape):
                 raise ValueError(

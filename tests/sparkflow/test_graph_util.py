@@ -54,13 +54,14 @@ def test_variables_behind_handles_become_constants(graph):
     assign = graph.apply("AssignVariableOp", (handle, [[1.0], [2.0], [3.0]]), {}, "assign")
     read = graph.apply("ReadVariableOp", (handle,), {"dtype": tf.float32}, "read")
     rows = graph.apply("ResourceGather", (handle, [2, 0]), {"dtype": tf.float32}, "rows")
-    tf.add(tf.reduce_sum(read), rows, name="y")
+    row = graph.apply("ResourceGatherNd", (handle, [[1]]), {"dtype": tf.float32}, "row")
+    tf.add_n([tf.reduce_sum(read) + rows, tf.pad(row, [[0, 1], [0, 0]])], name="y")
     with tf.Session() as session:
         session.run(assign)
         frozen = tf.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["y"])
     with tf.Graph().as_default(), tf.Session() as session:
         (y,) = tf.import_graph_def(frozen, return_elements=["y:0"])
-        assert session.run(y).tolist() == [[9], [7]]
+        assert session.run(y).tolist() == [[11], [7]]
 
 
 def test_what_is_cut_out_must_be_there(graph):

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
 from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
 from sparkflow_runtime.codegen.ir.kernel import Kernel
 from sparkflow_runtime.compiler.location import located
@@ -127,17 +125,7 @@ class CardCompiler:
         return noted
 
     def _bind_out(self, node: Node) -> Callable[..., Any] | None:
-        if node.op != "MatMul":
-            return None
-        multiply = self._gpu.products().multiply
-        transpose_a, transpose_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
-        contiguous = self._gpu.cupy.ascontiguousarray
-
-        def product(a: Any, b: Any, out: Any) -> None:
-            multiply(contiguous(a), contiguous(b), out, transpose_a, transpose_b)
-
-        kinds = (np.float32, np.float64)
-        return product if node.attrs["T"].as_numpy_dtype in kinds else None
+        return registry.lookup(node.op).bind_out_gpu(node, self._gpu)
 
     def _copied(self, value: Any) -> Any:
         """A result as it is now, whatever later updates do to the array."""

@@ -25,6 +25,7 @@ from sparkflow_runtime.ops.value import WHOLE, Value, ValueRule
 from sparkflow_runtime.shapes import Shape
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.device.gpu import Gpu
     from sparkflow_runtime.ops.builder import GraphBuilder, OperationView
     from sparkflow_runtime.ops.kernel import KernelContext
 
@@ -147,6 +148,13 @@ class Op:
         tolerates_rounding: Whether its inputs may be rounded to 16 bits where its output is applied
             to a variable that travels so (`passes.wire_dtypes`).
         exact_inputs: Whether its inputs are not to be rounded, whatever they are read from.
+        checks: Whether it hands on its input as it is, or fails where that is not as it should be.
+        copyable: Whether a copy of the node does what the node does, although it is stateful.
+        takes_ragged: Whether a row of the output depends on the same row of the inputs alone, so
+            that a ragged tensor goes through by its innermost values, as through elementwise ops.
+        by_segment: The op that does to rows of the same segment, which a second input tells, what
+            this reduction does to all; a third input is the number of segments.
+        flops: Floating-point operations per element of the first output, see `float_operations`.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
         is_collective: Whether several devices do it together, so that it is cut into a start and a
@@ -195,6 +203,11 @@ class Op:
     reads_parts: ClassVar[bool] = False
     tolerates_rounding: ClassVar[bool] = False
     exact_inputs: ClassVar[bool] = False
+    checks: ClassVar[bool] = False
+    copyable: ClassVar[bool] = False
+    takes_ragged: ClassVar[bool] = False
+    by_segment: ClassVar[str | None] = None
+    flops: ClassVar[int] = 0
     fuse_over: ClassVar[int | None] = None
     is_collective: ClassVar[bool] = False
     is_frame: ClassVar[bool] = False
@@ -297,6 +310,22 @@ class Op:
     def met_gradients(self, node: NodeView) -> Sequence[int]:
         """Numbers of the inputs that are gradients of several replicas, which meet in this node."""
         return ()
+
+    def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
+        """As `bind_out`, for a GPU."""
+        return None
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """How many floating-point operations a node needs, as TensorFlow's profiler counts them.
+
+        Args:
+            node: What is known of the node.
+            outputs: The static shapes of its outputs.
+
+        Raises:
+            UnknownSizeError: They depend on a size that is not known.
+        """
+        return self.flops * shapes.size(outputs[0]) if self.flops and outputs else 0
 
     def is_fusable(self, node: NodeView) -> bool:
         """Whether `fuse` may be asked about this node at all; cheap.

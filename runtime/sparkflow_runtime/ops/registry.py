@@ -97,7 +97,7 @@ def _imported(op_type: str) -> Op:
 
 def find(op_type: str) -> Op:
     """The op of that type; one that says nothing of itself where it is not registered here."""
-    return _OPS.get(op_type, _UNKNOWN)
+    return lookup(op_type) if contains(op_type) else _UNKNOWN
 
 
 def contains(op_type: str) -> bool:

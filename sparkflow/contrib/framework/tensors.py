@@ -9,6 +9,7 @@ import sparkflow as tf
 from sparkflow.layers.training import known_flag, smart_cond as _smart_cond
 from sparkflow.ops.checks.rank_fitting import one_rank
 from sparkflow.ops.checks.shape_checks import assert_same_float_dtype, assert_scalar
+from sparkflow_runtime.ops import registry
 
 __all__ = [
     "assert_same_float_dtype",
@@ -73,7 +74,11 @@ def get_name_scope() -> str:
 
 def get_placeholders(graph: Any) -> list[Any]:
     """The placeholders of a graph."""
-    return [op.outputs[0] for op in graph.get_operations() if op.type == "Placeholder"]
+    return [
+        op.outputs[0]
+        for op in graph.get_operations()
+        if registry.find(op.type).is_placeholder and not op.inputs
+    ]
 
 
 def reduce_sum_n(tensors: Sequence[Any], name: str | None = None) -> Any:

@@ -191,7 +191,7 @@ class FunctionGraph(Graph):
         """Whether it is the plain value of a variable, read in a graph around."""
         op = tensor.op
         return (
-            op.type == "Identity"
+            registry.find(op.type).reads_variable
             and op.inputs[0].dtype.is_ref
             and not op.control_inputs
             and self.forward is None
@@ -295,7 +295,8 @@ class FunctionGraph(Graph):
         tensor.op._set_attr("T", dtype)
         tensor.dtype, tensor._shape = dtype, read._shape
         for op in readers:
-            op.type, op._attrs = "Identity", {"T": dtype}
+            op.type = "Identity"
+            op._attrs = {"T": dtype}
 
     def arrange_captures(self, wanted: Sequence[Tensor]) -> None:
         """Makes the captures those of `wanted`, in that order, adding what is missing."""

@@ -9,6 +9,7 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import DType, resource
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.shapes import Shape
 
 BuildBody = Callable[[Sequence[Tensor]], Sequence[Tensor]]
@@ -36,7 +37,7 @@ def _settle_handles(functions: Sequence[FunctionGraph]) -> None:
                 users.setdefault(outer, []).append(function)
     for handle, using in users.items():
         readers = [op for function in using for op in function.users_of_captured(handle)]
-        if not readers or any(op.type != "ReadVariableOp" for op in readers):
+        if not readers or not all(_reads(op) for op in readers):
             continue
         graph = using[0].outer
         with graph.as_default(), graph.colocate_with(handle.op, ignore_existing=True):
@@ -44,6 +45,10 @@ def _settle_handles(functions: Sequence[FunctionGraph]) -> None:
             read = graph.apply("ReadVariableOp", (handle,), {"dtype": dtype}, None)
         for function in using:
             function.settle_handle(handle, read)
+
+
+def _reads(op: Operation) -> bool:
+    return registry.find(op.type).reads_variable
 
 
 def call_types(functions: Sequence[FunctionGraph], captured: Sequence[Tensor]) -> list[DType]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import sparkflow as tf
 from sparkflow.spark.data.schema.row_format import RowFormat
 from sparkflow.spark.graphs.inputs import BatchTensors
+from sparkflow_runtime.ops import registry
 
 ModelFn = Callable[..., Any]
 """`(features, labels, mode, params, weights)`, all but the first by name and as far as it takes
@@ -195,7 +196,7 @@ def _require_scalar(loss: Any) -> None:
     Raises:
         ValueError: It has one per row.
     """
-    if loss is None or loss.op.type != "Reshape":
+    if loss is None or not registry.find(loss.op.type).reshapes:
         return  # EstimatorSpec makes scalars of what may have one element only
     given = loss.op.inputs[0]
     if given.shape.ndims and given.shape.num_elements() is None:

@@ -12,11 +12,8 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.shape import arrays
 from sparkflow.ops.state import state
 from sparkflow_runtime.device.names import DeviceSpec
-from sparkflow_runtime.dtypes import DType
-
-_VARIABLES = frozenset(
-    {"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp", "ReadVariableOp"}
-)
+from sparkflow_runtime.dtypes import DType, resource
+from sparkflow_runtime.ops import registry
 
 
 class SaveSpec:
@@ -232,11 +229,17 @@ def _saveable(variable: Any, slice_spec: str, name: str) -> SaveableObject:
         "names_to_saveables must be a dict mapping string names to Tensors/Variables. Not a "
         "variable",
     )
-    if tensor.op.type in ("VarHandleOp", "ReadVariableOp"):
-        handle = tensor.op.inputs[0] if tensor.op.inputs else tensor
+    handle = tensor.op.inputs[0] if tensor.op.inputs else tensor
+    if handle.dtype is resource:
         attrs = handle.op
         return HandleSaveable(handle, attrs.attr("dtype"), attrs.attr("shape"), slice_spec, name)
     return VariableSaveable(tensor, slice_spec, name)
+
+
+def _is_variable(op: Operation) -> bool:
+    """Whether it gives a variable, or what is read of one behind a handle."""
+    kind = registry.find(op.type)
+    return kind.is_variable or (kind.reads_variable and op.inputs[0].dtype is resource)
 
 
 def _is_partitioned(item: Any) -> bool:
@@ -250,7 +253,7 @@ def _variable_tensor(item: Any, refusal: str) -> Tensor:
     if not isinstance(item, Symbolic):
         raise TypeError(f"{refusal}: {item}")
     tensor = item._to_tensor(as_ref=True)
-    if tensor.op.type not in _VARIABLES:
+    if not _is_variable(tensor.op):
         raise TypeError(f"{refusal}: {item}")
     return tensor
 

@@ -11,6 +11,7 @@ from sparkflow._api import export
 from sparkflow.graph.operation import Operation
 from sparkflow.train.clusters.cluster_spec import ClusterSpec
 from sparkflow_runtime.device.names import DeviceSpec
+from sparkflow_runtime.ops import registry
 
 Strategy = Callable[[Operation], int]
 
@@ -65,7 +66,8 @@ def replica_device_setter(
         merge_devices: Add to what inner device scopes ask for; otherwise leave nodes alone that
             they ask something for.
         cluster: A `ClusterSpec` or what one is made of, to take the number of ps tasks from.
-        ps_ops: The op types that go to the ps tasks; variables and tables when None.
+        ps_ops: The op types that go to the ps tasks; variables, also of ops of your own, and tables
+            when None.
         ps_strategy: From an operation to the task that takes it; one after the other when None.
 
     Returns:
@@ -99,7 +101,8 @@ def replica_device_setter(
         if not merge_devices and op.device:
             return op.device
         asked = DeviceSpec.from_string(op.device)
-        if op.type not in chosen or on_ps == DeviceSpec():
+        held = op.type in chosen or (ps_ops is None and registry.find(op.type).is_variable)
+        if not held or on_ps == DeviceSpec():
             return asked.merged_over(on_worker).to_string()
         target = on_ps
         if on_ps.job is not None and asked.job in (None, on_ps.job):

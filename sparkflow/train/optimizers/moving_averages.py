@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
@@ -19,9 +19,7 @@ from sparkflow.variables.initialization import global_variables, trainable_varia
 from sparkflow.variables.initializers import Zeros
 from sparkflow.variables.variable import Variable
 from sparkflow.variables.variable_scope import get_variable, variable_scope
-
-_VARIABLE_OPS: Final = ("Variable", "VariableV2")
-"""Averages of variables' tensors lie beside them, those of other tensors where they may."""
+from sparkflow_runtime.ops import registry
 
 
 def assign_moving_average(
@@ -126,7 +124,9 @@ class ExponentialMovingAverage:
                 item.graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, item)
             else:
                 zeros = partial(filled_like, item, 0.0)
-                average = create_slot(item, self._name, zeros, item.op.type in _VARIABLE_OPS)
+                # The average of a variable's tensor lies beside it, others where they may.
+                beside = registry.find(item.op.type).is_variable and item.dtype.is_ref
+                average = create_slot(item, self._name, zeros, beside)
                 if self._zero_debias:
                     debiased.add(average)
             self._averages[item] = average

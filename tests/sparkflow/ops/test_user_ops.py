@@ -3,6 +3,8 @@ import inspect
 import pytest
 
 import sparkflow as tf
+from sparkflow.profiler.float_operations import float_operations
+from sparkflow.ragged.reducing import reduced
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
@@ -76,3 +78,61 @@ def test_a_missing_kernel_is_told_with_those_there_are():
     tf.register_op(AddTimes)
     with pytest.raises(tf.errors.UnimplementedError, match="Registered kernels: CPU"):
         registry.require_kernel(registry.lookup("AddTimes"), "GPU", {"T": dtypes.float32})
+
+
+def test_a_wrong_trait_is_refused_at_once():
+    with pytest.raises(ValueError, match=r"AddTimes\.aliases names 'z'"):
+        tf.register_op(type("AddTimes", (AddTimes,), {"aliases": frozenset({"z"})}))
+    with pytest.raises(TypeError, match=r"AddTimes\.commutative must be True or False"):
+        tf.register_op(type("AddTimes", (AddTimes,), {"commutative": "yes"}))
+    assert not registry.contains("AddTimes")
+
+
+def test_own_ops_take_part_where_ops_are_looked_at():
+    class OwnCheck(Op):
+        inputs = "x: T"
+        outputs = "y: T"
+        attrs = {"T": type_attr(frozenset({dtypes.float32}))}  # noqa: RUF012
+        checks = True
+        flops = 3
+
+        def infer(self, node):
+            return [node.shapes[0]]
+
+        def compute(self, xp, x):
+            return x
+
+    class OwnLength(OwnCheck):
+        checks = False
+        elementwise = True
+        flops = 0
+
+        def float_operations(self, node, outputs):
+            return 7 if node.shapes[0] else 0
+
+    class OwnSum(OwnCheck):
+        inputs = "x: T, axes: int32"
+        checks = False
+        reduction = True
+        by_segment = "UnsortedSegmentSum"
+
+    class OwnPlain(OwnCheck):
+        checks = False
+
+    check, length, _, plain = map(tf.register_op, (OwnCheck, OwnLength, OwnSum, OwnPlain))
+    ragged = tf.ragged.constant([[1.0, 2.0], [3.0]])
+    with tf.Session() as session:
+        for through in (check, length):
+            assert session.run(through(ragged)).to_list() == [[1.0, 2.0], [3.0]]
+        assert session.run(reduced("OwnSum", ragged, 1, None, None)).tolist() == [3.0, 3.0]
+    with pytest.raises(TypeError, match="does not take ragged"):
+        plain(ragged)
+    with pytest.raises(TypeError, match="does not reduce ragged"):
+        reduced("OwnPlain", ragged, 1, None, None)
+    x = tf.placeholder(tf.float32, [2, 5], name="x")
+    made = check(x, name="check"), length(x)
+    assert [float_operations(each.op) for each in made] == [30, 7]
+    tf.identity(made[0], name="out")
+    definition = tf.get_default_graph().as_graph_def()
+    left = tf.graph_util.remove_training_nodes(definition, ["out"])
+    assert "check" not in {node.name for node in left.node}

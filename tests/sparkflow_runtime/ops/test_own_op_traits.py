@@ -14,16 +14,22 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.images import IMAGE
 from sparkflow_runtime.ops.op import Op
-from sparkflow_runtime.ops.signature import type_attr
+from sparkflow_runtime.ops.signature import string_attr, type_attr
+from sparkflow_runtime.ops.value import moving
+from sparkflow_runtime.passes.distinct_rows import distinct_rows
 from sparkflow_runtime.passes.fold import MAX_REPEATED, fold
 from sparkflow_runtime.passes.layout import channels_last
 from sparkflow_runtime.passes.merge import merge
 from sparkflow_runtime.passes.simplify.sweep import simplify
+from sparkflow_runtime.passes.wire_dtypes import WIRE_ATTR, wire_dtypes
 from support.graphs import const, node
 from support.plans import arg, fetch
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+PS = "/job:ps/replica:0/task:0/device:CPU:0"
+WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
 T = {"T": type_attr(frozenset({dtypes.float32}))}
 
 
@@ -188,3 +194,112 @@ def test_host_inputs(register: Any, says: bool) -> None:
     register(Sized, host_inputs=frozenset({"n"} if says else ()))
     own = node("c", "Own", "a", "n")
     assert [_is_on_host(own, 0), _is_on_host(own, 1)] == [False, says]
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_images(register: Any, says: bool) -> None:
+    attrs = {**T, "data_format": string_attr("NHWC")}
+    register(Unary, attrs=attrs, images=IMAGE if says else None)
+    nodes = [
+        node("x", "_Arg", device=CPU, T=dtypes.float32, index=0, shape=(1, 2, 4, 4)),
+        const("f", np.ones([1, 1, 2, 2], np.float32), device=CPU),
+        node(
+            "y", "Conv2D", "x", "f", device=CPU, data_format="NCHW", padding="SAME",
+            strides=[1, 1, 1, 1],
+        ),
+        node("c", "Own", "y", device=CPU, data_format="NCHW"),
+        node("fetch", "_Retval", "c", device=CPU, index=0),
+    ]  # fmt: skip
+    graph = Graph(nodes)
+    last = channels_last(graph, infer_types(graph))
+    assert {n.attrs["data_format"] for n in last if n.op == "Own"} == {"NHWC" if says else "NCHW"}
+
+
+def on_ps(name: str, op: str, *inputs: str, **attrs: Any) -> Node:
+    return node(name, op, *inputs, device=PS, **attrs)
+
+
+def narrowed(*nodes: Node) -> list[str]:
+    """What travels in 16 bits between a variable that asks for it and a worker."""
+    wire = {WIRE_ATTR: dtypes.bfloat16}
+    variable = on_ps("v", "VariableV2", dtype=dtypes.float32, shape=(8, 4), **wire)
+    arg = node("grad", "_Arg", T=dtypes.float32, index=0, shape=(8, 4), device=WORKER)
+    graph = Graph([variable, arg, *nodes])
+    casts = wire_dtypes(graph, infer_types(graph), graph)
+    narrow = [n for n in casts if n.op == "Cast" and n.attrs["DstT"] is dtypes.bfloat16]
+    return [n.inputs[0].node for n in narrow]
+
+
+@pytest.mark.parametrize("trait", ["reads_variable", "reads_parts", "passes_on", "value_rule"])
+@pytest.mark.parametrize("says", [True, False])
+def test_what_is_read_of_a_variable_travels_in_16_bits(
+    register: Any, trait: str, says: bool
+) -> None:
+    register(Unary, **({trait: moving(0) if trait == "value_rule" else True} if says else {}))
+    used = node("used", "Square", "c", device=WORKER)
+    assert narrowed(on_ps("c", "Own", "v"), used) == (["c"] if says else [])
+
+
+class Update(Op):
+    inputs = "var: Ref(T), grad: T"
+    outputs = "out: Ref(T)"
+    attrs = T
+    stateful = True
+
+    def infer(self, node: Any) -> Any:
+        return [node.shapes[0]]
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_applies_gradients(register: Any, says: bool) -> None:
+    register(Update, applies_gradients=says)
+    assert narrowed(on_ps("c", "Own", "v", "grad")) == (["grad"] if says else [])
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("says", [True, False])
+def test_tolerates_rounding(register: Any, says: bool, exact: bool) -> None:
+    register(Unary, tolerates_rounding=says, exact_inputs=exact)
+    update = on_ps("update", "ApplyGradientDescent", "v", "rate", "c")
+    made = narrowed(const("rate", np.float32(1), device=PS), on_ps("c", "Own", "grad"), update)
+    assert made == (["grad"] if says and not exact else [])
+
+
+class Rows(Op):
+    inputs = "table: Ref(T), ids: int64"
+    outputs = "rows: T"
+    attrs = T
+    only_reads = True
+
+    def infer(self, node: Any) -> Any:
+        table, ids = node.shapes
+        return [None if table is None or ids is None else (*ids, *table[1:])]
+
+
+class SumsRows(Update):
+    inputs = "var: Ref(T), rows: T, ids: int64"
+
+
+def with_table(*nodes: Node) -> list[str]:
+    """The ops on rows that a graph gets for a table on a parameter server."""
+    ids = node("ids", "_Arg", T=dtypes.int64, index=0, shape=(None,), device=WORKER)
+    rows = node("rows", "_Arg", T=dtypes.float32, index=1, shape=(None, 64), device=WORKER)
+    table = on_ps("v", "VariableV2", dtype=dtypes.float32, shape=(1000, 64))
+    graph = Graph([ids, rows, table, *nodes])
+    result = distinct_rows(graph, infer_types(graph))
+    return sorted(n.op for n in result if n.op.endswith("Rows"))
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_looks_up_rows(register: Any, says: bool) -> None:
+    register(Rows, looks_up_rows=says)
+    used = node("used", "Square", "c", device=WORKER)
+    made = with_table(on_ps("c", "Own", "v", "ids"), used)
+    assert made == (["_DistinctRows", "_ExpandRows"] if says else [])
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_sums_rows(register: Any, says: bool) -> None:
+    register(SumsRows, sums_rows=("rows", "ids") if says else None)
+    made = with_table(on_ps("c", "Own", "v", "rows", "ids"))
+    assert made == (["_DistinctRows", "_SumRows"] if says else [])

@@ -59,3 +59,13 @@ def test_an_op_of_sparkflow_cannot_be_hidden_before_it_is_imported():
     taken = type("MatrixLogarithm", (Op,), {"outputs": "y: float32"})
     with pytest.raises(AlreadyExistsError, match="sparkflow has an op of the type 'MatrixLog"):
         registry.add_own(taken())
+
+
+def test_what_an_op_says_is_found_before_its_module_is_imported():
+    """As for the nodes of a GraphDef that was read from a file."""
+    code = (
+        "from sparkflow_runtime.ops import registry\n"
+        "print(registry.find('VarHandleOp').is_variable, registry.find('NotThere').is_variable)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]

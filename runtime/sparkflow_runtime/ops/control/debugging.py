@@ -33,6 +33,7 @@ def _host(value: Array) -> np.ndarray[Any, Any]:
 class Assert(Op):
     """Fails with the values of `data` unless the condition holds."""
 
+    copyable = True
     inputs = "condition: bool, data: T"
     attrs = {"T": list_attr("type", minimum=1), "summarize": int_attr(3)}
     stateful = True

@@ -7,9 +7,11 @@ filters are [..., depth, outputs], where the depth is that of the images or divi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import FLOATING, INDEX, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -153,6 +155,10 @@ class _Forward(ConvolutionOp):
             self.add(g, op, 2, images, shape_tensor(g, filters), dy),
         )
 
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """A product and a sum per weight of a filter and element of the output."""
+        return 2 * math.prod(shapes.sizes(node.shapes[1])[:-1]) * shapes.size(outputs[0])
+
 
 class _BackpropInput(ConvolutionOp):
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -270,6 +276,10 @@ class Conv2DBackpropInput(_BackpropInput):
     family = _FLAT_FAMILY
     attrs = {"T": type_attr(FLOATING | {int32}), **_FLAT}
 
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """As many as the convolution has, of whose output the gradient is."""
+        return 2 * math.prod(shapes.sizes(node.shapes[1])[:-1]) * shapes.size(node.shapes[2])
+
 
 @register
 class Conv2DBackpropFilter(_BackpropFilter):
@@ -280,6 +290,10 @@ class Conv2DBackpropFilter(_BackpropFilter):
     images = Images((0, 2), is_output=False)
     family = _FLAT_FAMILY
     attrs = {"T": type_attr(FLOATING), **_FLAT}
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """As many as the convolution has, of whose output the gradient is."""
+        return 2 * math.prod(shapes.sizes(outputs[0])[:-1]) * shapes.size(node.shapes[2])
 
 
 @register

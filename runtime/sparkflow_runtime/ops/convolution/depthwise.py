@@ -7,9 +7,11 @@ The kernels walk over the few places within a filter and handle all windows and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import FLOATING
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -112,6 +114,10 @@ class DepthwiseConv2dNative(_Depthwise):
             self.add(g, op, 1, shape_tensor(g, images), filters, dy),
             self.add(g, op, 2, images, shape_tensor(g, filters), dy),
         )
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """A product and a sum per weight of a filter and element of the output."""
+        return 2 * math.prod(shapes.sizes(node.shapes[1])[:-2]) * shapes.size(outputs[0])
 
 
 @register

@@ -40,6 +40,7 @@ class DatasetOp(Op):
     They count as stateful, so that equal ones are not merged: a cache or a shuffle is its own.
     """
 
+    copyable = True
     outputs = "handle: variant"
     attrs = OUTPUTS
     stateful = True

@@ -147,6 +147,7 @@ binary(
     commutative=True,
     capturable=True,
     tolerates_rounding=True,
+    flops=1,
 )
 binary(
     "AddV2",
@@ -157,6 +158,7 @@ binary(
     commutative=True,
     capturable=True,
     tolerates_rounding=True,
+    flops=1,
 )
 binary(
     "Sub",
@@ -166,6 +168,7 @@ binary(
     lambda g, x, y, z, dz: (dz, g.Neg(dz)),
     capturable=True,
     tolerates_rounding=True,
+    flops=1,
 )
 binary(
     "Mul",
@@ -176,6 +179,7 @@ binary(
     commutative=True,
     capturable=True,
     tolerates_rounding=True,
+    flops=1,
 )
 binary(
     "Div",
@@ -194,10 +198,18 @@ binary(
     _div_gradient,
     kernels={"CPU": _FIELD, "GPU": _FIELD},
     tolerates_rounding=True,
+    flops=1,
 )
 binary("DivNoNan", _FIELD, _div_no_nan, "where(y == 0, 0.0, x / y)", _div_no_nan_gradient)
 binary("FloorDiv", REAL, _floor_div, "floor(x / y)", integer_kernel=_integer_floor_div)
-binary("TruncateDiv", REAL, _truncate_div, "trunc(x / y)", integer_kernel=_integer_truncate_div)
+binary(
+    "TruncateDiv",
+    REAL,
+    _truncate_div,
+    "trunc(x / y)",
+    integer_kernel=_integer_truncate_div,
+    flops=1,
+)
 binary(
     "FloorMod",
     REAL,
@@ -221,6 +233,7 @@ binary(
     "maximum(x, y)",
     _chosen_gradient("GreaterEqual"),
     tolerates_rounding=True,
+    flops=1,
 )
 binary(
     "Minimum",
@@ -229,6 +242,7 @@ binary(
     "minimum(x, y)",
     _chosen_gradient("LessEqual"),
     tolerates_rounding=True,
+    flops=1,
 )
 binary(
     "Pow",
@@ -237,6 +251,7 @@ binary(
     "power(x, y)",
     _pow_gradient,
     integer_kernel=_integer_pow,
+    flops=1,
 )
 binary(
     "SquaredDifference",
@@ -245,6 +260,7 @@ binary(
     "(x - y) * (x - y)",
     _squared_difference_gradient,
     commutative=True,
+    flops=1,
 )
 binary("Atan2", FLOATING, "arctan2", "arctan2(y, x)", _atan2_gradient, inputs="y: T, x: T")
 binary(

@@ -57,6 +57,7 @@ class Bitcast(Op):
     To a smaller type the shape gets a last dimension, to a larger one it loses it.
     """
 
+    takes_ragged = True
     inputs = "input: T"
     outputs = "output: type"
     attrs = {

@@ -40,6 +40,7 @@ for _name, _ufunc, _sign in (
         _ufunc,
         f"x {_sign} y",
         outputs="z: bool",
+        flops=1,
     )
 
 for _name, _ufunc, _sign in (("LogicalAnd", "logical_and", "&"), ("LogicalOr", "logical_or", "|")):
@@ -106,6 +107,7 @@ for _name, _ufunc, _sign in (("Equal", "equal", "=="), ("NotEqual", "not_equal",
         f"x {_sign} y",
         kernels={"CPU": None, "GPU": dtypes.PLAIN},
         commutative=True,
+        flops=1,
     )
 
 _HAS_DISTANCE = dtypes.FLOATING | dtypes.SIGNED | dtypes.COMPLEX

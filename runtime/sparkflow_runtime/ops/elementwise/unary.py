@@ -108,6 +108,7 @@ unary(
     lambda g, x, y, dy: g.Neg(dy),
     capturable=True,
     tolerates_rounding=True,
+    flops=1,
 )
 unary("Abs", _SIGNED, "absolute", "absolute(x)", lambda g, x, y, dy: g.Mul(dy, g.Sign(x)))
 unary(
@@ -120,7 +121,7 @@ unary(
     outputs="output: T",
     attrs={"T": type_attr(COMPLEX, complex64)},
 )
-unary("Exp", _FIELD, "exp", "exp(x)", lambda g, x, y, dy: g.Mul(dy, y))
+unary("Exp", _FIELD, "exp", "exp(x)", lambda g, x, y, dy: g.Mul(dy, y), flops=1)
 unary(
     "Expm1",
     _FIELD,
@@ -129,7 +130,7 @@ unary(
     lambda g, x, y, dy: g.Mul(dy, g.Exp(x)),
     kernels=REAL_KERNELS_ON_GPU,
 )
-unary("Log", _FIELD, "log", "log(x)", lambda g, x, y, dy: g.Mul(dy, g.Reciprocal(x)))
+unary("Log", _FIELD, "log", "log(x)", lambda g, x, y, dy: g.Mul(dy, g.Reciprocal(x)), flops=1)
 unary(
     "Log1p",
     _FIELD,
@@ -138,8 +139,8 @@ unary(
     lambda g, x, y, dy: g.Mul(dy, g.Reciprocal(g.Add(x, 1.0))),
     kernels=REAL_KERNELS_ON_GPU,
 )
-unary("Sqrt", _FIELD, "sqrt", "sqrt(x)", "SqrtGrad", tolerates_rounding=True)
-unary("Rsqrt", _FIELD, _rsqrt, "1 / sqrt(x)", "RsqrtGrad")
+unary("Sqrt", _FIELD, "sqrt", "sqrt(x)", "SqrtGrad", tolerates_rounding=True, flops=1)
+unary("Rsqrt", _FIELD, _rsqrt, "1 / sqrt(x)", "RsqrtGrad", flops=2)
 unary(
     "Square",
     FLOATING | INTEGER | COMPLEX,
@@ -148,6 +149,7 @@ unary(
     lambda g, x, y, dy: g.Mul(dy, g.Mul(x, 2.0)),
     capturable=True,
     tolerates_rounding=True,
+    flops=1,
 )
 unary(
     "Reciprocal",
@@ -156,6 +158,7 @@ unary(
     "1 / x",
     "ReciprocalGrad",
     kernels=_RECIPROCAL_KERNELS,
+    flops=1,
 )
 unary("Inv", _SIGNED | COMPLEX, "reciprocal", "1 / x", "InvGrad", kernels=_RECIPROCAL_KERNELS)
 unary("Sign", _SIGNED | COMPLEX, _sign, "sign(x)", lambda g, x, y, dy: g.ZerosLike(x))

@@ -64,6 +64,7 @@ class WriteFile(StringOp):
 class MatchingFiles(StringOp):
     """The paths that match patterns, sorted."""
 
+    copyable = True
     inputs = "pattern: string"
     outputs = "filenames: string"
     stateful = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.shapes import Dim, Shape
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.device.gpu import Gpu
 
 _MATRIX = FLOATING | COMPLEX | {int32, int64}
 _GRAPHS_OF_TF2 = bool_attr(False)
@@ -77,6 +80,11 @@ class MatMul(Op):
         _inner(self.op_type, node, inner, inner_b)
         return [(rows, columns)]
 
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """A product and a sum per pair of elements."""
+        inner = shapes.sizes(node.shapes[0])[-2 if node.attrs["transpose_a"] else -1]
+        return 2 * inner * shapes.size(outputs[0])
+
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The product with transposes as flags."""
         product = bind_product(context.xp, node.attrs["T"], *self._turns(node))
@@ -96,6 +104,18 @@ class MatMul(Op):
             product(a, b, out)
 
         return multiply
+
+    def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
+        """The same into a given array, where the GPU's library has it."""
+        if node.attrs["T"] not in (float32, float64):
+            return None
+        multiply, contiguous = gpu.products().multiply, gpu.cupy.ascontiguousarray
+        transpose_a, transpose_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
+
+        def product(a: Array, b: Array, out: Array) -> None:
+            multiply(contiguous(a), contiguous(b), out, transpose_a, transpose_b)
+
+        return product
 
     @staticmethod
     def _turns(node: NodeView) -> tuple[Turn | None, Turn | None]:
@@ -151,6 +171,11 @@ class _BatchMatMulOp(Op):
         inner_y, columns = reversed(y[-2:]) if node.attrs["adj_y"] else y[-2:]
         _inner(self.op_type, node, inner, inner_y)
         return [shapes.concatenate(self._batch(node, x[:-2], y[:-2]), (rows, columns))]
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """As for `MatMul`."""
+        inner = shapes.sizes(node.shapes[0])[-2 if node.attrs["adj_x"] else -1]
+        return 2 * inner * shapes.size(outputs[0])
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The products, with transposes as flags."""

@@ -64,6 +64,7 @@ unary(
     "tanh(x)",
     lambda g, x, y, dy: g.TanhGrad(y, dy),
     capturable=True,
+    flops=1,
 )
 unary(
     "Sigmoid",
@@ -72,6 +73,7 @@ unary(
     "sigmoid(x)",
     lambda g, x, y, dy: g.SigmoidGrad(y, dy),
     capturable=True,
+    flops=1,
 )
 binary(
     "TanhGrad",
@@ -220,6 +222,7 @@ enter(
     "maximum(features, 0)",
     gradient=_from_output("ReluGrad"),
     capturable=True,
+    flops=1,
 )
 
 for _name, _attrs, _kernel, _expression, _gradient in (
@@ -263,6 +266,7 @@ enter(
     "gradients * (features > 0)",
     gradient=_mask_gradient,
     capturable=True,
+    flops=2,
 )
 enter(
     ActivationGradOp,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import NUMERIC
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -33,6 +34,7 @@ def _channel_axis(rank: int, data_format: str) -> int:
 class BiasAdd(Op):
     """`value` with bias[c] added to channel c: the last dimension, or dimension 1 for NCHW."""
 
+    flops = 1
     capturable = True
     images = IMAGE
     inputs = "value: T, bias: T"
@@ -153,3 +155,7 @@ class BiasAddGrad(Op):
             column = g.ConcatV2([np.array([-1], np.int32), trailing], np.array(0, np.int32))
             dy = g.Reshape(dy, column)
         return (g.BroadcastTo(dy, shape),)
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """One per element of the input."""
+        return shapes.size(node.shapes[0])

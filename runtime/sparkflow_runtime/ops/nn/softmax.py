@@ -84,6 +84,7 @@ def softmax_of_rows(fusion: Fusion, logits: Fused) -> SoftmaxOfRows:
 class Softmax(Op):
     """`exp(logits) / sum(exp(logits))` along the last axis."""
 
+    flops = 5
     inputs = "logits: T"
     outputs = "softmax: T"
     attrs = {"T": type_attr(FLOATING)}

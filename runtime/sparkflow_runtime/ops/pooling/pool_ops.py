@@ -5,12 +5,14 @@ The arithmetic is in `pooling`, pooling that also tells where the maxima were in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
+from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.codegen.tiles.pooling_ir import Task
 from sparkflow_runtime.dtypes import FLOATING, REAL, float32, float64
@@ -395,6 +397,11 @@ class MaxPool(_Max):
     family = _MAX
     attrs = {"T": type_attr(REAL, float32), **_MAX_ATTRS}
 
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """One per element of a window and element of the output."""
+        window: list[int] = node.attrs["ksize"]
+        return math.prod(window) * shapes.size(outputs[0])
+
 
 @register
 class MaxPoolGrad(_MaxGrad):
@@ -451,6 +458,11 @@ class AvgPool(_Average):
     inputs = "value: T"
     family = _AVERAGE
     attrs = {**PLAIN_ATTRS, "T": type_attr(FLOATING)}
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """One per element of a window and element of the output."""
+        window: list[int] = node.attrs["ksize"]
+        return math.prod(window) * shapes.size(outputs[0])
 
 
 @register

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.ir.kernel import DTYPES
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, float16, int32
 from sparkflow_runtime.ops.axes import axes_reader, reduced_mask, reduced_shape, restore_axes
@@ -200,6 +201,7 @@ def _broadcast_back(g: GraphBuilder, op: OperationView, gradient: Tensor) -> Ten
 class Sum(ReductionOp):
     """The sum, in the input's own dtype."""
 
+    by_segment = "UnsortedSegmentSum"
     attrs = _attrs(NUMERIC)
     reduce = _sum
     fused = "reduce_sum"
@@ -207,6 +209,10 @@ class Sum(ReductionOp):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The same for every element summed."""
         return _broadcast_back(g, op, dy), None
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """One per element of the input."""
+        return shapes.size(node.shapes[0])
 
 
 @register
@@ -246,6 +252,10 @@ class Mean(ReductionOp):
             count = g.Cast(g.FloorDiv(g.Size(op.inputs[0]), shares), DstT=dtype)
         return _broadcast_back(g, op, g.RealDiv(dy, count)), None
 
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """One per element of the input."""
+        return shapes.size(node.shapes[0])
+
 
 class _Extreme(ReductionOp):
     """The largest or smallest element."""
@@ -267,14 +277,20 @@ class _Extreme(ReductionOp):
 class Max(_Extreme):
     """The largest element; of nothing -inf, or the least integer."""
 
+    by_segment = "UnsortedSegmentMax"
     reduce = _max
     fused = "reduce_max"
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """One per element of the input."""
+        return shapes.size(node.shapes[0])
 
 
 @register
 class Min(_Extreme):
     """The smallest element; of nothing inf, or the greatest integer."""
 
+    by_segment = "UnsortedSegmentMin"
     reduce = _min
     fused = "reduce_min"
 
@@ -283,6 +299,7 @@ class Min(_Extreme):
 class Prod(ReductionOp):
     """The product, in the input's own dtype; of nothing 1."""
 
+    by_segment = "UnsortedSegmentProd"
     attrs = _attrs(NUMERIC)
     reduce = _prod
 
@@ -311,6 +328,10 @@ class Prod(ReductionOp):
         others = g.Reshape(g.Mul(before, after), g.Shape(moved))
         others = g.Transpose(others, g.InvertPermutation(order))
         return g.Mul(conjugated(g, others), _broadcast_back(g, op, dy)), None
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """One per element of the input."""
+        return shapes.size(node.shapes[0])
 
 
 @register
@@ -367,6 +388,10 @@ class L2Loss(Op):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """A scalar."""
         return [()]
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """A square and a sum per element, and one product."""
+        return max(0, 3 * shapes.size(node.shapes[0]) - 1)
 
     def compute(self, xp: Any, t: Array) -> Array:
         """A scalar, summed in float32 where the input is float16."""

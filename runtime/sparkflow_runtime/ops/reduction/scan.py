@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import (
     COMPLEX,
     FLOATING,
@@ -238,6 +239,10 @@ class _ArgOp(Op):
                 message=f"Reduction axis {position} is empty in shape {bracketed(value.shape)}"
             )
         return position
+
+    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
+        """One per element of the input."""
+        return shapes.size(node.shapes[0])
 
 
 @register

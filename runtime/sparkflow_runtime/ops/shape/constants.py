@@ -231,6 +231,7 @@ class NoOp(Op):
 class CheckNumerics(Op):
     """Its input, when every element is finite."""
 
+    checks = True
     inputs = "tensor: T"
     outputs = "output: T"
     aliases = frozenset({"tensor"})

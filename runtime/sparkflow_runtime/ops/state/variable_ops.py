@@ -307,6 +307,7 @@ class _AssignUpdate(Op):
 class AssignAdd(_AssignUpdate):
     """Adds `value` to the variable."""
 
+    flops = 1
     ufunc = "add"
 
 
@@ -314,6 +315,7 @@ class AssignAdd(_AssignUpdate):
 class AssignSub(_AssignUpdate):
     """Subtracts `value` from the variable."""
 
+    flops = 1
     ufunc = "subtract"
 
 

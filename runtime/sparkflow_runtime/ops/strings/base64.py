@@ -22,6 +22,7 @@ _WEB_SAFE = re.compile(rb"[A-Za-z0-9_-]*={0,2}")
 class EncodeBase64(StringOp):
     """Bytes as letters, digits, `-` and `_`."""
 
+    elementwise = True
     inputs = "input: string"
     outputs = "output: string"
     attrs = {"pad": bool_attr(False)}
@@ -38,6 +39,7 @@ class EncodeBase64(StringOp):
 class DecodeBase64(StringOp):
     """The bytes again; `=` at the end may be missing."""
 
+    elementwise = True
     inputs = "input: string"
     outputs = "output: string"
 

@@ -202,6 +202,7 @@ def _buckets(function: Callable[[bytes], int], array: Array, count: int) -> Arra
 class StringToHashBucket(StringOp):
     """The bucket of each string by TensorFlow's older hash."""
 
+    elementwise = True
     inputs = "string_tensor: string"
     outputs = "output: int64"
     attrs = _BUCKETS
@@ -215,6 +216,7 @@ class StringToHashBucket(StringOp):
 class StringToHashBucketFast(StringOp):
     """The bucket of each string by farmhash."""
 
+    elementwise = True
     inputs = "input: string"
     outputs = "output: int64"
     attrs = _BUCKETS
@@ -228,6 +230,7 @@ class StringToHashBucketFast(StringOp):
 class StringToHashBucketStrong(StringOp):
     """The bucket of each string by SipHash with a key, so that nobody can aim at one bucket."""
 
+    elementwise = True
     inputs = "input: string"
     outputs = "output: int64"
     attrs = {**_BUCKETS, "key": list_attr("int")}

@@ -51,6 +51,7 @@ def parse_number(data: bytes, dtype: DType) -> Any:
 class StringToNumber(StringOp):
     """The numbers that strings mean."""
 
+    elementwise = True
     inputs = "string_tensor: string"
     outputs = "output: out_type"
     attrs = {
@@ -89,6 +90,7 @@ class StringToNumber(StringOp):
 class AsString(StringOp):
     """The texts of numbers, as C's printf writes them."""
 
+    elementwise = True
     inputs = "input: T"
     outputs = "output: string"
     attrs = {

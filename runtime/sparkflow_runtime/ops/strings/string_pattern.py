@@ -85,6 +85,8 @@ def _replaced(pattern: Any, rewrite: bytes, data: bytes, everywhere: bool) -> by
 class _Replaces(StringOp):
     outputs = "output: string"
 
+    elementwise = True
+
     def replace(self, text: Array, pattern: bytes, rewrite: bytes, everywhere: bool) -> Array:
         """Every string with its matches replaced."""
         found = _compiled(pattern)
@@ -147,6 +149,7 @@ def _matches(pattern: bytes, text: Array) -> Array:
 class RegexFullMatch(StringOp):
     """Whether all of each string matches."""
 
+    elementwise = True
     inputs = "input: string, pattern: string"
     outputs = "output: bool"
 
@@ -168,6 +171,7 @@ class RegexFullMatch(StringOp):
 class StaticRegexFullMatch(StringOp):
     """`RegexFullMatch` with a pattern that is part of the graph."""
 
+    elementwise = True
     inputs = "input: string"
     outputs = "output: bool"
     attrs = {"pattern": string_attr()}

@@ -40,6 +40,7 @@ _SPACE = b" \t\n\v\f\r"
 class StringJoin(StringOp):
     """Elements joined with a separator; scalars are joined with every element of the others."""
 
+    elementwise = True
     inputs = "inputs: N * string"
     outputs = "output: string"
     attrs = {"N": int_attr(minimum=0), "separator": string_attr("")}
@@ -138,6 +139,7 @@ class StringSplitV2(_Splits):
 class Substr(StringOp):
     """Parts of strings; positions below 0 count from the end."""
 
+    elementwise = True
     inputs = "input: string, pos: T, len: T"
     outputs = "output: string"
     attrs = {"T": type_attr(INDEX), "unit": _UNIT}
@@ -186,6 +188,7 @@ def _part(data: bytes, start: int, size: int, unit: str, index: int) -> bytes:
 class StringLength(StringOp):
     """How many bytes, or characters of UTF-8, a string has."""
 
+    elementwise = True
     inputs = "input: string"
     outputs = "output: int32"
     attrs = {"unit": _UNIT}
@@ -200,6 +203,7 @@ class StringLength(StringOp):
 class StringStrip(StringOp):
     """Without white space at both ends."""
 
+    elementwise = True
     inputs = "input: string"
     outputs = "output: string"
 
@@ -210,6 +214,7 @@ class StringStrip(StringOp):
 
 class _ChangesCase(StringOp):
     inputs = "input: string"
+    elementwise = True
     outputs = "output: string"
     attrs = {"encoding": string_attr("")}
 
