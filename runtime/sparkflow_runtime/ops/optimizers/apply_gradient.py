@@ -1,10 +1,9 @@
 """The ops that apply a gradient to a variable and its slots: `ApplyX` and `SparseApplyX`.
 
-Here are their signatures, checks and critical sections; the formulas are in `update_rules` for
-numpy and cupy and in `update_kernels` for machine code. Updates with a proximal step or by signs
-are in `training_proximal` and `training_sign`. An update runs in place with the variable and all
-its slots locked (whatever `use_locking` says), so concurrent replicas apply one after the other;
-the kernels keep no state of their own.
+Here are their signatures, checks and critical sections; the formulas are in `update_rules`, updates
+with a proximal step or by signs in `apply_proximal` and `apply_sign`. An update runs in place
+with the variable and all its slots locked (whatever `use_locking` says), so concurrent replicas
+apply one after the other; the kernels keep no state of their own.
 
 Rows that appear several times in `indices` are summed first and applied once, which is what
 TensorFlow's optimizers do before they call these ops.
@@ -12,7 +11,7 @@ TensorFlow's optimizers do before they call these ops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.optimizers import gpu_update, native_update, update_rules
 from sparkflow_runtime.ops.optimizers.update import (
+    Apply,
     LockOrder,
     in_blocks,
     require_rows,
@@ -54,7 +54,7 @@ class DenseUpdate(Op):
     """A dense update of a variable and its slots.
 
     Attributes:
-        rule: The formula, see `update_rules`; its keywords are scalars and attributes by name.
+        rule: The formula, see `update_rules`.
         grad: The name of the gradient's argument.
     """
 
@@ -63,7 +63,7 @@ class DenseUpdate(Op):
     stateful = True
     keeps_inputs = False
     gradient = not_differentiable
-    rule: ClassVar[Callable[..., update_rules.Apply]]
+    rule: ClassVar[update_rules.Rule]
     grad: ClassVar[str] = "grad"
 
     def __init__(self) -> None:
@@ -106,12 +106,12 @@ class DenseUpdate(Op):
         """
         xp = context.xp
         flags: Mapping[str, bool] = {name: node.attrs[name] for name in self.flags}
-        rule, scalars, count = type(self).rule, self.scalars, len(self.refs)
+        functions, count = update_rules.ArrayFunctions(xp), len(self.refs)
         native = None
         if xp is np:
-            native = native_update.bind(self.signature, node.attrs["T"], node.attrs)
+            native = native_update.bind(self, node.attrs["T"], node.attrs)
         elif context.gpu is not None:
-            native = gpu_update.bind(xp, self.signature, node.attrs["T"], node.attrs)
+            native = gpu_update.bind(xp, self, node.attrs["T"], node.attrs)
         locks = LockOrder()
 
         def run(*inputs: Any) -> Variable:
@@ -123,7 +123,7 @@ class DenseUpdate(Op):
                 arrays = [variable.read() for variable in variables]
                 if native is not None and native(arrays, inputs):
                     return variables[0]
-                apply = rule(xp, **{name: inputs[i] for i, name in scalars.items()}, **flags)
+                apply = self._rule_in_place(functions, inputs, flags)
                 for slot, array in zip(variables[1:], arrays[1:], strict=True):
                     require_same_shape(slot, array, "its variable", arrays[0])
                 self._update(xp, apply, variables[0], arrays, inputs)
@@ -134,10 +134,23 @@ class DenseUpdate(Op):
 
         return run
 
+    def _rule_in_place(
+        self, functions: update_rules.Functions, inputs: Sequence[Any], flags: Mapping[str, bool]
+    ) -> Apply:
+        rule = type(self).rule
+        known = {**{name: inputs[i] for i, name in self.scalars.items()}, **flags}
+
+        def apply(grad: Array, *arrays: Array) -> None:
+            held = dict(zip(self.refs, arrays, strict=True))
+            for name, value in rule(functions, grad=grad, **held, **known).items():
+                held[name][...] = value
+
+        return apply
+
     def _update(
         self,
         xp: Any,
-        apply: update_rules.Apply,
+        apply: Apply,
         variable: Variable,
         arrays: list[Array],
         inputs: tuple[Any, ...],
@@ -162,7 +175,7 @@ class RowUpdate(DenseUpdate):
     def _update(
         self,
         xp: Any,
-        apply: update_rules.Apply,
+        apply: Apply,
         variable: Variable,
         arrays: list[Array],
         inputs: tuple[Any, ...],

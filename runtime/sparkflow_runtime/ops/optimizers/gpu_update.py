@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
@@ -11,26 +11,28 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.optimizers import update_kernels
 from sparkflow_runtime.ops.optimizers.native_update import Arguments, Run
-from sparkflow_runtime.ops.signature import Signature
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate
 
 _MOST_SHAPES: Final = 16
 
 
-def bind(cupy: Any, signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
+def bind(cupy: Any, op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
     """The kernel of a dense update on a GPU, as `native_update.bind`.
 
     Args:
         cupy: The module.
-        signature: The op's.
+        op: The op.
         dtype: Of the variable.
         attrs: The node's.
 
     Returns:
         It; None for updates of rows, and for powers, which would have to be looked at on the host.
     """
-    if dtype not in update_kernels.DTYPES or update_kernels.rule(signature.op_type) is None:
+    if dtype not in update_kernels.DTYPES:
         return None
-    arguments = Arguments(signature, dtype, attrs)
+    arguments = Arguments(op, dtype, attrs)
     if arguments.indices is not None or arguments.has_power:
         return None
     made = arguments.kernel(is_root=False)

@@ -7,7 +7,7 @@ alone and answer False; the op then does it with numpy, or says what is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,39 +18,39 @@ from sparkflow_runtime.codegen.rows.sparse_rows_update import Rule
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array
-from sparkflow_runtime.ops.optimizers import update_kernels
+from sparkflow_runtime.ops.optimizers import update_kernels, update_rules
 from sparkflow_runtime.ops.optimizers.update_kernels import UpdateKernel
-from sparkflow_runtime.ops.signature import Signature
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate
 
 Run = Callable[[Sequence[Array], Sequence[Any]], bool]
 """Takes the arrays of a variable and its slots, and all inputs of the op; True when it is done."""
 _MOST_SHAPES: Final = 16
 
 
-def bind(signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
+def bind(op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
     """The kernel of a node.
 
     Args:
-        signature: The op's, with references.
+        op: The op, with references.
         dtype: Of the variable.
         attrs: The node's.
 
     Returns:
         It, to be called with the variables locked; None where there is none.
     """
-    found = arguments(signature, dtype, attrs)
+    found = arguments(op, dtype, attrs)
     if found is None:
         return None
     return _Dense(found) if found.indices is None else _Rows(found)
 
 
-def arguments(signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> Arguments | None:
+def arguments(op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Arguments | None:
     """What is known of a node that machine code can do; None where it cannot. See `bind`."""
     if dtype not in update_kernels.DTYPES or not native.available():
         return None
-    if update_kernels.rule(signature.op_type) is None:
-        return None
-    return Arguments(signature, dtype, attrs)
+    return Arguments(op, dtype, attrs)
 
 
 class Arguments:
@@ -63,33 +63,32 @@ class Arguments:
         has_power: Whether one of them is the power of FTRL.
     """
 
-    def __init__(self, signature: Signature, dtype: DType, attrs: Mapping[str, Any]) -> None:
-        names = [arg.name for arg in signature.inputs]
+    def __init__(self, op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> None:
+        inputs = op.signature.inputs
+        names = [arg.name for arg in inputs]
         places = {name: i for i, name in enumerate(names)}
-        self.variables = sum(arg.is_ref for arg in signature.inputs)
-        self.indices = places.get("indices")
-        self.grad = places["delta"] if "delta" in places else places["grad"]
-        self.scalars = [
-            i for i in range(self.variables, len(names)) if i not in (self.grad, self.indices)
-        ]
+        self.variables = len(op.refs)
+        self.indices = op.indices_at
+        self.grad = op.grad_at
+        self.scalars = list(op.scalars)
         self._power = places.get("lr_power")
         self.has_power = self._power is not None
-        self._op_type = signature.op_type
+        self._rule = type(op).rule
         self._args = tuple(
-            (name, arg.dtype or dtype, i not in self.scalars)
-            for i, (name, arg) in enumerate(zip(names, signature.inputs, strict=True))
+            ("grad" if i == self.grad else arg.name, arg.dtype or dtype, i not in self.scalars)
+            for i, arg in enumerate(inputs)
             if i != self.indices
         )
-        self._flags = tuple((name, each) for name, each in attrs.items() if isinstance(each, bool))
+        self._flags = tuple((name, attrs[name]) for name in sorted(op.flags))
 
     def needs_root_only(self, inputs: Sequence[Any]) -> bool:
         """Whether a power among the scalars is one for which there is a faster kernel."""
-        return self._power is not None and inputs[self._power] == update_kernels.ROOT_POWER
+        return self._power is not None and inputs[self._power] == update_rules.ROOT_POWER
 
     def kernel(self, is_root: bool) -> UpdateKernel:
         """The kernel that does it."""
         flags = (*self._flags, ("is_root", True)) if is_root else self._flags
-        return update_kernels.update_kernel(self._op_type, self._args, flags)
+        return update_kernels.update_kernel(self._rule, self._args, flags)
 
     def rule(self, is_root: bool) -> Rule:
         """The same as a rule for rows."""

@@ -14,6 +14,8 @@ from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.shapes import Shape
 
+Apply = Callable[..., None]
+"""Updates arrays of one shape in place by a gradient of that shape: `apply(grad, *arrays)`."""
 BLOCK_ELEMENTS = 1 << 16
 """Elements per block: what an update touches of six float32 arrays stays in a 2 MiB L2 cache.
 
@@ -131,23 +133,19 @@ def sum_duplicates(xp: Any, indices: Array, values: Array) -> tuple[Array, Array
     return distinct, sums
 
 
-def in_blocks(xp: Any, apply: Callable[..., None], grad: Array, arrays: Sequence[Array]) -> None:
-    """Calls `apply(scratch, grad, *arrays)`, for large arrays piece by piece.
+def in_blocks(xp: Any, apply: Apply, grad: Array, arrays: Sequence[Array]) -> None:
+    """Calls `apply`, for large arrays piece by piece.
 
     Args:
         xp: numpy or cupy.
-        apply: Updates arrays of one shape in place; `scratch` is a pair of uninitialised arrays of
-            that shape and the dtype of the first one.
+        apply: What updates.
         grad: Of the shape of the arrays, with any strides.
         arrays: Contiguous, so that pieces of them are views.
     """
     first = arrays[0]
     if first.size <= BLOCK_ELEMENTS or xp.__name__ != "numpy":
-        apply((xp.empty_like(first), xp.empty_like(first)), grad, *arrays)
+        apply(grad, *arrays)
         return
     flat = [array.reshape(-1) for array in (grad, *arrays)]
-    scratch = xp.empty((2, BLOCK_ELEMENTS), first.dtype)
     for start in range(0, first.size, BLOCK_ELEMENTS):
-        stop = min(start + BLOCK_ELEMENTS, first.size)
-        pieces = [array[start:stop] for array in flat]
-        apply(scratch[:, : stop - start], *pieces)
+        apply(*[array[start : start + BLOCK_ELEMENTS] for array in flat])

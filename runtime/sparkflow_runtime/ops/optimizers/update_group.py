@@ -20,6 +20,7 @@ from sparkflow_runtime.codegen.rows import rule_groups
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import NodeView
 from sparkflow_runtime.ops.optimizers import native_update
+from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate
 from sparkflow_runtime.ops.optimizers.native_update import Arguments
 from sparkflow_runtime.ops.optimizers.update import LockOrder
 from sparkflow_runtime.ops.registry import lookup
@@ -51,9 +52,9 @@ def bind(
         is no such kernel.
     """
     op = lookup(nodes[0].op.removeprefix("Resource"))
-    if context.xp is not np:
+    if context.xp is not np or not isinstance(op, DenseUpdate):
         return None
-    arguments = native_update.arguments(op.signature, nodes[0].attrs["T"], nodes[0].attrs)
+    arguments = native_update.arguments(op, nodes[0].attrs["T"], nodes[0].attrs)
     if arguments is None or arguments.indices is not None:
         return None
     own = kernels or [op.bind(node, context) for node in nodes]

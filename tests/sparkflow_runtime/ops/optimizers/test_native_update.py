@@ -14,7 +14,6 @@ from sparkflow_runtime.ops.optimizers import (
     apply_gradient,
     native_update,
     update_group,
-    update_kernels,
 )
 from support.eager import EagerBuilder
 
@@ -99,7 +98,7 @@ def test_every_rule_does_what_numpy_does(op, flags, power, dtype, monkeypatch):
         if op.indices_at is not None and not shape:
             continue
         inputs = inputs_of(op, dtype, shape, power)
-        run = native_update.bind(op.signature, node.attrs["T"], node.attrs)
+        run = native_update.bind(op, node.attrs["T"], node.attrs)
         arrays = [value.copy() for value in inputs[: len(op.refs)]]
         assert run(arrays, inputs) is True
         require_close(arrays, by_numpy(monkeypatch, op, node, inputs), op)
@@ -113,7 +112,7 @@ def test_no_proximal_step_without_l1(op, monkeypatch):
     inputs[[arg.name for arg in op.signature.inputs].index("l1")][...] = 0
     node = node_of(op)
     arrays = [value.copy() for value in inputs[: len(op.refs)]]
-    assert native_update.bind(op.signature, dtypes.float32, node.attrs)(arrays, inputs)
+    assert native_update.bind(op, dtypes.float32, node.attrs)(arrays, inputs)
     require_close(arrays, by_numpy(monkeypatch, op, node, inputs), op)
 
 
@@ -123,14 +122,14 @@ def test_scalars_may_be_numbers_and_gradients_have_any_strides(monkeypatch):
     inputs = [*inputs[:3], *(value[()] for value in inputs[3:-1]), inputs[-1].T.copy().T]
     node = node_of(op)
     arrays = [value.copy() for value in inputs[:3]]
-    assert native_update.bind(op.signature, dtypes.float32, node.attrs)(arrays, inputs)
+    assert native_update.bind(op, dtypes.float32, node.attrs)(arrays, inputs)
     require_close(arrays, by_numpy(monkeypatch, op, node, inputs), op)
 
 
 @pytest.mark.parametrize("op_type", ["ApplyMomentum", "SparseApplyMomentum"])
 def test_shapes_that_do_not_fit_are_left_to_the_op(op_type):
     op = registry.lookup(op_type)
-    run = native_update.bind(op.signature, dtypes.float32, node_of(op).attrs)
+    run = native_update.bind(op, dtypes.float32, node_of(op).attrs)
     inputs = inputs_of(op, np.float32, (6, 4))
     for at in (1, op.grad_at):
         wrong = [*inputs]
@@ -143,7 +142,7 @@ def test_shapes_that_do_not_fit_are_left_to_the_op(op_type):
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.complex64, dtypes.bfloat16])
 def test_other_dtypes_are_left_to_numpy(dtype):
     op = registry.lookup("ApplyGradientDescent")
-    assert native_update.bind(op.signature, dtype, node_of(op, dtype).attrs) is None
+    assert native_update.bind(op, dtype, node_of(op, dtype).attrs) is None
 
 
 def test_the_variables_are_locked_meanwhile(monkeypatch):
@@ -165,16 +164,8 @@ def test_large_variables_are_split_among_threads(monkeypatch):
     inputs = inputs_of(op, np.float32, (1_000_003,))
     node = node_of(op)
     arrays = [value.copy() for value in inputs[:3]]
-    assert native_update.bind(op.signature, dtypes.float32, node.attrs)(arrays, inputs)
+    assert native_update.bind(op, dtypes.float32, node.attrs)(arrays, inputs)
     require_close(arrays, by_numpy(monkeypatch, op, node, inputs), op)
-
-
-def test_rules_are_known_by_all_names_of_their_ops():
-    for op in DENSE:
-        assert update_kernels.rule(op.op_type) is not None, op.op_type
-        assert update_kernels.rule(f"Resource{op.op_type}") is not None
-    for name in ("AssignAdd", "Adam", "ScatterAdd"):
-        assert update_kernels.rule(name) is None
 
 
 class TestGroup:
