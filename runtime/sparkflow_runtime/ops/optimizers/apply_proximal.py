@@ -1,6 +1,6 @@
 """Updates with a proximal step, which sets small parameters to exactly 0, and dual averaging.
 
-Signatures and formulas; what all updates share is in `training`. With `shrink(x, t)` for
+Signatures and formulas; what all updates share is in `apply_gradient`. With `shrink(x, t)` for
 `sign(x) * max(|x| - t, 0)`, the proximal step of l1 and l2 at rate r takes x to
 `shrink(x, r * l1) / (1 + r * l2)` (Duchi, Singer 2009, "Efficient learning using forward-backward
 splitting").

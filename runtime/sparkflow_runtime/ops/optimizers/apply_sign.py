@@ -1,6 +1,6 @@
 """Updates that look at magnitudes or signs rather than squares: AdaMax, AddSign, PowerSign.
 
-Signatures and formulas; what all updates share is in `training`.
+Signatures and formulas; what all updates share is in `apply_gradient`.
 """
 
 from __future__ import annotations
