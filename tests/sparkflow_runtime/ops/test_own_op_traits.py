@@ -22,8 +22,8 @@ from sparkflow_runtime.passes.distinct_rows import distinct_rows
 from sparkflow_runtime.passes.fold import MAX_REPEATED, fold
 from sparkflow_runtime.passes.layout import channels_last
 from sparkflow_runtime.passes.merge import merge
+from sparkflow_runtime.passes.partitioning.wire_dtypes import WIRE_ATTR, wire_dtypes
 from sparkflow_runtime.passes.simplify.sweep import simplify
-from sparkflow_runtime.passes.wire_dtypes import WIRE_ATTR, wire_dtypes
 from support.graphs import const, node
 from support.plans import arg, fetch
 
