@@ -29,7 +29,8 @@ chosen=(
     tests/sparkflow/spark/test_trainer_errors.py
 )
 
-scripts/check_java.sh
+scripts/set_up.sh
+. scripts/use_java.sh
 unset SPARK_HOME
 venvs="${SPARKFLOW_VERSION_VENVS:-.venv-spark}"
 failed=()

@@ -27,7 +27,7 @@ from sparkflow_runtime.device.device import count_gpus
 from sparkflow_runtime.process import SLOWER_KERNEL
 
 OLDEST_JAVA: Final = 17
-_NEEDED: Final = ("numpy", "scipy", "protobuf", "grpcio", "threadpoolctl", "pyarrow")
+_NEEDED: Final = ("numpy", "scipy", "protobuf", "grpcio", "threadpoolctl")
 _SPARK: Final = ("pyspark", "pyspark-client", "databricks-connect")
 """Distributions with the module `pyspark`, those with a JVM first."""
 _TIMEOUT_S: Final = 60.0
@@ -66,6 +66,7 @@ def examine() -> list[Finding]:
         sparkflow_itself(Path(__file__).parent),
         Finding("Python", f"{platform.python_version()}, {sys.executable}"),
         *(package(name) for name in _NEEDED),
+        package("pyarrow", "arrow"),
         processors(),
         *blas(os.environ),
         machine_code(),
@@ -85,11 +86,19 @@ def report(findings: Iterable[Finding]) -> str:
     )
 
 
-def package(name: str) -> Finding:
-    """Whether a distribution is installed, and its version."""
+def package(name: str, extra: str = "") -> Finding:
+    """Whether a distribution is installed, and its version.
+
+    Args:
+        name: Of the distribution.
+        extra: The extra of ours that brings it, of what is not always needed.
+    """
     try:
         return Finding(name, metadata.version(name))
     except metadata.PackageNotFoundError:
+        if extra:
+            text = f"not installed: pip install 'sparkflow-ml[{extra}]' if it is needed"
+            return Finding(name, text)
         text = f"not installed: pip install {name}"
         return Finding(name, text, Verdict.MISSING)
 
@@ -149,7 +158,10 @@ def blas(environ: Mapping[str, str]) -> list[Finding]:
 def machine_code() -> Finding:
     """Whether kernels are compiled, and for what."""
     if not native.available():
-        text = "llvmlite is missing or does not work here: graphs run, but several times slower"
+        text = (
+            "llvmlite is missing, before 0.45, or does not work here: graphs run, but several "
+            "times slower: pip install 'sparkflow-ml[compiled]'"
+        )
         return Finding("machine code", text, Verdict.WARNING)
     here = host.host()
     version = metadata.version("llvmlite")

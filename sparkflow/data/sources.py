@@ -24,6 +24,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType, as_dtype, int64
 from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.files import system
+from sparkflow_runtime.files.arrow import require_arrow
 from sparkflow_runtime.resources.datasets.file_datasets import require_no_tables
 
 if TYPE_CHECKING:
@@ -345,6 +346,7 @@ def from_parquet(paths: Any, columns: Sequence[str] | None = None) -> Dataset:
         InvalidArgumentError: A file is of a table in another format, such as Delta's.
         TypeError: A column of a type that tensors cannot hold.
     """
+    require_arrow()
     from pyarrow import parquet
 
     names = _paths(paths)
@@ -366,6 +368,7 @@ def from_arrow(source: Any, columns: Sequence[str] | None = None) -> Dataset:
         NotFoundError: A file or column does not exist.
         TypeError: A column of a type that tensors cannot hold.
     """
+    require_arrow()
     import pyarrow as pa
 
     from sparkflow_runtime.resources.datasets.file_datasets import column_array
@@ -389,6 +392,7 @@ def from_arrow(source: Any, columns: Sequence[str] | None = None) -> Dataset:
 
 
 def _ipc_schema(stream: Any) -> Any:
+    require_arrow()
     from pyarrow import ipc
 
     start = stream.read(6)
@@ -429,6 +433,7 @@ def _chosen(schema: Any, columns: Sequence[str] | None) -> list[str]:
 
 def _column_type(schema: Any, name: str) -> tuple[DType, tuple[int | None, ...]]:
     """The dtype of a column, and the static shape of a row."""
+    require_arrow()
     import pyarrow as pa
 
     kind = schema.field(name).type

@@ -101,10 +101,11 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(importlib.import_module(home), name)
     except ModuleNotFoundError as error:
-        if error.name not in ("pyspark", "py4j"):
+        missing = str(error.name).partition(".")[0]
+        if missing not in ("pandas", "py4j", "pyarrow", "pyspark"):
             raise
         raise ModuleNotFoundError(
-            f"sparkflow.spark.{name} needs pyspark, which is not installed: "
+            f"sparkflow.spark.{name} needs {missing}, which is not installed: "
             "pip install 'sparkflow-ml[spark]'",
             name=error.name,
         ) from error

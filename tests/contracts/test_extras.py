@@ -44,11 +44,36 @@ def run(code, hidden):
 
 
 @pytest.mark.parametrize(
-    "hidden", [("pyspark", "py4j", "pandas"), ("llvmlite",), ("pyspark", "pandas", "llvmlite")]
+    "hidden", [("pyspark", "py4j", "pandas", "pyarrow"), ("llvmlite",), ("pyarrow", "llvmlite")]
 )
 def test_the_core_trains_without_them(hidden):
     done = run(TRAINS, hidden)
-    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert done.stdout == "True\n"
+    slower = "Graphs run without compiled kernels, several times slower"
+    if "llvmlite" in hidden:
+        assert done.stderr.startswith(f"llvmlite is not installed. {slower}: pip install")
+        assert done.stderr.count("\n") == 1
+    else:
+        assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "tf.data.Dataset.from_parquet('x.parquet')",
+        "tf.gfile.Exists('s3://bucket/x')",
+    ],
+)
+def test_what_needs_pyarrow_names_the_extra(call):
+    done = run(f"import sparkflow as tf; {call}", ("pyarrow",))
+    assert "pip install 'sparkflow-ml[arrow]'" in done.stderr.splitlines()[-1]
+
+
+def test_an_old_llvmlite_costs_speed_only():
+    old = "import llvmlite.binding as llvm; llvm.llvm_version_info = (15, 0, 7)" + TRAINS
+    done = run(old, ())
+    assert done.stdout == "True\n"
+    assert "is older than 0.45. Graphs run without compiled kernels" in done.stderr
 
 
 def test_what_needs_pyspark_names_the_extra():

@@ -21,6 +21,7 @@ from sparkflow_runtime.errors import (
     NotFoundError,
     UnimplementedError,
 )
+from sparkflow_runtime.files.arrow import require_arrow
 from sparkflow_runtime.files.errors import translated
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):/")
@@ -241,6 +242,7 @@ def arrow_uri(uri: str) -> str:
 
 
 def _elsewhere(uri: str) -> tuple[Any, str]:
+    require_arrow()
     from pyarrow import fs
 
     found: tuple[Any, str] = fs.FileSystem.from_uri(uri)

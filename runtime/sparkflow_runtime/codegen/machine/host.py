@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import logging
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +19,11 @@ _VECTOR_BYTES: Final = (("avx512f", 64), ("avx2", 32), ("avx", 32), ("sse2", 16)
 _BASIC_VECTOR_BYTES: Final = 16
 _OLDEST_LLVM: Final = 19
 """Of those before, the assembler does not know `splat`."""
+_SLOWER: Final = (
+    "Graphs run without compiled kernels, several times slower: "
+    "pip install 'sparkflow-ml[compiled]'"
+)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +53,18 @@ class Host:
 
 @functools.cache
 def available() -> bool:
-    """Whether machine code can be made here: llvmlite is installed, numpy's arrays are as known."""
+    """Whether machine code can be made here: llvmlite is installed, numpy's arrays are as known.
+
+    Where it is missing or too old, the log says once what that costs.
+    """
     if importlib.util.find_spec("llvmlite") is None:
+        _log.warning("llvmlite is not installed. %s", _SLOWER)
         return False
     try:
         import llvmlite.binding as llvm
 
         if llvm.llvm_version_info[0] < _OLDEST_LLVM:
+            _log.warning("llvmlite %s is older than 0.45. %s", version("llvmlite"), _SLOWER)
             return False
         host()
     except (ImportError, OSError, RuntimeError):  # no LLVM for this processor

@@ -12,6 +12,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.events.records import frame_record, read_records
+from sparkflow_runtime.files.arrow import require_arrow
 from sparkflow_runtime.files.compression import check_kind, compressing, expanding
 from sparkflow_runtime.files.system import as_text, is_directory, open_file
 from sparkflow_runtime.files.table_formats import table_of
@@ -118,6 +119,7 @@ def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[D
     """
 
     def blocks() -> Iterator[Element]:
+        require_arrow()
         from pyarrow import parquet
 
         require_no_tables(names)
@@ -163,6 +165,7 @@ def of_arrow(names: Sequence[bytes], columns: Sequence[str], types: Sequence[DTy
 
 def arrow_batches(stream: BinaryIO) -> Iterator[Any]:
     """The record batches of a stream in either of Arrow's IPC formats."""
+    require_arrow()
     from pyarrow import ipc
 
     start = stream.read(6)
@@ -194,6 +197,7 @@ def column_array(column: Any, name: str, dtype: DType) -> Array:
     Raises:
         InvalidArgumentError: It has nulls, lists of different lengths, or another type.
     """
+    require_arrow()
     import pyarrow as pa
 
     if column.null_count:
