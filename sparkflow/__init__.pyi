@@ -369,7 +369,6 @@ from sparkflow.ops.elementwise.elementwise import (
     to_int64,
     truediv,
 )
-from sparkflow.ops.elementwise.special import lbeta
 from sparkflow.ops.files.parsing import (
     decode_csv,
     parse_example,
@@ -458,6 +457,7 @@ from sparkflow.ops.reduction.reduction import (
     argmax,
     argmin,
     count_nonzero,
+    lbeta,
     reduce_all,
     reduce_any,
     reduce_logsumexp,
@@ -564,7 +564,6 @@ from sparkflow.ops.strings.strings import (
     decode_raw,
     reduce_join,
     regex_replace,
-    string_split,
     string_to_hash_bucket,
     string_to_number,
 )
@@ -584,6 +583,7 @@ from sparkflow.ops.user_ops import (
 from sparkflow.queues.queue_base import QueueBase
 from sparkflow.queues.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
 from sparkflow.ragged.spec import RaggedTensorSpec
+from sparkflow.ragged.splitting import string_split
 from sparkflow.ragged.tensor import RaggedTensor
 from sparkflow.session.handles import delete_session_tensor, get_session_handle, get_session_tensor
 from sparkflow.session.session import InteractiveSession, Session

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from absl import app as _app
 
 from sparkflow import flags
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 
 
 def run(main: Callable[..., Any] | None = None, argv: Sequence[str] | None = None) -> NoReturn:

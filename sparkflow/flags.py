@@ -16,7 +16,7 @@ from absl import flags as _flags
 from absl.flags import *  # noqa: F403 - TensorFlow 1 offers all of absl's names here
 from absl.flags import __all__ as _absl_names
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 
 _OLD_NAMES = {"flag_name": "name", "default_value": "default", "docstring": "help"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.version import CXX11_ABI_FLAG, CXX_VERSION, MONOLITHIC_BUILD
 
 

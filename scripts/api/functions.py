@@ -73,7 +73,7 @@ def function_of(row: Row) -> str:
     if row.takes == "stored values":
         lines.insert(0, "@of_stored_values")
     elif row.takes:
-        lines.insert(0, f'@or_ragged("{row.takes}")')
+        lines.insert(0, "@or_ragged")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

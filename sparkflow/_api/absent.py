@@ -7,10 +7,9 @@ stands for anything. The first that matches counts.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Final, NoReturn
+from typing import Final
 
 _TPU = "there is no TPU back end; kernels run on CPUs and CUDA GPUs (docs/gpu.md)"
 _STRATEGY = (
@@ -170,22 +169,3 @@ def instead_of(path: str) -> str | None:
         if fnmatchcase(path, pattern):
             return hint
     return None
-
-
-def answers(module: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module that says so, or what was meant.
-
-    Args:
-        module: TensorFlow's name of the module without `tf.`.
-    """
-
-    def getattr_of_module(name: str) -> NoReturn:
-        full = f"sparkflow.{module}"
-        if name.startswith("__"):  # a protocol of Python asks, nobody misspelt anything
-            raise AttributeError(f"module {full!r} has no attribute {name!r}")
-        from sparkflow._api.unknown_names import describe  # which reads this table
-
-        known = getattr(sys.modules.get(full), "__all__", ())
-        raise AttributeError(describe(full, name, known))
-
-    return getattr_of_module

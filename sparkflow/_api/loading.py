@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 
 def face(
@@ -51,3 +51,18 @@ def missing(module: str, name: str, known: Iterable[str]) -> str:
     from sparkflow._api.unknown_names import describe  # a large table, needed for mistakes only
 
     return describe(module, name, known)
+
+
+def answers(module: str) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a module that defines its names: says what to use, or what was meant.
+
+    Args:
+        module: TensorFlow's name of the module without `tf.`.
+    """
+
+    def getattr_of_module(name: str) -> NoReturn:
+        full = f"sparkflow.{module}"
+        known = getattr(sys.modules.get(full), "__all__", ())
+        raise AttributeError(missing(full, name, known))
+
+    return getattr_of_module

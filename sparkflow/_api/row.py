@@ -26,8 +26,8 @@ class Row:
         node: The name of the node where it is not the op type.
         function: What the function is called where no public name ends so.
         takes: What else the function takes beside tensors: `stored values` for sparse tensors of
-            which the values alone change, or the module of `sparkflow.ragged` that has a function
-            of this name for ragged tensors.
+            which the values alone change, `ragged` where `sparkflow.ragged` has a function of this
+            name for ragged tensors.
     """
 
     op: str

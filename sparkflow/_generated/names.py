@@ -124,7 +124,6 @@ HOMES: Final[Mapping[str, str]] = {
         "scalar_mul to_bfloat16 to_complex128 to_complex64 to_double to_float to_int32 "
         "to_int64 truediv"
     ),
-    "sparkflow.ops.elementwise.special": "lbeta",
     "sparkflow.ops.files.parsing": (
         "decode_csv parse_example parse_single_example parse_single_sequence_example "
         "serialize_tensor"
@@ -160,7 +159,7 @@ HOMES: Final[Mapping[str, str]] = {
     "sparkflow.ops.reduction.clip": "clip_by_average_norm clip_by_global_norm clip_by_norm clip_by_value global_norm",
     "sparkflow.ops.reduction.norms": "norm",
     "sparkflow.ops.reduction.reduction": (
-        "arg_max arg_min argmax argmin count_nonzero reduce_all reduce_any "
+        "arg_max arg_min argmax argmin count_nonzero lbeta reduce_all reduce_any "
         "reduce_logsumexp reduce_max reduce_mean reduce_min reduce_prod reduce_sum"
     ),
     "sparkflow.ops.shape.arrays": (
@@ -189,14 +188,13 @@ HOMES: Final[Mapping[str, str]] = {
         "scatter_nd_update scatter_sub scatter_update"
     ),
     "sparkflow.ops.state.vocabulary": "tables_initializer:initialize_all_tables tables_initializer",
-    "sparkflow.ops.strings.strings": (
-        "decode_raw reduce_join regex_replace string_split string_to_hash_bucket string_to_number"
-    ),
+    "sparkflow.ops.strings.strings": "decode_raw reduce_join regex_replace string_to_hash_bucket string_to_number",
     "sparkflow.ops.tensor_spec": "IndexedSlicesSpec SparseTensorSpec TensorSpec TypeSpec type_spec_from_value",
     "sparkflow.ops.user_ops": "load_file_system_library load_library load_op_library register_op",
     "sparkflow.queues.queue_base": "QueueBase",
     "sparkflow.queues.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue RandomShuffleQueue",
     "sparkflow.ragged.spec": "RaggedTensorSpec",
+    "sparkflow.ragged.splitting": "string_split",
     "sparkflow.ragged.tensor": "RaggedTensor",
     "sparkflow.session.handles": "delete_session_tensor get_session_handle get_session_tensor",
     "sparkflow.session.session": "InteractiveSession Session",

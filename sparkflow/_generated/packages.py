@@ -64,7 +64,7 @@ HOMES: Final[Mapping[str, Mapping[str, str]]] = {
         "sparkflow.summary.writer": "SummaryWriter",
         "sparkflow.train.checkpoints.checkpoint_manager": "CheckpointManager",
         "sparkflow.train.checkpoints.initialising": "init_from_checkpoint",
-        "sparkflow.train.checkpoints.meta_graph": "export_meta_graph import_meta_graph",
+        "sparkflow.train.checkpoints.meta_graph": "export_meta_graph",
         "sparkflow.train.checkpoints.object_checkpoint": "Checkpoint",
         "sparkflow.train.checkpoints.reading": (
             "CheckpointReader NewCheckpointReader checkpoints_iterator list_variables "
@@ -86,6 +86,7 @@ HOMES: Final[Mapping[str, Mapping[str, str]]] = {
         "sparkflow.train.hooks.step_hooks": "FeedFnHook FinalOpsHook GlobalStepWaiterHook StepCounterHook StopAtStepHook",
         "sparkflow.train.hooks.step_timer": "SecondOrStepTimer",
         "sparkflow.train.hooks.summary_hook": "SummarySaverHook",
+        "sparkflow.train.importing": "import_meta_graph",
         "sparkflow.train.optimizers.adadelta": "AdadeltaOptimizer",
         "sparkflow.train.optimizers.adagrad": "AdagradOptimizer",
         "sparkflow.train.optimizers.adagrad_da": "AdagradDAOptimizer",

@@ -1,6 +1,6 @@
 """`tf.compat`: text and bytes under Python 2 and 3; `tf.compat.v1`, which is sparkflow itself."""
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.compat import v1
 from sparkflow.compat.text import (
     as_bytes,

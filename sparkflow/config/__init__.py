@@ -1,6 +1,6 @@
 """`tf.config`: the devices of this machine, and what sessions without a ConfigProto do."""
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.config import experimental, threading
 from sparkflow.config.devices import (
     LogicalDevice,

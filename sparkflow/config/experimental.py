@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.config.devices import (
     PhysicalDevice,
     defaults,

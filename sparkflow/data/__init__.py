@@ -1,6 +1,6 @@
 """`tf.data`: pipelines of training data that run inside the graph, on the task that needs them."""
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.data import experimental
 from sparkflow.data.dataset import AUTOTUNE, Dataset
 from sparkflow.data.experimental.transformations import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY

@@ -1,6 +1,6 @@
 """`tf.distributions`: probability distributions with densities, moments and samples."""
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.distributions.continuous import (
     Beta,
     Exponential,

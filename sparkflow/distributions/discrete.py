@@ -15,9 +15,9 @@ from sparkflow.distributions.distribution import (
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.elementwise import cast, exp, log, log1p, log_sigmoid, sigmoid
-from sparkflow.ops.elementwise.special import digamma, lbeta, lgamma
+from sparkflow.ops.elementwise.special import digamma, lgamma
 from sparkflow.ops.random.random import multinomial, random_gamma, random_uniform
-from sparkflow.ops.reduction.reduction import argmax, reduce_logsumexp, reduce_sum
+from sparkflow.ops.reduction.reduction import argmax, lbeta, reduce_logsumexp, reduce_sum
 from sparkflow_runtime.dtypes import as_dtype, float32, int32
 
 

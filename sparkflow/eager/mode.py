@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkflow._api import export
 from sparkflow.eager.context import EagerGraph
-from sparkflow.graph.graph import default_graphs
+from sparkflow.graph.default_stack import default_graphs
 
 
 @export("executing_eagerly")

@@ -22,7 +22,7 @@ from sparkflow_runtime.dtypes import int32
 
 
 @export("nn.embedding_lookup")
-@or_ragged("embedding")
+@or_ragged
 def embedding_lookup(
     params: Any,
     ids: Any,

@@ -23,7 +23,7 @@ _COMBINERS = ("mean", "sqrtn", "sum")
 
 
 @export("nn.embedding_lookup_sparse")
-@or_ragged("embedding")
+@or_ragged
 def embedding_lookup_sparse(
     params: Any,
     sp_ids: Any,
@@ -113,7 +113,7 @@ def _tables(params: Any) -> list[Any]:
 
 
 @export("nn.safe_embedding_lookup_sparse")
-@or_ragged("embedding")
+@or_ragged
 def safe_embedding_lookup_sparse(
     embedding_weights: Any,
     sparse_ids: Any,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkflow.graph.operators import Operators
@@ -32,6 +32,10 @@ class Composite(Operators):
         self, op_type: str, values: Sequence[Any], attrs: Mapping[str, Any], name: str | None
     ) -> Any:
         """What a node of `op_type` would give, where one of `values` is of this class."""
+
+    @abstractmethod
+    def _counterpart(self, name: str) -> Callable[..., Any]:
+        """What stands for the function `name` where one of its arguments is of this class."""
 
     def _to_tensor(self, as_ref: bool = False) -> Tensor:
         raise TypeError(

@@ -66,3 +66,28 @@ class DefaultStack(threading.local, Generic[T]):
 
 sessions: DefaultStack[Any] = DefaultStack("session")
 """The default sessions of this thread; here because `Tensor.eval` asks for one."""
+
+
+class DefaultGraphs(DefaultStack[Any]):
+    """The default graphs of a thread.
+
+    Attributes:
+        fallback: What all threads use that made no graph the default; for eager execution.
+        implicit: The graph this thread got without making one the default, None before.
+    """
+
+    fallback: Any = None
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.implicit: Any = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "fallback":
+            type(self).fallback = value
+        else:
+            super().__setattr__(name, value)
+
+
+default_graphs = DefaultGraphs("graph")
+"""The default graphs of this thread; `sparkflow.graph.scopes` has the functions."""

@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph import default_stack
 from sparkflow.graph.apply import apply
 from sparkflow.graph.constant_value import KnownValues, known_value, variable_shape
 from sparkflow.graph.control import ControlDependencies
 from sparkflow.graph.conversion import convert
+from sparkflow.graph.default_stack import default_graphs
 from sparkflow.graph.graph_interface import GraphInterface, per_thread
 from sparkflow.graph.nodes.attributes import completed_attrs
 from sparkflow.graph.nodes.naming import Names
@@ -32,31 +32,6 @@ from sparkflow_runtime.shapes import Shape
 
 OVERRIDE_ATTR = "_gradient_op_type"
 """The attribute by which TensorFlow asks for another gradient of one operation."""
-
-
-class _DefaultGraphs(default_stack.DefaultStack["Graph"]):
-    """The default graphs of a thread.
-
-    Attributes:
-        fallback: What all threads use that made no graph the default; for eager execution.
-        implicit: The graph this thread got without making one the default, None before.
-    """
-
-    fallback: Graph | None = None
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.implicit: Graph | None = None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "fallback":
-            type(self).fallback = value
-        else:
-            super().__setattr__(name, value)
-
-
-default_graphs = _DefaultGraphs("graph")
-"""The default graphs of this thread; `sparkflow.graph.scopes` has the functions."""
 
 
 @export("Graph")
@@ -113,7 +88,7 @@ class Graph(GraphInterface):
             RuntimeError: The graph is finalized.
             NotFoundError: There is no such op type.
         """
-        building = default_graphs.top()
+        building: Graph | None = default_graphs.top()
         if building is not self and building is not None and building.sees(self):
             # A function is being built: its nodes may use tensors of this graph.
             return building.add_node(op_type, inputs, attrs, name)

@@ -9,8 +9,8 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.conversion import convert, first_symbolic
-from sparkflow.graph.default_stack import sessions
-from sparkflow.graph.graph import Graph, default_graphs
+from sparkflow.graph.default_stack import default_graphs, sessions
+from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.tensor import Tensor
@@ -20,12 +20,13 @@ from sparkflow_runtime.dtypes import DType, as_dtype
 @export("get_default_graph")
 def get_default_graph() -> Graph:
     """The innermost graph made default in this thread; one made on first use when there is none."""
-    graph = default_graphs.top() or default_graphs.fallback
+    graph: Graph | None = default_graphs.top() or default_graphs.fallback
     if graph is not None:
         return graph
     if default_graphs.implicit is None:
         default_graphs.implicit = Graph()
-    return default_graphs.implicit
+    implicit: Graph = default_graphs.implicit
+    return implicit
 
 
 @export("reset_default_graph")

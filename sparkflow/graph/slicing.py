@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkflow_runtime.dtypes import as_dtype, bool_ as boolean, int64
+from sparkflow.graph.default_stack import default_graphs
+from sparkflow_runtime.dtypes import as_dtype, bool_ as boolean, int32, int64
 
 if TYPE_CHECKING:
+    from sparkflow.graph.graph import Graph
     from sparkflow.graph.tensor import Tensor
 
 newaxis = None
@@ -28,9 +30,10 @@ def strided_slice(tensor: Tensor, key: Any) -> Tensor:
         ValueError: Booleans that are a scalar, or of another shape than the tensor begins with.
     """
     if _is_mask(key):
-        from sparkflow.ops.shape.arrays import boolean_mask  # a layer above
-
-        return boolean_mask(tensor, key)
+        graph, building = tensor.op.graph, default_graphs.top()
+        if building is not None and building is not graph and building.sees(graph):
+            graph = building
+        return masked(graph, tensor, key, 0, "boolean_mask")
     begin: list[Any] = []
     end: list[Any] = []
     strides: list[Any] = []
@@ -65,6 +68,40 @@ def strided_slice(tensor: Tensor, key: Any) -> Tensor:
                 for part in parts
             ]
         result: Tensor = graph.apply("StridedSlice", (tensor, *parts), masks, scope)
+        return result
+
+
+def masked(graph: Graph, tensor: Any, mask: Any, axis: Any, name: str) -> Tensor:
+    """The slices along `axis` where `mask` is true, see `tf.boolean_mask`.
+
+    Raises:
+        ValueError: The rank of `mask` is unknown or 0, or its shape does not fit.
+    """
+    with graph.as_default(), graph.name_scope(name):
+        values: Tensor = graph.convert(tensor, None, "tensor")
+        chosen: Tensor = graph.convert(mask, None, "mask")
+        axis = 0 if axis is None else int(axis)
+        if chosen._shape is None:
+            raise ValueError(
+                "Number of mask dimensions must be specified, even if some dimensions are None. "
+                "E.g. shape=[None] is ok, but shape=None is not."
+            )
+        if not chosen._shape:
+            raise ValueError("mask cannot be scalar.")
+        depth = len(chosen._shape)
+        values.shape[axis : axis + depth].assert_is_compatible_with(chosen.shape)
+        if depth > 1:
+            if values.shape.is_fully_defined():
+                sizes = graph.convert(np.asarray(values._shape, np.int32), None, "Shape")
+            else:
+                sizes = graph.apply("Shape", (values,), {"out_type": int32}, "Shape")
+            parts = [sizes[:axis], [-1], sizes[axis + depth :]]
+            flat = graph.apply("ConcatV2", (parts, 0), {}, "concat")
+            values = graph.apply("Reshape", (values, flat), {})
+            chosen = graph.apply("Reshape", (chosen, [-1]), {})
+        found = graph.apply("Where", (chosen,), {})
+        positions = graph.apply("Squeeze", (found,), {"squeeze_dims": [1]})
+        result: Tensor = graph.apply("GatherV2", (values, positions, axis), {})
         return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.io.file import GFile
 from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.files import system

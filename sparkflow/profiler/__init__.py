@@ -1,6 +1,6 @@
 """`tf.profiler`: which nodes take the time, the memory, the parameters."""
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.profiler.model_analyzer import Profiler, profile
 from sparkflow.profiler.options import ProfileOptionBuilder
 from sparkflow.profiler.passes import describe_passes

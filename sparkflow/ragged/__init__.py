@@ -1,6 +1,14 @@
 """`tf.ragged`: tensors whose rows have different lengths, see `tf.RaggedTensor`."""
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
+from sparkflow.ragged import (  # noqa: F401 - they register what they do for ragged tensors
+    dense,
+    elementwise,
+    embedding,
+    flat,
+    reducing,
+    slicing,
+)
 from sparkflow.ragged.functions import (
     constant,
     constant_value,

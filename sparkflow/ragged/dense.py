@@ -10,10 +10,11 @@ from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor
-from sparkflow.ragged.tensor import RaggedTensor, count_of, numbers_below
+from sparkflow.ragged.tensor import RaggedTensor, count_of, numbers_below, of_ragged
 from sparkflow_runtime.dtypes import int64
 
 
+@of_ragged
 def to_tensor(ragged: RaggedTensor, default_value: Any, name: str | None, shape: Any) -> Tensor:
     """See `RaggedTensor.to_tensor`."""
     with ragged.graph.as_default(), ragged.graph.name_scope(name or "RaggedToTensor"):
@@ -53,6 +54,7 @@ def to_tensor(ragged: RaggedTensor, default_value: Any, name: str | None, shape:
         return dense  # type: ignore[no-any-return]  # a Tensor
 
 
+@of_ragged
 def to_sparse(ragged: RaggedTensor, name: str | None) -> SparseTensor:
     """The same elements at their coordinates."""
     with ragged.graph.as_default(), ragged.graph.name_scope(name or "RaggedToSparse"):
@@ -76,6 +78,7 @@ def to_sparse(ragged: RaggedTensor, name: str | None) -> SparseTensor:
         return SparseTensor(places, flat, sizes)
 
 
+@of_ragged
 def coordinates(whole: RaggedTensor) -> Tensor:
     """[values, ragged_rank + 1] int64, the place of each of the innermost values."""
     columns: list[Tensor] = []

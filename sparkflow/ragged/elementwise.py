@@ -7,12 +7,13 @@ from typing import Any
 
 from sparkflow.graph.scopes import apply_op, control_dependencies, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ragged.tensor import RaggedTensor
+from sparkflow.ragged.tensor import RaggedTensor, of_ragged
 from sparkflow_runtime.dtypes import string
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 
 
+@of_ragged
 def applied(op_type: str, values: Sequence[Any], attrs: Mapping[str, Any], name: str | None) -> Any:
     """The operation on the innermost values.
 

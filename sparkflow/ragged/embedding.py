@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.embedding import lookup as embedding, sparse_lookup as sparse_embedding
-from sparkflow.ragged.tensor import RaggedTensor
+from sparkflow.ragged.tensor import RaggedTensor, of_ragged
 
 
+@of_ragged
 def embedding_lookup(params: Any, ids: Any, *args: Any, **kwargs: Any) -> RaggedTensor:
     """The rows of `params` of each id, in the rows of the ids."""
     found = embedding.embedding_lookup(params, ids.flat_values, *args, **kwargs)
@@ -15,6 +16,7 @@ def embedding_lookup(params: Any, ids: Any, *args: Any, **kwargs: Any) -> Ragged
     return made
 
 
+@of_ragged
 def embedding_lookup_sparse(
     params: Any, sp_ids: Any, sp_weights: Any = None, *args: Any, **kwargs: Any
 ) -> Any:
@@ -24,6 +26,7 @@ def embedding_lookup_sparse(
     )
 
 
+@of_ragged
 def safe_embedding_lookup_sparse(
     embedding_weights: Any, sparse_ids: Any, sparse_weights: Any = None, *args: Any, **kwargs: Any
 ) -> Any:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from sparkflow.graph.scopes import apply_op, name_scope
-from sparkflow.ragged.tensor import RaggedTensor
+from sparkflow.ragged.taking import expand_dims
+from sparkflow.ragged.tensor import RaggedTensor, of_ragged
 from sparkflow_runtime.dtypes import int32
 from sparkflow_runtime.ops import registry
 
 
+@of_ragged
 def reduced(op_type: str, ragged: RaggedTensor, axis: Any, keepdims: Any, name: str | None) -> Any:
     """A reduction over `axis`: `Mean`, `Any`, `All`, or one that can be done by segment.
 
@@ -25,8 +27,6 @@ def reduced(op_type: str, ragged: RaggedTensor, axis: Any, keepdims: Any, name: 
         ValueError: The dimensions are kept in a ragged result.
         TypeError: The op cannot reduce rows of several lengths.
     """
-    from sparkflow.ragged.taking import expand_dims
-
     with name_scope(name, f"RaggedReduce{op_type}", [ragged.flat_values]):
         if axis is None:
             whole = apply_op(

@@ -6,9 +6,11 @@ from typing import Any
 
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ragged.tensor import RaggedTensor
+from sparkflow.ragged.taking import expand_dims, gather
+from sparkflow.ragged.tensor import RaggedTensor, of_ragged
 
 
+@of_ragged
 def sliced(ragged: RaggedTensor, key: Any) -> Any:
     """The part that Python's brackets mean.
 
@@ -24,8 +26,6 @@ def sliced(ragged: RaggedTensor, key: Any) -> Any:
 
 
 def _at(value: Any, keys: list[Any]) -> Any:
-    from sparkflow.ragged.taking import expand_dims, gather
-
     if not keys:
         return value
     if not isinstance(value, RaggedTensor):
@@ -44,8 +44,6 @@ def _at(value: Any, keys: list[Any]) -> Any:
 
 def _inside(value: RaggedTensor, keys: list[Any]) -> Any:
     """The same part of every row."""
-    from sparkflow.ragged.taking import expand_dims
-
     if not keys:
         return value
     first, rest = keys[0], keys[1:]

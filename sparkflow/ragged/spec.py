@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sparkflow._api import export
 from sparkflow.graph.shapes.tensor_shape import TensorShape
@@ -25,6 +25,9 @@ class RaggedTensorSpec(TypeSpec):
     Raises:
         ValueError: The ragged rank is not below the rank.
     """
+
+    described: ClassVar[type]
+    """The class of the values, which says so itself: it is made of what is described here."""
 
     def __init__(
         self,
@@ -68,9 +71,7 @@ class RaggedTensorSpec(TypeSpec):
     @property
     def value_type(self) -> Any:
         """`tf.RaggedTensor`."""
-        from sparkflow.ragged.tensor import RaggedTensor  # which has a description
-
-        return RaggedTensor
+        return self.described
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Whether a value, or another description of the kind, fits this one."""

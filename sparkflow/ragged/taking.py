@@ -8,10 +8,11 @@ from typing import Any
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ragged import rows
-from sparkflow.ragged.tensor import RaggedTensor
+from sparkflow.ragged.tensor import RaggedTensor, of_ragged
 from sparkflow_runtime.dtypes import int32, int64
 
 
+@of_ragged
 def gather(
     params: Any,
     indices: Any,
@@ -47,6 +48,7 @@ def gather(
         return params._cut(starts, lengths)
 
 
+@of_ragged
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
     """Of row i of `params` the values at `indices[i]`."""
     with name_scope(name, "RaggedBatchGather", [getattr(params, "flat_values", params)]):
@@ -62,6 +64,7 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
         return indices.with_values(gather(params.values, places))
 
 
+@of_ragged
 def gather_nd(params: Any, indices: Any, name: str | None = None) -> Any:
     """The parts of `params` at coordinates [..., depth]."""
     if isinstance(indices, RaggedTensor):
@@ -94,6 +97,7 @@ def gather_nd(params: Any, indices: Any, name: str | None = None) -> Any:
     return gather(found, at)
 
 
+@of_ragged
 def concat(values: Sequence[Any], axis: Any, name: str | None = None) -> Any:
     """Joined rows (axis 0), or the rows of all side by side (axis 1).
 
@@ -135,6 +139,7 @@ def concat(values: Sequence[Any], axis: Any, name: str | None = None) -> Any:
         return like.with_values(concat(inner, axis - 1))
 
 
+@of_ragged
 def stack(values: Sequence[Any], axis: Any = 0, name: str | None = None) -> Any:
     """A ragged tensor of ragged tensors (axis 0), or of rows beside each other (axis 1)."""
     parts = [each if isinstance(each, RaggedTensor) else convert_to_tensor(each) for each in values]
@@ -155,6 +160,7 @@ def stack(values: Sequence[Any], axis: Any = 0, name: str | None = None) -> Any:
         return concat([expand_dims(each, axis) for each in parts], axis)
 
 
+@of_ragged
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Any:
     """A dimension of size 1 at `axis`."""
     axis = dim if axis is None else axis
@@ -172,6 +178,7 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
     return input.with_values(expand_dims(input.values, axis - 1))
 
 
+@of_ragged
 def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     """The rows, and what is in them, repeated as `multiples` [rank] numbers say."""
     times = [int(each) for each in multiples]
@@ -182,12 +189,14 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     return result
 
 
+@of_ragged
 def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """How many values there are."""
     found: Tensor = apply_op("Size", input.flat_values, out_type=out_type, name=name)
     return found
 
 
+@of_ragged
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
     """Values of `x` where `condition` holds, of `y` elsewhere; without both, coordinates."""
     if x is None and y is None:
@@ -199,6 +208,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     )
 
 
+@of_ragged
 def boolean_mask(data: Any, mask: Any, name: str | None = None, axis: Any = None) -> Any:
     """The rows, or values of rows, for which the mask holds; ragged where the mask has rows."""
     with name_scope(name, "RaggedMask", [getattr(data, "flat_values", data)]):

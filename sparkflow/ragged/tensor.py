@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,18 @@ from sparkflow.ragged import rows
 from sparkflow.ragged.spec import RaggedTensorSpec
 from sparkflow.ragged.value import RaggedTensorValue, nested_value
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int32, int64
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
+
+
+def of_ragged(function: Function) -> Function:
+    """Registers what stands for the function of this name where an argument is ragged.
+
+    Methods of `RaggedTensor` find the modules above this one by it, too.
+    """
+    _FUNCTIONS[function.__name__] = function
+    return function
 
 
 @export("RaggedTensor")
@@ -429,27 +441,22 @@ class RaggedTensor(Composite):
             name: A name scope.
             shape: The sizes of the result, None where they are as needed; longer rows are cut.
         """
-        from sparkflow.ragged.dense import to_tensor  # which takes this class apart
-
-        return to_tensor(self, default_value, name, shape)
+        found: Tensor = _FUNCTIONS["to_tensor"](self, default_value, name, shape)
+        return found
 
     def to_sparse(self, name: str | None = None) -> SparseTensor:
         """The same elements at their coordinates."""
-        from sparkflow.ragged.dense import to_sparse
-
-        return to_sparse(self, name)
+        found: SparseTensor = _FUNCTIONS["to_sparse"](self, name)
+        return found
 
     def _coordinates(self) -> Tensor:
         """[values, ragged_rank + 1] int64, the place of each of the innermost values."""
-        from sparkflow.ragged.dense import coordinates
-
-        return coordinates(self)
+        found: Tensor = _FUNCTIONS["coordinates"](self)
+        return found
 
     def _cut(self, starts: Tensor, lengths: Tensor) -> RaggedTensor:
         """Of each row, `lengths[i]` values from `starts[i]` on."""
-        from sparkflow.ragged.taking import gather  # which takes ragged values too
-
-        values = gather(self._values, rows.positions(starts, lengths))
+        values = _FUNCTIONS["gather"](self._values, rows.positions(starts, lengths))
         return RaggedTensor(values, rows.splits_of_lengths(lengths))
 
     # ------------------------------------------------------------------ values
@@ -509,12 +516,13 @@ class RaggedTensor(Composite):
 
     # ------------------------------------------------------------------ computing
 
+    def _counterpart(self, name: str) -> Callable[..., Any]:
+        return _FUNCTIONS[name]
+
     def _elementwise(
         self, op_type: str, values: Sequence[Any], attrs: Mapping[str, Any], name: str | None
     ) -> Any:
-        from sparkflow.ragged.elementwise import applied  # which makes others of this class
-
-        return applied(op_type, values, attrs, name)
+        return _FUNCTIONS["applied"](op_type, values, attrs, name)
 
     def _binary(self, op_type: str, name: str, other: Any, reflected: bool = False) -> Any:
         pair = (other, self) if reflected else (self, other)
@@ -542,9 +550,7 @@ class RaggedTensor(Composite):
         return self._elementwise("LogicalNot", [self], {}, None)
 
     def __getitem__(self, key: Any) -> Any:
-        from sparkflow.ragged.slicing import sliced
-
-        return sliced(self, key)
+        return _FUNCTIONS["sliced"](self, key)
 
     def __len__(self) -> int:
         raise TypeError("len is not well defined for a RaggedTensor; use nrows()")
@@ -564,6 +570,9 @@ class RaggedTensor(Composite):
         return f"tf.RaggedTensor(values={self._values}, row_splits={self._row_splits})"
 
     __str__ = __repr__
+
+
+RaggedTensorSpec.described = RaggedTensor
 
 
 def _scope(name: str, *values: Any) -> AbstractContextManager[str]:

@@ -1,6 +1,6 @@
 """`tf.saved_model`: models with their variables, assets and signatures in one directory."""
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.saved_model import (
     builder,
     constants,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.saved_model import signature_constants as names

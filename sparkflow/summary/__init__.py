@@ -1,6 +1,6 @@
 """`tf.summary`: what TensorBoard shows, and the files it reads."""
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.summary.summaries import (
     audio,
     get_summary_description,

@@ -8,7 +8,7 @@ class SquareTest(tf.test.TestCase):
 
 from unittest import mock
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.test.benchmark import Benchmark, benchmark_config
 from sparkflow.test.case import TestCase, get_temp_dir
 from sparkflow.test.devices import (

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from absl.testing import absltest
 
-from sparkflow.graph.graph import Graph, default_graphs
+from sparkflow.graph.default_stack import default_graphs
+from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph, get_default_session
 from sparkflow.ops.random.random import DEFAULT_GRAPH_SEED
 from sparkflow.session.session import Session

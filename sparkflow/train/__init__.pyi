@@ -25,7 +25,7 @@ from sparkflow.session.loops import LoopUpdate, StepLoop
 from sparkflow.summary.writer import SummaryWriter
 from sparkflow.train.checkpoints.checkpoint_manager import CheckpointManager
 from sparkflow.train.checkpoints.initialising import init_from_checkpoint
-from sparkflow.train.checkpoints.meta_graph import export_meta_graph, import_meta_graph
+from sparkflow.train.checkpoints.meta_graph import export_meta_graph
 from sparkflow.train.checkpoints.object_checkpoint import Checkpoint
 from sparkflow.train.checkpoints.reading import (
     CheckpointReader,
@@ -72,6 +72,7 @@ from sparkflow.train.hooks.step_hooks import (
 )
 from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 from sparkflow.train.hooks.summary_hook import SummarySaverHook
+from sparkflow.train.importing import import_meta_graph
 from sparkflow.train.optimizers.adadelta import AdadeltaOptimizer
 from sparkflow.train.optimizers.adagrad import AdagradOptimizer
 from sparkflow.train.optimizers.adagrad_da import AdagradDAOptimizer

@@ -12,7 +12,7 @@ from sparkflow.graph.scopes import graph_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.variables.initial_value import without_uninitialised
-from sparkflow.variables.variable import Variable
+from sparkflow.variables.variable import Variable, behind_handle
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.state.resource_variable import handle_form
@@ -299,3 +299,6 @@ class UnreadVariable(Operators, Held):
     def __repr__(self) -> str:
         shown = f"shape={self.shape} dtype={self.dtype.name}"
         return f"<tf.Variable '{self.name}' {shown} after {self._updated.name}>"
+
+
+behind_handle(ResourceVariable)

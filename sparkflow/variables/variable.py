@@ -68,9 +68,15 @@ def _kind(args: Sequence[Any], kwargs: Mapping[str, Any]) -> type[Variable]:
         asked = resource_variables_enabled()
     if not asked or get_default_graph().is_eager:
         return Variable
-    from sparkflow.variables.resource_variable import ResourceVariable  # a subclass of this one
+    return _behind_handle[0]
 
-    return ResourceVariable
+
+def behind_handle(kind: type[Variable]) -> None:
+    """Says which class is made where a variable behind a handle is asked for."""
+    _behind_handle[:] = [kind]
+
+
+_behind_handle: list[type[Variable]] = []
 
 
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")

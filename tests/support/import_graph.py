@@ -231,7 +231,10 @@ class _Reader(ast.NodeVisitor):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.module is not None and node.module in modules():
-            self._add(node.module, node.lineno)
+            # A package's own file is no more used by `from package import module` than by
+            # `import package.module`: what it says is of no matter.
+            if not all(f"{node.module}.{alias.name}" in modules() for alias in node.names):
+                self._add(node.module, node.lineno)
             for alias in node.names:
                 target = origin(node.module, alias.name)
                 self._add(target, node.lineno)

@@ -24,7 +24,6 @@ def test_tells_imports_in_functions_and_for_types_from_others(tmp_path):
         "def f():\n    from sparkflow_runtime import once\n",
     )
     assert found == {
-        "sparkflow_runtime": "lazy",  # also imported from at the top
         "sparkflow_runtime.shapes": "import",
         "sparkflow_runtime.errors": "typing",
         "sparkflow_runtime.once": "lazy",

@@ -16,11 +16,11 @@ __getattr__, __dir__, __all__ = face(
         ),
         "sparkflow._generated.ops.strings.unicode": "unicode_transcode",
         "sparkflow.ops.strings.strings": (
-            "bytes_split ngrams reduce_join regex_full_match regex_replace "
-            "string_format:format string_split_v2:split string_to_hash_bucket:to_hash_bucket "
-            "string_to_number:to_number"
+            "ngrams reduce_join regex_full_match regex_replace string_format:format "
+            "string_to_hash_bucket:to_hash_bucket string_to_number:to_number"
         ),
-        "sparkflow.ops.strings.unicode": (
+        "sparkflow.ragged.splitting": "bytes_split string_split_v2:split",
+        "sparkflow.ragged.unicode": (
             "unicode_decode unicode_decode_with_offsets unicode_encode unicode_split "
             "unicode_split_with_offsets"
         ),

@@ -17,17 +17,16 @@ from sparkflow._generated.ops.strings.strings import (
 )
 from sparkflow._generated.ops.strings.unicode import unicode_transcode
 from sparkflow.ops.strings.strings import (
-    bytes_split,
     ngrams,
     reduce_join,
     regex_full_match,
     regex_replace,
     string_format as format,
-    string_split_v2 as split,
     string_to_hash_bucket as to_hash_bucket,
     string_to_number as to_number,
 )
-from sparkflow.ops.strings.unicode import (
+from sparkflow.ragged.splitting import bytes_split, string_split_v2 as split
+from sparkflow.ragged.unicode import (
     unicode_decode,
     unicode_decode_with_offsets,
     unicode_encode,

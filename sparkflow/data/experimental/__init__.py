@@ -1,6 +1,6 @@
 """`tf.data.experimental`: further datasets, and functions for `Dataset.apply`."""
 
-from sparkflow._api.absent import answers
+from sparkflow._api.loading import answers
 from sparkflow.data.dataset import AUTOTUNE
 from sparkflow.data.experimental.grouping import (
     bucket_by_sequence_length,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,29 +12,18 @@ from sparkflow.graph.values.sparse_tensor import SparseTensor
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def or_ragged(module: str, name: str | None = None) -> Callable[[Function], Function]:
-    """Decorates a function: arguments of which one is ragged go to another.
+def or_ragged(function: Function) -> Function:
+    """Decorates a function: arguments of which one is ragged go to the one for ragged tensors."""
 
-    Args:
-        module: The module in `sparkflow.ragged` that has the other, imported when it is needed.
-        name: Its name; that of the function when None.
-    """
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            for each in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(each, Composite):
+                    return each._counterpart(function.__name__)(*args, **kwargs)
+        return function(*args, **kwargs)
 
-    def decorated(function: Function) -> Function:
-        @functools.wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            for value in (*args, *kwargs.values()):
-                if isinstance(value, Composite) or (
-                    isinstance(value, list | tuple)
-                    and any(isinstance(each, Composite) for each in value)
-                ):
-                    found = importlib.import_module(f"sparkflow.ragged.{module}")
-                    return getattr(found, name or function.__name__)(*args, **kwargs)
-            return function(*args, **kwargs)
-
-        return called  # type: ignore[return-value]  # the same signature
-
-    return decorated
+    return called  # type: ignore[return-value]  # the same signature
 
 
 def of_stored_values(function: Function) -> Function:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value_as_shape
@@ -182,9 +182,7 @@ class SparseTensor(Symbolic):
         return self.with_values(-self._values)
 
     def __add__(self, other: Any) -> Any:
-        from sparkflow.ops.sparse.sparse_math import sparse_add  # a layer above
-
-        return sparse_add(self, other)
+        return added(self, other)
 
     def __radd__(self, other: Any) -> Any:
         return self.__add__(other)
@@ -219,3 +217,27 @@ def as_sparse(value: Any) -> SparseTensor:
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
     raise TypeError(f"Input must be a SparseTensor, got {value!r}.")
+
+
+def added(a: Any, b: Any, least: Any = None) -> Any:
+    """The sum of two tensors of one shape, one of them sparse; see `tf.sparse_add`.
+
+    Raises:
+        ValueError: The static shapes differ.
+    """
+    if isinstance(a, _SPARSE) and isinstance(b, _SPARSE):
+        first, second = as_sparse(a), as_sparse(b)
+        first.shape.assert_is_compatible_with(second.shape)
+        limit = convert_to_tensor(0 if least is None else least, first.dtype.real_dtype, "thresh")
+        result = SparseTensor(*apply_op("SparseAdd", *_parts(first), *_parts(second), limit))
+        result.set_shape(first.shape.merge_with(second.shape))
+        return result
+    sparse, dense = (a, b) if isinstance(a, _SPARSE) else (b, a)
+    return apply_op("SparseTensorDenseAdd", *_parts(as_sparse(sparse)), dense)
+
+
+def _parts(sparse: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
+    return sparse.indices, sparse.values, sparse.dense_shape
+
+
+_SPARSE: Final = (SparseTensor, SparseTensorValue)

@@ -19,7 +19,7 @@ def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
 
 
 @export("where")
-@or_ragged("taking")
+@or_ragged
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Elements of `x` where `condition` holds, of `y` elsewhere; without both, the true positions.
 

@@ -190,7 +190,7 @@ def to_complex128(x: Any, name: str = "ToComplex128") -> Tensor:
 
 
 @export("add_n", "math.add_n")
-@or_ragged("flat")
+@or_ragged
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The elementwise sum of a list of tensors of one shape.
 

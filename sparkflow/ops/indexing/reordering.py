@@ -158,7 +158,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
 
 @export("batch_gather")
-@or_ragged("taking")
+@or_ragged
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
     """The slices along the last dimension of `indices`; the dimensions before are shared."""
     graph = graph_of((params, indices))

@@ -87,7 +87,7 @@ def bias_add(
 
 
 @export("nn.dropout")
-@or_ragged("flat")
+@or_ragged
 def dropout(
     x: Any,
     keep_prob: Any = None,

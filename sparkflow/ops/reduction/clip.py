@@ -18,7 +18,7 @@ from sparkflow.ops.shape.constants import ones_like
 
 
 @export("clip_by_value")
-@or_ragged("flat")
+@or_ragged
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """Elements below the minimum become the minimum, above the maximum the maximum.
 

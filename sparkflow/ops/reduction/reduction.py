@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow._api import export
+from sparkflow._generated.ops.elementwise.special import lgamma
 from sparkflow._generated.ops.reduction.reduction import *  # noqa: F403
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.operators import Symbolic
@@ -31,10 +32,8 @@ def _reduce(
     axis = either("axis", axis, "reduction_indices", reduction_indices)
     keepdims = either("keepdims", keepdims, "keep_dims", keep_dims)
     if isinstance(input_tensor, Composite):
-        from sparkflow.ragged.reducing import reduced  # when it is needed
-
-        ragged: Any = input_tensor
-        return reduced(op_type, ragged, axis, keepdims, name)  # type: ignore[no-any-return]
+        reduced = input_tensor._counterpart("reduced")
+        return reduced(op_type, input_tensor, axis, keepdims, name)  # type: ignore[no-any-return]
     graph = graph_of((input_tensor, axis))
     wanted = None if isinstance(input_tensor, Symbolic) else dtype  # apply refuses other tensors
     with graph.as_default():
@@ -327,3 +326,15 @@ def arg_min(
 ) -> Tensor:
     """The position of the smallest element along `dimension`."""
     return _position("ArgMin", input, dimension, name, output_type)
+
+
+@export("lbeta", "math.lbeta", "math.special.lbeta")
+def lbeta(x: Any, name: str | None = None) -> Tensor:
+    """Log |Beta(x)| along the last dimension: the sum of log Γ less log Γ of the sum."""
+    graph = graph_of((x,))
+    with graph.as_default(), graph.name_scope(name or "lbeta") as scope:
+        tensor = convert_to_tensor(x, name="x")
+        products = reduce_sum(lgamma(tensor), [-1])
+        of_sum = lgamma(reduce_sum(tensor, [-1]))
+        result: Tensor = apply_op("Sub", products, of_sum, name=scope)
+        return result

@@ -14,6 +14,7 @@ from sparkflow._generated.ops.shape.arrays import broadcast_to, reshape
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.operators import Held, Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
+from sparkflow.graph.slicing import masked
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.dispatch import or_ragged
 from sparkflow.graph.values.sparse_tensor import SparseTensor
@@ -38,7 +39,7 @@ def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
 
 
 @export("size")
-@or_ragged("taking")
+@or_ragged
 def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The number of elements when it runs: a scalar integer."""
     if isinstance(input, SparseTensor):
@@ -55,7 +56,7 @@ def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
 
 
 @export("rank")
-@or_ragged("flat")
+@or_ragged
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of dimensions when it runs: a scalar int32."""
     if isinstance(input, SparseTensor):
@@ -86,7 +87,7 @@ def transpose(a: Any, perm: Any = None, name: str | None = None, conjugate: bool
 
 
 @export("expand_dims")
-@or_ragged("taking")
+@or_ragged
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """Inserts a dimension of size 1 at `axis`.
 
@@ -116,7 +117,7 @@ def squeeze(
 
 
 @export("concat")
-@or_ragged("taking")
+@or_ragged
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     """Joins tensors along an existing dimension.
 
@@ -137,7 +138,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
 
 
 @export("stack", "pack")
-@or_ragged("taking")
+@or_ragged
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     """Joins tensors of one shape along a new dimension."""
     items = list(values)
@@ -275,7 +276,7 @@ def strided_slice(
 
 
 @export("gather")
-@or_ragged("taking")
+@or_ragged
 def gather(
     params: Any,
     indices: Any,
@@ -310,7 +311,7 @@ def gather(
 
 
 @export("one_hot")
-@or_ragged("flat")
+@or_ragged
 def one_hot(
     indices: Any,
     depth: Any,
@@ -359,35 +360,16 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
 
 
 @export("boolean_mask")
-@or_ragged("taking")
+@or_ragged
 def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None) -> Tensor:
     """The slices along `axis` where the vector `mask` is true; or elements, for a mask of rank > 1.
 
     Raises:
         ValueError: The rank of `mask` is unknown or 0, or its shape does not fit.
     """
-    graph = graph_of((tensor, mask))
-    with graph.as_default(), graph.name_scope(name):
-        values = convert_to_tensor(tensor, name="tensor")
-        chosen = convert_to_tensor(mask, name="mask")
-        if isinstance(axis, Tensor):
-            axis = constant_value(axis)
-        axis = 0 if axis is None else int(axis)
-        if chosen._shape is None:
-            raise ValueError(
-                "Number of mask dimensions must be specified, even if some dimensions are None. "
-                "E.g. shape=[None] is ok, but shape=None is not."
-            )
-        if not chosen._shape:
-            raise ValueError("mask cannot be scalar.")
-        depth = len(chosen._shape)
-        values.shape[axis : axis + depth].assert_is_compatible_with(chosen.shape)
-        if depth > 1:
-            sizes = shape(values)
-            flat = concat([sizes[:axis], [-1], sizes[axis + depth :]], 0)
-            values, chosen = reshape(values, flat), reshape(chosen, [-1])
-        positions = squeeze(apply_op("Where", chosen), [1])
-        return gather(values, positions, axis=axis)
+    if isinstance(axis, Tensor):
+        axis = constant_value(axis)
+    return masked(graph_of((tensor, mask)), tensor, mask, axis, name)
 
 
 @export("meshgrid")

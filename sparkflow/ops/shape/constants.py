@@ -121,7 +121,7 @@ def ones(shape: Any, dtype: Any = float32, name: str = "ones") -> Tensor:
 
 
 @export("zeros_like")
-@or_ragged("flat")
+@or_ragged
 def zeros_like(
     tensor: Any, dtype: Any = None, name: str = "zeros_like", optimize: bool = True
 ) -> Tensor:
@@ -138,7 +138,7 @@ def zeros_like(
 
 
 @export("ones_like")
-@or_ragged("flat")
+@or_ragged
 def ones_like(
     tensor: Any, dtype: Any = None, name: str = "ones_like", optimize: bool = True
 ) -> Tensor:

@@ -10,10 +10,10 @@ from sparkflow._api import export
 from sparkflow._generated.ops.sparse.sparse_math import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
+from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue, added, as_sparse
 from sparkflow.ops.renamed_arguments import either
 from sparkflow.ops.shape import arrays
-from sparkflow_runtime.dtypes import as_dtype, int32
+from sparkflow_runtime.dtypes import int32
 
 _SPARSE = (SparseTensor, SparseTensorValue)
 
@@ -39,19 +39,7 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any
     least = either("threshold", threshold, "thresh", thresh)
     if not isinstance(a, _SPARSE) and not isinstance(b, _SPARSE):
         raise TypeError("At least one input should be SparseTensor; do you mean to use tf.add()?")
-    if isinstance(a, _SPARSE) and isinstance(b, _SPARSE):
-        first, second = as_sparse(a), as_sparse(b)
-        first.shape.assert_is_compatible_with(second.shape)
-        kind = first.dtype.base
-        if kind.is_complex:
-            kind = as_dtype("float32" if kind.name == "complex64" else "float64")
-        limit = convert_to_tensor(0 if least is None else least, kind, "thresh")
-        parts = apply_op("SparseAdd", *_parts(first), *_parts(second), limit)
-        result = SparseTensor(*parts)
-        result.set_shape(first.shape.merge_with(second.shape))
-        return result
-    sparse, dense = (a, b) if isinstance(a, _SPARSE) else (b, a)
-    return apply_op("SparseTensorDenseAdd", *_parts(as_sparse(sparse)), dense)
+    return added(a, b, least)
 
 
 def _parts(sparse: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,17 +1,17 @@
-"""`tf.train.export_meta_graph` and `import_meta_graph`: graphs in files, with their savers."""
+"""`tf.train.export_meta_graph`: graphs with their collections in files, and such files read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from sparkflow._api import export
 from sparkflow.graph.graph import Graph
-from sparkflow.graph.messages.meta_graph import make_meta_graph, restore_meta_graph
+from sparkflow.graph.messages.meta_graph import make_meta_graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow_runtime.checkpoint.sealed_message import open_message, seal_message, seal_text
 from sparkflow_runtime.errors import DataLossError
@@ -20,9 +20,6 @@ from sparkflow_runtime.files.whole import write_whole
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
 from sparkflow_runtime.protos.saver_pb2 import SaverDef
-
-if TYPE_CHECKING:
-    from sparkflow.train.saver import Saver
 
 
 @export("train.export_meta_graph")
@@ -104,65 +101,3 @@ def read_meta_graph_file(filename: str | os.PathLike[str]) -> MetaGraphDef:
     if not message.ByteSize():
         raise DataLossError(message=f"{os.fspath(filename)} is damaged: it holds nothing")
     return message
-
-
-@export("train.import_meta_graph")
-def import_meta_graph(
-    meta_graph_or_file: MetaGraphDef | str | os.PathLike[str],
-    clear_devices: bool = False,
-    import_scope: str | None = None,
-    **kwargs: Any,
-) -> Saver | None:
-    """Adds a graph from a file or message to the default graph.
-
-    Args:
-        meta_graph_or_file: The message, or the path of a `.meta` file.
-        clear_devices: Forget the devices of the nodes.
-        import_scope: A name scope to put the nodes in.
-        **kwargs: `input_map`: tensors to use instead of nodes of the message, by name;
-            `return_elements`, `unbound_inputs_col_name`, `restore_collections_predicate`.
-
-    Returns:
-        The saver that came with the graph, or a new one for its variables; None where there are no
-        variables.
-
-    Raises:
-        OSError: There is no such file, or it is no graph.
-    """
-    return import_meta_graph_with_return_elements(
-        meta_graph_or_file, clear_devices, import_scope, **kwargs
-    )[0]
-
-
-def import_meta_graph_with_return_elements(
-    meta_graph_or_file: MetaGraphDef | str | os.PathLike[str],
-    clear_devices: bool = False,
-    import_scope: str | None = None,
-    return_elements: Sequence[str] | None = None,
-    input_map: Mapping[str, Any] | None = None,
-    **kwargs: Any,
-) -> tuple[Saver | None, Any]:
-    """`import_meta_graph`, with the tensors and operations asked for beside the saver."""
-    from sparkflow.train.saver import Saver, all_saveable_objects
-
-    message = (
-        meta_graph_or_file
-        if isinstance(meta_graph_or_file, MetaGraphDef)
-        else read_meta_graph_file(meta_graph_or_file)
-    )
-    graph = get_default_graph()
-    scope = graph.unique_name(import_scope, mark_as_used=False) if import_scope else None
-    _, returned = restore_meta_graph(
-        message,
-        graph,
-        clear_devices=clear_devices,
-        import_scope=import_scope,
-        input_map=input_map,
-        return_elements=return_elements,
-        **kwargs,
-    )
-    if message.HasField("saver_def"):
-        return Saver(saver_def=message.saver_def, name=scope), returned
-    if all_saveable_objects(scope=import_scope):
-        return Saver(), returned
-    return None, returned

@@ -7,8 +7,9 @@ variables. Slots and hyperparameters are made outside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
@@ -18,7 +19,27 @@ from sparkflow.ops.control.cond import cond
 from sparkflow.ops.control.ordering import group
 from sparkflow.ops.shape import constants
 from sparkflow.ops.state import state
-from sparkflow.train.optimizers.optimizer import Optimizer
+
+
+class Updating(Protocol):
+    """What is asked of an optimizer."""
+
+    def get_name(self) -> str:
+        """What its nodes are called."""
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None: ...
+    def _prepare(self) -> None: ...
+    def _non_slots_read_before(self) -> AbstractContextManager[None]: ...
+    def _update(self, grad: Any, variable: Any) -> Any: ...
+    def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Any: ...
+
+    @property
+    def _own_variables(self) -> Sequence[Any]:
+        """Those that are no slots."""
+
+    @property
+    def _has_finish(self) -> bool:
+        """Whether `_finish` does more than grouping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +67,7 @@ def by_device(pairs: Sequence[tuple[Any, Any]]) -> dict[str, list[tuple[Any, Any
 
 
 def update_when(
-    optimizer: Optimizer,
+    optimizer: Updating,
     parts: Sequence[Part],
     global_step: Any,
     name: str | None,
@@ -79,7 +100,7 @@ def update_when(
             with optimizer._non_slots_read_before():
                 updates = {part.device: _updated(optimizer, part) for part in parts}
             finished = list(updates.values())
-            if type(optimizer)._finish is not Optimizer._finish:
+            if optimizer._has_finish:
                 home = _home(optimizer, parts)
                 with graph.control_dependencies([updates[home.device]] if alone else finished):
                     updates[home.device] = _when(home, lambda: optimizer._finish([], "finish"))
@@ -95,7 +116,7 @@ def update_when(
     return operations
 
 
-def _updated(optimizer: Optimizer, part: Part) -> Operation:
+def _updated(optimizer: Updating, part: Part) -> Operation:
     return _when(
         part,
         lambda: group(*[optimizer._update(gradient, each) for gradient, each in part.pairs]),
@@ -121,9 +142,9 @@ def _advance(global_step: Any) -> Any:
     return state.assign_add(global_step, graph.convert(1, global_step.dtype.base, "value"))
 
 
-def _home(optimizer: Optimizer, parts: Sequence[Part]) -> Part:
+def _home(optimizer: Updating, parts: Sequence[Part]) -> Part:
     """The task that has the optimizer's own variables."""
-    own = [v for v in optimizer._non_slots.values() if v.graph is parts[0].condition.graph.root]
+    own = [v for v in optimizer._own_variables if v.graph is parts[0].condition.graph.root]
     return _of_device(parts, own[0].device if own else parts[0].device)
 
 

@@ -22,6 +22,7 @@ from sparkflow.ops.indexing.segment import unsorted_segment_sum
 from sparkflow.ops.shape import arrays
 from sparkflow.ops.state import state
 from sparkflow.train.optimizers.branch_update import left_by
+from sparkflow.train.optimizers.conditional_update import Part, by_device, update_when
 from sparkflow.train.optimizers.slots import Slots
 from sparkflow.train.replication import strategy as replication
 from sparkflow.variables.initialization import trainable_variables
@@ -279,8 +280,6 @@ class Optimizer(Trackable):
             global_step: See there.
             name: See there.
         """
-        from sparkflow.train.optimizers.conditional_update import Part, by_device, update_when
-
         devices = by_device(grads_and_vars)
         parts = [Part(device, condition, pairs) for device, pairs in devices.items()]
         return group(*update_when(self, parts, global_step, name))
@@ -300,6 +299,14 @@ class Optimizer(Trackable):
         return sorted(
             (each for each in made if each.graph is graph), key=lambda variable: variable.name
         )
+
+    @property
+    def _own_variables(self) -> list[Variable]:
+        return list(self._non_slots.values())
+
+    @property
+    def _has_finish(self) -> bool:
+        return type(self)._finish is not Optimizer._finish
 
     # ------------------------------------------------------------------ for subclasses to give
 

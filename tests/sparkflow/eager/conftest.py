@@ -1,7 +1,7 @@
 import pytest
 
 import sparkflow as tf
-from sparkflow.graph.graph import default_graphs
+from sparkflow.graph.default_stack import default_graphs
 
 
 @pytest.fixture

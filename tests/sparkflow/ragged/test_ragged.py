@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.graph.graph import default_graphs
+from sparkflow.graph.default_stack import default_graphs
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 GOLDEN = json.loads(

@@ -22,7 +22,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sparkflow_runtime.codegen.machine import native, threads_ir
+from sparkflow_runtime.codegen.machine import threads_ir
+from sparkflow_runtime.codegen.machine.linking import link
 from sparkflow_runtime.codegen.machine.threads_ir import Place
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.once import Once
@@ -82,10 +83,10 @@ def pool_addresses() -> tuple[int, int]:
         valid, also in a forked child.
 
     Raises:
-        RuntimeError: There is no code generator here, see `native.available`.
+        RuntimeError: There is no code generator here, see `host.available`.
     """
     if not _has_futex():
-        return native.link(threads_ir.SERIAL_TEXT, ("run",)).address("run"), 0
+        return link(threads_ir.SERIAL_TEXT, ("run",)).address("run"), 0
     pool = _pools.get(None, _started)
     with _lock:
         return pool.addresses(count() - 1)
@@ -96,7 +97,7 @@ class _Pool:
 
     def __init__(self) -> None:
         names = ("worker", "run", "stop", "spin")
-        linked = native.link(threads_ir.text(platform.machine()), names)
+        linked = link(threads_ir.text(platform.machine()), names)
         self._worker, self._run, self._stop, self._spin = map(linked.address, names)
         self._c = ctypes.CDLL(None)
         # Never freed: a thread that outlives the interpreter may still look at it.

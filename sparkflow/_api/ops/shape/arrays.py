@@ -14,7 +14,7 @@ ROWS = (
         "tile manip.tile",
         "input, multiples",
         "Repeats the whole `multiples[i]` times along dimension i.",
-        takes="taking",
+        takes="ragged",
     ),
     Row(
         "BroadcastTo",
@@ -42,6 +42,6 @@ ROWS = (
             "The elements or slices of `params` at the coordinates in the last dimension of "
             "`indices`."
         ),
-        takes="taking",
+        takes="ragged",
     ),
 )

@@ -40,7 +40,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     return result
 
 
-@or_ragged("taking")
+@or_ragged
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     """Repeats the whole `multiples[i]` times along dimension i.
 
@@ -118,7 +118,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     return result
 
 
-@or_ragged("taking")
+@or_ragged
 def gather_nd(params: Any, indices: Any, name: str | None = None) -> Tensor:
     """The elements or slices of `params` at the coordinates in the last dimension of `indices`.
 

@@ -38,14 +38,14 @@ __getattr__, __dir__, __all__ = face(
             "abs accumulate_n add add_n divide log_sigmoid mod polyval reciprocal_no_nan "
             "round scalar_mul truediv"
         ),
-        "sparkflow.ops.elementwise.special": "erfcinv lbeta",
+        "sparkflow.ops.elementwise.special": "erfcinv",
         "sparkflow.ops.indexing.histogram": "bincount confusion_matrix",
         "sparkflow.ops.indexing.segment": "unsorted_segment_mean unsorted_segment_sqrt_n",
         "sparkflow.ops.indexing.sorting": "approx_max_k approx_min_k",
         "sparkflow.ops.nn.activation": "in_top_k log_softmax softmax top_k zero_fraction",
         "sparkflow.ops.nn.normalization": "l2_normalize",
         "sparkflow.ops.reduction.reduction": (
-            "argmax argmin count_nonzero reduce_all reduce_any reduce_euclidean_norm "
+            "argmax argmin count_nonzero lbeta reduce_all reduce_any reduce_euclidean_norm "
             "reduce_logsumexp reduce_max reduce_mean reduce_min reduce_prod reduce_std "
             "reduce_sum reduce_variance"
         ),

@@ -110,7 +110,7 @@ from sparkflow.ops.elementwise.elementwise import (
     scalar_mul,
     truediv,
 )
-from sparkflow.ops.elementwise.special import erfcinv, lbeta
+from sparkflow.ops.elementwise.special import erfcinv
 from sparkflow.ops.indexing.histogram import bincount, confusion_matrix
 from sparkflow.ops.indexing.segment import unsorted_segment_mean, unsorted_segment_sqrt_n
 from sparkflow.ops.indexing.sorting import approx_max_k, approx_min_k
@@ -120,6 +120,7 @@ from sparkflow.ops.reduction.reduction import (
     argmax,
     argmin,
     count_nonzero,
+    lbeta,
     reduce_all,
     reduce_any,
     reduce_euclidean_norm,

@@ -14,6 +14,7 @@ __getattr__, __dir__, __all__ = face(
             "erfinv expint fresnel_cos fresnel_sin igamma igammac lgamma ndtri polygamma "
             "spence zeta"
         ),
-        "sparkflow.ops.elementwise.special": "erfcinv lbeta",
+        "sparkflow.ops.elementwise.special": "erfcinv",
+        "sparkflow.ops.reduction.reduction": "lbeta",
     },
 )

@@ -32,7 +32,8 @@ from sparkflow._generated.ops.elementwise.special import (
     spence,
     zeta,
 )
-from sparkflow.ops.elementwise.special import erfcinv, lbeta
+from sparkflow.ops.elementwise.special import erfcinv
+from sparkflow.ops.reduction.reduction import lbeta
 
 __all__ = [
     "bessel_i0",

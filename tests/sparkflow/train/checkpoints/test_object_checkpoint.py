@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.graph.graph import default_graphs
+from sparkflow.graph.default_stack import default_graphs
 from sparkflow.train.checkpoints.object_graph import OBJECT_GRAPH_KEY, ObjectGraph
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 

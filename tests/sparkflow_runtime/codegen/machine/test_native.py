@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen.machine import entry, native
+from sparkflow_runtime.codegen.machine import entry, linking, native
 from sparkflow_runtime.codegen.machine.object_cache import ObjectCache, default_folder
 from sparkflow_runtime.once import Once
 
@@ -179,7 +179,7 @@ def test_the_environment_names_the_folder() -> None:
 
 @needs_llvm
 def test_what_is_bound_keeps_alive_what_it_points_to() -> None:
-    made = entry.Entry(native.link(entry.TEXT, ("entry",)).address("entry"))
+    made = entry.Entry(linking.link(entry.TEXT, ("entry",)).address("entry"))
     address = native.body(ADD_PART_AND_SIZE)._address
     call = made.bind(address, [100], [2, 2], 2, 1, (0, 0), False)
     definition = weakref.ref(made._definition)
@@ -196,7 +196,7 @@ def test_what_is_bound_keeps_alive_what_it_points_to() -> None:
 @needs_llvm
 def test_described_text_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = ObjectCache(tmp_path / "kernels")
-    monkeypatch.setattr(native, "_disk", lambda: cache)
+    monkeypatch.setattr(linking, "_disk", lambda: cache)
     written = []
 
     def write() -> str:
@@ -208,13 +208,13 @@ def test_described_text_is_written_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert body.bind([3], [2, 2], 2)(np.arange(2), target)
     assert target.tolist() == [3, 4]
     loaded: list[bytes] = []
-    monkeypatch.setattr(native, "_linked", Once())  # as in another process
+    monkeypatch.setattr(linking, "_linked", Once())  # as in another process
 
-    def load(key: str, code: bytes, names: tuple[str, ...]) -> native.Linked:
+    def load(key: str, code: bytes, names: tuple[str, ...]) -> linking.Linked:
         loaded.append(code)
         return body._linked
 
-    monkeypatch.setattr(native, "_load", load)
+    monkeypatch.setattr(linking, "_load", load)
     native.described_body(f"in {tmp_path}", write)
     assert written == [1]
     assert len(loaded) == 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow._generated.ops.strings.unicode import *  # noqa: F403
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.strings.strings import require_row
+from sparkflow.ragged.tensor import RaggedTensor
 from sparkflow_runtime.dtypes import int32, string
 
 _REPLACEMENT = 65533
@@ -115,8 +115,6 @@ def unicode_decode_with_offsets(
             replace_control_characters=replace_control_characters,
         )
         if several:
-            from sparkflow.ragged.tensor import RaggedTensor  # when it is needed
-
             return RaggedTensor(codes, splits), RaggedTensor(places, splits)
         return codes, places
 
