@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkflow_runtime.compiler.fusion.finish import FusedKernel, Output
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.outputs import makes_list, only
 from sparkflow_runtime.compiler.plan import Unit
@@ -23,7 +22,10 @@ from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 
-BindKernel = Callable[[FusedKernel], Callable[..., bool]]
+if TYPE_CHECKING:
+    from sparkflow_runtime.compiler.fusion.finish import FusedKernel, Output
+
+BindKernel = Callable[["FusedKernel"], Callable[..., bool]]
 
 
 def emit(

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sparkflow_runtime.codegen.ir.kernel import Kernel
-from sparkflow_runtime.compiler.fusion.cluster import Cluster
-from sparkflow_runtime.compiler.fusion.finish import FusedKernel, finish, nodes_to_repeat
-from sparkflow_runtime.compiler.fusion.grow import grow_clusters
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.elementwise.elementwise_table import ElementwiseOp
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.codegen.ir.kernel import Kernel
+    from sparkflow_runtime.compiler.fusion.cluster import Cluster
+    from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 
 _NO_WORK: Final = frozenset({"Const", "NoOp"})
 _AT_PLACE, _AFTER = 0, 1
@@ -62,10 +63,15 @@ class Unit:
         return tuple(Endpoint(self.node.name, slot) for slot in range(count))
 
 
+def single_units(nodes: Sequence[Node], known: Mapping[Endpoint, Known]) -> list[Unit]:
+    """The calls of a partition without fused kernels, in order; as for `make_units`."""
+    return [Unit(node) for node in _live(nodes, known)]
+
+
 def make_units(
     nodes: Sequence[Node],
     known: Mapping[Endpoint, Known],
-    can_generate: Callable[[Kernel, tuple[int, ...]], bool] | None,
+    can_generate: Callable[[Kernel, tuple[int, ...]], bool],
     least_alone: int = 0,
 ) -> list[Unit]:
     """The calls of a partition, in order.
@@ -73,13 +79,12 @@ def make_units(
     Args:
         nodes: The partition in execution order.
         known: What is known of its tensors.
-        can_generate: Whether there is a code generator for a kernel of these sizes; None where
-            there is none at all.
+        can_generate: Whether there is a code generator for a kernel of these sizes.
         least_alone: One of numpy's functions by itself is no kernel where there are fewer elements.
     """
+    from sparkflow_runtime.compiler.fusion.grow import grow_clusters
+
     live = _live(nodes, known)
-    if can_generate is None:
-        return [Unit(node) for node in live]
     left_alone: set[str] = set()
     waits = _control_edges(nodes, live)
     while True:
@@ -141,6 +146,8 @@ def _finish(
     nodes: Sequence[Node], known: Mapping[Endpoint, Known], clusters: Sequence[Cluster]
 ) -> tuple[list[FusedKernel], dict[str, int]]:
     """The kernels, and the nodes that run by themselves as well, with whom they run after."""
+    from sparkflow_runtime.compiler.fusion.finish import finish, nodes_to_repeat
+
     again: dict[str, int] = {}
     inside = {node.name for cluster in clusters for node in cluster.nodes}
     by_name = {node.name: node for node in nodes}

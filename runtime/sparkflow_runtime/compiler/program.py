@@ -13,20 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.compiler.concurrent import (
-    CompiledStrand,
-    cut,
-    followers,
-    numbers_of,
-    runner,
-)
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.location import located_in, locating
-from sparkflow_runtime.compiler.loop_kernels import Shapes, bind_loop
 from sparkflow_runtime.compiler.outputs import makes_list, only
 from sparkflow_runtime.compiler.planned import FILE, Planned
 from sparkflow_runtime.compiler.reads import reads_to_copy
@@ -49,8 +41,10 @@ from sparkflow_runtime.ops.distributed.transfer import fetched
 from sparkflow_runtime.ops.filling import bind_filling_kernel
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Op
-from sparkflow_runtime.ops.optimizers import update_group
 from sparkflow_runtime.resources.turns import begin_rehearsal, call_unseen, end_rehearsal
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.compiler.loop_kernels import Shapes
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
@@ -243,6 +237,14 @@ def _in_strands(
     classes = find_classes(nodes, blocks)
     if classes is None or are_ordered(classes[node.name] for node in nodes):
         return None
+    from sparkflow_runtime.compiler.concurrent import (
+        CompiledStrand,
+        cut,
+        followers,
+        numbers_of,
+        runner,
+    )
+
     made = cut(nodes, classes)
     strands: list[CompiledStrand] = []
     largest = max(made.strands, key=len)
@@ -557,6 +559,8 @@ class _Compiler:
             return bind_filling_kernel(registry.lookup(node.op), node, context)
 
         def bind_group(nodes: Sequence[Node]) -> Callable[..., Any] | None:
+            from sparkflow_runtime.ops.optimizers import update_group
+
             own = [locating(self.kernels[node.name], node) for node in nodes]
             return update_group.bind(nodes, context, own)
 
@@ -578,6 +582,8 @@ class _Compiler:
     def _loop_kernel(
         self, node: Node, known: Mapping[Endpoint, Known]
     ) -> Callable[..., Any] | None:
+        from sparkflow_runtime.compiler.loop_kernels import bind_loop
+
         functions = self.context.functions
         assert isinstance(functions, _Functions)
         return bind_loop(node, known, self.context, functions.define, functions.planned)

@@ -13,24 +13,22 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sparkflow_runtime.codegen.cpu import loops
-from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel
-from sparkflow_runtime.codegen.ir.kernel import Kernel
-from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.compiler import emit
-from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known, find_known
-from sparkflow_runtime.compiler.plan import Unit, make_units
+from sparkflow_runtime.compiler.plan import Unit, make_units, single_units
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.storage import Kernels, assign_storage
-from sparkflow_runtime.compiler.update_groups import group_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.phases import Phase, run_phases
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.control.control_flow import While
 from sparkflow_runtime.resources.container import Resources
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.codegen.ir.kernel import Kernel
+    from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 
 EARLY: Final = 4
 """So many signatures of a partition get a plan when they are first seen."""
@@ -42,7 +40,7 @@ LEAST_ALONE: Final = 1 << 14
 """Below so many elements one of numpy's functions by itself is not worth its compilation."""
 _MAX_SEEN: Final = 1024
 
-CompileKernel = Callable[[Kernel, tuple[int, ...]], Callable[..., bool]]
+CompileKernel = Callable[["Kernel", tuple[int, ...]], Callable[..., bool]]
 """From a kernel and the sizes of its iteration space to a function of its arrays."""
 
 Signature = tuple[Any, ...]
@@ -95,8 +93,6 @@ def make_plan(
             this processor, where there is a code generator for it.
         bind_loop: Gives loops faster kernels, where it can, see `loop_kernels`.
     """
-    if compile_kernel is None and native.available():
-        compile_kernel = _machine_code
     given = {
         Endpoint(node.name, 0): shapes[node.attrs["index"]]
         for node in nodes
@@ -104,10 +100,9 @@ def make_plan(
     }
 
     def bind_fused(fused: FusedKernel) -> Callable[..., bool]:
-        assert compile_kernel is not None
-        return compile_kernel(fused.kernel, fused.sizes)
+        return (compile_kernel or _machine_code)(fused.kernel, fused.sizes)
 
-    least_alone = 0 if is_function or compile_kernel is not _machine_code else LEAST_ALONE
+    least_alone = 0 if is_function or compile_kernel is not None else LEAST_ALONE
     values: dict[str, Any] = {
         "nodes": nodes,
         "given": given,
@@ -131,12 +126,11 @@ def _log_seconds(phase: Phase, values: Mapping[str, Any], changed: bool, seconds
 def find_units(
     nodes: Sequence[Node],
     known: Mapping[Endpoint, Known],
-    compile_kernel: CompileKernel | None,
+    compile_kernel: CompileKernel,
     least_alone: int = 0,
 ) -> list[Unit]:
-    """The calls of a partition, see `make_plan` and `make_units`; None: without fused kernels."""
-    if compile_kernel is None:
-        return make_units(nodes, known, None)
+    """The calls of a partition with fused kernels, see `make_plan` and `make_units`."""
+    from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel
 
     def can_generate(kernel: Kernel, sizes: tuple[int, ...]) -> bool:
         try:
@@ -146,6 +140,25 @@ def find_units(
         return True
 
     return make_units(nodes, known, can_generate, least_alone)
+
+
+def _has_fusable(units: Sequence[Unit], *_: object) -> bool:
+    return any(registry.lookup(unit.node.op).is_fusable(unit.node) for unit in units)
+
+
+def _fused(
+    units: list[Unit],
+    nodes: Sequence[Node],
+    known: Mapping[Endpoint, Known],
+    compile_kernel: CompileKernel | None,
+    least_alone: int,
+) -> list[Unit]:
+    """The same calls, some as fused kernels; by themselves where there is no code generator."""
+    from sparkflow_runtime.codegen.machine import native
+
+    if compile_kernel is None and not native.available():
+        return units
+    return find_units(nodes, known, compile_kernel or _machine_code, least_alone)
 
 
 def _with_loops(
@@ -161,7 +174,13 @@ def _with_loops(
     return replace(kernels, bind=bind)
 
 
+def _has_updates(units: Sequence[Unit], *_: object) -> bool:
+    return any(registry.lookup(unit.node.op).applies_gradients for unit in units)
+
+
 def _grouped(units: list[Unit], known: Mapping[Endpoint, Known], kernels: Kernels) -> list[Unit]:
+    from sparkflow_runtime.compiler.update_groups import group_updates
+
     return units if kernels.bind_group is None else group_updates(units, known, kernels.bind_group)
 
 
@@ -173,8 +192,15 @@ GIVEN: Final = (
 PLANNING: Final = (
     Phase("known", find_known, ("nodes", "given"), ("known",)),
     Phase("loops", _with_loops, ("kernels", "bind_loop", "known"), ("kernels",)),
-    Phase("fusion", find_units, ("nodes", "known", "compile_kernel", "least_alone"), ("units",)),
-    Phase("update_groups", _grouped, ("units", "known", "kernels"), ("units",)),
+    Phase("units", single_units, ("nodes", "known"), ("units",)),
+    Phase(
+        "fusion",
+        _fused,
+        ("units", "nodes", "known", "compile_kernel", "least_alone"),
+        ("units",),
+        when=_has_fusable,
+    ),
+    Phase("update_groups", _grouped, ("units", "known", "kernels"), ("units",), when=_has_updates),
     Phase("storage", assign_storage, ("units", "known", "kernels", "is_function"), ("storage",)),
     Phase(
         "emit",
@@ -188,10 +214,15 @@ PLANNING: Final = (
 
 def serial_machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
     """A kernel of one part, for this processor."""
+    from sparkflow_runtime.codegen.cpu import loops
+
     return loops.compile_kernel(kernel).bind(sizes)
 
 
 def _machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
+    from sparkflow_runtime.codegen.cpu import loops
+    from sparkflow_runtime.codegen.machine import threads
+
     return loops.compile_kernel(kernel).bind(sizes, threads.count())
 
 

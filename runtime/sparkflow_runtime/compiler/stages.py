@@ -19,7 +19,6 @@ from sparkflow_runtime.ir.function import ARG, RETVAL, called
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import has_effects
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.random.random import RandomOp
 
 MOST_COPIED_BYTES: Final = 4096
 
@@ -95,7 +94,7 @@ def _hands_on(node: Node) -> bool:
     op = registry.lookup(node.op)
     if node.op == "_SendBundle" or op.hands_on(node):
         return True
-    return has_effects(node) and not isinstance(op, RandomOp)
+    return has_effects(node) and not op.draws
 
 
 def _hands_on_what_is_there(node: Node, known: Mapping[Endpoint, Known]) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import uuid
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.device.gpu import Gpu, use_default_precision
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import FailedPreconditionError
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.device.gpu import Gpu
 
 _CPU_MEMORY_BYTES: Final = 256 << 20
 
@@ -75,6 +77,8 @@ def task_devices(
     """
     devices = [Device(DeviceSpec(job, 0, task, "CPU", index), np) for index in range(cpus)]
     if gpus:
+        from sparkflow_runtime.device.gpu import Gpu, use_default_precision
+
         cupy = _cupy()
         use_default_precision()
         for index in range(gpus):

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from sparkflow_runtime.compiler.on_stream import on_stream
 from sparkflow_runtime.compiler.program import Program, compile_partition
-from sparkflow_runtime.compiler.traced import TracedPartition
 from sparkflow_runtime.device.device import Device, task_devices
 from sparkflow_runtime.device.host_memory import keep_freed_memory
 from sparkflow_runtime.device.names import task_of
@@ -30,6 +28,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.once import once
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
@@ -50,6 +49,7 @@ from sparkflow_runtime.worker.sessions import WorkerSessions
 from sparkflow_runtime.worker.step import Step
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.compiler.traced import TracedPartition
     from sparkflow_runtime.transport.channel.address import ChannelAddress
     from sparkflow_runtime.transport.channel.pool import Channels
     from sparkflow_runtime.transport.peers import Peers
@@ -65,14 +65,14 @@ class RegisteredGraph:
         program: What runs.
         takes_step: Whether it takes the running step: a kernel needs it, or is to end with it.
         number: The partition's number in its bundles' keys, "" when it sends nothing.
-        traced: The same partition, for steps that are recorded.
+        traced: Makes the same partition for steps that are recorded, once.
         wanted: The keys of the bundles that it takes from other tasks, by task.
     """
 
     program: Program
     takes_step: bool
     number: str
-    traced: TracedPartition
+    traced: Callable[[], TracedPartition]
     wanted: Mapping[str, Sequence[str]]
 
 
@@ -209,11 +209,19 @@ class Worker:
         program = compile_partition(nodes, context, functions)
         running: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
         if device.gpu is not None:
+            from sparkflow_runtime.compiler.on_stream import on_stream
+
             stream = device.gpu.new_stream()
             program, running = on_stream(program, stream), stream.running
         sends = [node.attrs["key"] for node in nodes if node.op == "_SendBundle"]
         number = sends[0].partition("-")[0] if sends else ""
-        traced = TracedPartition(nodes, context, functions, program, device.synchronize, running)
+
+        @once
+        def traced() -> TracedPartition:
+            from sparkflow_runtime.compiler.traced import TracedPartition
+
+            return TracedPartition(nodes, context, functions, program, device.synchronize, running)
+
         wanted: dict[str, list[str]] = {}
         for node in nodes:
             if node.op == "_RecvBundle" and task_of(node.attrs["source"]) != self.task:
@@ -267,7 +275,7 @@ class Worker:
         def run(step: Step | None) -> tuple[Any, ...]:
             if record is None:
                 return graph.program.run(step, args)
-            values, stats = graph.traced.run(step, args)
+            values, stats = graph.traced().run(step, args)
             record(stats)
             return values
 
