@@ -1,12 +1,11 @@
-"""Devices of this machine, and what sessions without a ConfigProto do."""
+"""Devices of this machine, and which of them sessions without a ConfigProto use."""
 
 from __future__ import annotations
 
-import threading
 from typing import Any, NamedTuple
 
 from sparkflow.client.device_lib import list_local_devices
-from sparkflow_runtime.protos.config_pb2 import ConfigProto
+from sparkflow.session_defaults import defaults
 
 
 class PhysicalDevice(NamedTuple):
@@ -33,16 +32,8 @@ class LogicalDevice(NamedTuple):
     device_type: str
 
 
-class Defaults:
-    """What sessions of this process are opened with; `lock` guards `config` and `hidden`."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.config = ConfigProto()
-        self.hidden: set[PhysicalDevice] = set()
-
-
-defaults = Defaults()
+_hidden: set[PhysicalDevice] = set()
+"""What sessions without a ConfigProto do not use; the lock of `defaults` guards it."""
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
@@ -65,7 +56,7 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """The devices that sessions without a ConfigProto use, of one type if it is given."""
     with defaults.lock:
-        hidden = set(defaults.hidden)
+        hidden = set(_hidden)
     return [each for each in list_physical_devices(device_type) if each not in hidden]
 
 
@@ -89,8 +80,8 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     if visible != gpus[: len(visible)]:
         raise ValueError(f"Only the first GPUs can be chosen, got {visible} of {gpus}")
     with defaults.lock:
-        defaults.hidden.difference_update(there)
-        defaults.hidden.update(each for each in there if each not in chosen)
+        _hidden.difference_update(there)
+        _hidden.update(each for each in there if each not in chosen)
         if gpus:
             defaults.config.device_count["GPU"] = len(visible)
 
@@ -103,11 +94,3 @@ def get_soft_device_placement() -> bool:
 def set_soft_device_placement(enabled: bool) -> None:
     """Says whether sessions without a ConfigProto fall back to the CPU."""
     defaults.config.allow_soft_placement = enabled
-
-
-def default_config() -> ConfigProto:
-    """The ConfigProto of sessions that are opened without one."""
-    found = ConfigProto()
-    with defaults.lock:
-        found.CopyFrom(defaults.config)
-    return found

@@ -5,12 +5,12 @@ from __future__ import annotations
 from sparkflow._api.loading import answers
 from sparkflow.config.devices import (
     PhysicalDevice,
-    defaults,
     get_visible_devices,
     list_logical_devices,
     list_physical_devices,
     set_visible_devices,
 )
+from sparkflow.session_defaults import defaults
 
 __getattr__ = answers("config.experimental")
 

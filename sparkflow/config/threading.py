@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkflow.config.devices import defaults
+from sparkflow.session_defaults import defaults
 
 
 def get_inter_op_parallelism_threads() -> int:

@@ -15,7 +15,6 @@ import numpy as np
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import shapes
 from sparkflow_runtime.ops import evaluation, registry
-from sparkflow_runtime.ops.control.control_flow import is_true
 from sparkflow_runtime.ops.value import Value, wholly
 from sparkflow_runtime.shapes import Shape
 
@@ -160,6 +159,8 @@ def _same_value(tensor: Tensor, known: KnownValues) -> tuple[Tensor | None, list
     value = known[predicate]
     if value is None or value.whole is None or tensor is op.outputs[-1]:
         return None, []
+    from sparkflow_runtime.ops.control.control_flow import is_true
+
     branch = op.attr("then_branch" if is_true(value.whole) else "else_branch")
     outputs = getattr(op.graph.root.find_function(branch), "outputs", None)
     return (outputs[tensor.value_index] if outputs else None), []

@@ -9,7 +9,6 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow.graph.scopes import apply_op, device, get_default_graph, name_scope
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ops.shape.constants import placeholder
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType, as_dtype
 
@@ -112,6 +111,8 @@ def delete_session_tensor(handle: str, name: str | None = None) -> tuple[Tensor,
 
 
 def _holder(handle: str) -> Tensor:
+    from sparkflow.ops.shape.constants import placeholder
+
     with get_default_graph().as_default(), name_scope("session_tensor"):
         return placeholder(dtypes.string, shape=())
 

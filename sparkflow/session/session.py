@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkflow._api import export
-from sparkflow.config.devices import default_config
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.scopes import get_default_graph
@@ -21,6 +20,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.session.feeds import Expand, FeedSlot, feed_tensor, resolve
 from sparkflow.session.fetches import Fetches, key_of
 from sparkflow.session.handles import is_kept
+from sparkflow.session_defaults import default_config
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError
 from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions

@@ -20,10 +20,10 @@ from sparkflow_runtime.compiler.known import Known, find_known
 from sparkflow_runtime.compiler.plan import Unit, make_units, single_units
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.storage import Kernels, assign_storage
+from sparkflow_runtime.ir.function import called
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.phases import Phase, run_phases
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.control.control_flow import While
 from sparkflow_runtime.resources.container import Resources
 
 if TYPE_CHECKING:
@@ -161,11 +161,19 @@ def _fused(
     return find_units(nodes, known, compile_kernel or _machine_code, least_alone)
 
 
+def _calls_functions(
+    kernels: Kernels, bind_loop: BindLoop | None, nodes: Sequence[Node], *_: object
+) -> bool:
+    return bind_loop is not None and any(True for node in nodes for _ in called(node))
+
+
 def _with_loops(
-    kernels: Kernels, bind_loop: BindLoop | None, known: Mapping[Endpoint, Known]
+    kernels: Kernels,
+    bind_loop: BindLoop,
+    nodes: Sequence[Node],
+    known: Mapping[Endpoint, Known],
 ) -> Kernels:
-    if bind_loop is None:
-        return kernels
+    from sparkflow_runtime.ops.control.control_flow import While
 
     def bind(node: Node) -> Callable[..., Any]:
         found = bind_loop(node, known) if isinstance(registry.lookup(node.op), While) else None
@@ -191,7 +199,13 @@ GIVEN: Final = (
 """What the first phase of `PLANNING` finds: the arguments of `make_plan`, made ready."""
 PLANNING: Final = (
     Phase("known", find_known, ("nodes", "given"), ("known",)),
-    Phase("loops", _with_loops, ("kernels", "bind_loop", "known"), ("kernels",)),
+    Phase(
+        "loops",
+        _with_loops,
+        ("kernels", "bind_loop", "nodes", "known"),
+        ("kernels",),
+        when=_calls_functions,
+    ),
     Phase("units", single_units, ("nodes", "known"), ("units",)),
     Phase(
         "fusion",

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from sparkflow_runtime.master.links import LEASE_S, LocalLink, WorkerLink
+from sparkflow_runtime.master.links import LEASE_S, WorkerLink
 
 KEEP_ALIVE_S: Final = LEASE_S / 6
 """A worker forgets a session when five words in a row did not come through."""
@@ -17,7 +17,7 @@ class KeepAlive:
 
     Args:
         session: The session's handle.
-        links: The workers that have it.
+        links: The workers elsewhere that have it.
         pause: Waits for that many seconds; True when the session was closed meanwhile.
     """
 
@@ -28,11 +28,10 @@ class KeepAlive:
         pause: Callable[[float], bool] | None = None,
     ) -> None:
         self._session = session
-        self._links = [link for link in links if not isinstance(link, LocalLink)]
+        self._links = list(links)
         self._closed = threading.Event()
         self._pause = pause or self._closed.wait
-        if self._links:
-            threading.Thread(target=self._keep, name="session-keep-alive", daemon=True).start()
+        threading.Thread(target=self._keep, name="session-keep-alive", daemon=True).start()
 
     def close(self) -> None:
         """Renews them no more; may be called again."""

@@ -17,8 +17,6 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.passes.clean import CLEANING, Observe, unobserved
 from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
-from sparkflow_runtime.passes.late_fetches import late_fetches
-from sparkflow_runtime.passes.late_reads import late_reads
 from sparkflow_runtime.passes.partitioning.bundles import Splitting
 from sparkflow_runtime.passes.partitioning.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
@@ -74,6 +72,10 @@ def _is_convolution(op: Op) -> bool:
     return op.images is not None and op.images.is_convolution
 
 
+def _gives_state(op: Op) -> bool:
+    return op.signature.gives_references or op.signature.gives_handles
+
+
 def _several_devices(graph: Graph, *_: object) -> bool:
     return len({node.device for node in graph}) > 1
 
@@ -85,6 +87,18 @@ def _raise_control_flow(graph: Graph) -> tuple[Graph, dict[str, Function]]:
     from sparkflow_runtime.passes.raising.raise_control_flow import raise_control_flow
 
     return raise_control_flow(graph)
+
+
+def _late_reads(graph: Graph) -> Graph:
+    from sparkflow_runtime.passes.late_reads import late_reads
+
+    return late_reads(graph)
+
+
+def _late_fetches(graph: Graph, targets: Sequence[str]) -> Graph:
+    from sparkflow_runtime.passes.late_fetches import late_fetches
+
+    return late_fetches(graph, targets)
 
 
 def _channels_last(graph: Graph, types: Types, targets: Sequence[str]) -> Graph:
@@ -138,8 +152,8 @@ PASSES: Final[tuple[Phase | Repeated, ...]] = (
         when=_any_op(lambda op: op.is_frame),
     ),
     Phase("infer_types", infer_types, ("graph",), ("types",)),
-    graph_pass(late_reads),
-    graph_pass(late_fetches, "targets"),
+    graph_pass(_late_reads, when=_any_op(_gives_state)),
+    graph_pass(_late_fetches, "targets", when=_any_op(_gives_state)),
     CLEANING,
     Phase("functions", _functions, ("graph", "raised", "load"), ("functions",)),
     Phase("bodies", bodies, ("graph", "functions"), ("bodies",)),

@@ -45,8 +45,8 @@ from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.asking import Asker, PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
 from sparkflow_runtime.transport.channel.pool import Channels
-from sparkflow_runtime.transport.channel.waking import ThreadWaker
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
+from sparkflow_runtime.transport.waking import ThreadWaker
 from sparkflow_runtime.worker.answering import pack_run
 from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId

@@ -24,7 +24,7 @@ from sparkflow_runtime.errors import (
     from_status,
     to_status,
 )
-from sparkflow_runtime.transport.channel.waking import ThreadWaker
+from sparkflow_runtime.transport.waking import ThreadWaker
 
 _step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
 """Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""

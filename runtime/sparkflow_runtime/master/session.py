@@ -19,14 +19,12 @@ from sparkflow_runtime.errors import (
     OpError,
 )
 from sparkflow_runtime.ir.function import Function, no_function
-from sparkflow_runtime.ir.function_def import import_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import parse_endpoint
 from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.executable import Executable
 from sparkflow_runtime.master.fan_out import for_each
-from sparkflow_runtime.master.keep_alive import KeepAlive
-from sparkflow_runtime.master.links import WorkerLink
+from sparkflow_runtime.master.links import LocalLink, WorkerLink
 from sparkflow_runtime.master.pipeline import Request, optimise
 from sparkflow_runtime.passes.clean import Observe, unobserved
 from sparkflow_runtime.passes.functions import bodies, ready_functions
@@ -37,6 +35,7 @@ from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.master.keep_alive import KeepAlive
     from sparkflow_runtime.master.loops import Loop
     from sparkflow_runtime.master.partial import PartialRun
     from sparkflow_runtime.master.placement_log import PlacementLog
@@ -112,7 +111,12 @@ class MasterSession:
             from sparkflow_runtime.master.placement_log import PlacementLog
 
             self._log = PlacementLog(self.devices)
-        self._keep_alive = KeepAlive(self.handle, self._links.values())
+        self._keep_alive: KeepAlive | None = None
+        elsewhere = [each for each in self._links.values() if not isinstance(each, LocalLink)]
+        if elsewhere:
+            from sparkflow_runtime.master.keep_alive import KeepAlive
+
+            self._keep_alive = KeepAlive(self.handle, elsewhere)
 
     def _join(self, isolate: bool, master: MasterId, cluster: ClusterDef) -> list[DeviceSpec]:
         """Opens the session on every task; gives their devices."""
@@ -310,7 +314,8 @@ class MasterSession:
             executables = list(self._executables.values())
         for executable in executables:
             executable.steps.close(CancelledError(message="Session has been closed."))
-        self._keep_alive.close()
+        if self._keep_alive is not None:
+            self._keep_alive.close()
         self._leave()
 
     def reset(self, containers: Sequence[str]) -> None:
@@ -320,6 +325,8 @@ class MasterSession:
     def _load(self, name: str) -> Function:
         """A function of the library."""
         if name not in self._functions:
+            from sparkflow_runtime.ir.function_def import import_function
+
             proto = self._library.get(name)
             if proto is None:
                 return no_function(name)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkflow_runtime.errors import NotFoundError
-from sparkflow_runtime.resources.container import Resources
 
 if TYPE_CHECKING:
     from sparkflow_runtime.device.gpu import Gpu
     from sparkflow_runtime.ops.op import NodeView
     from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
+    from sparkflow_runtime.resources.container import Resources
 
 
 class StepContext(Protocol):

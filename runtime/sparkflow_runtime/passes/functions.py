@@ -16,7 +16,6 @@ from sparkflow_runtime.ir.node import Node, parse_endpoint
 from sparkflow_runtime.ir.strands import find_classes, in_order_of_classes, may_block
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.clean import clean
-from sparkflow_runtime.passes.late_reads import late_reads
 from sparkflow_runtime.passes.partitioning.partition import schedule
 
 _READERS = ("_TapeRead", "_TapeLength")
@@ -109,6 +108,7 @@ def _pruned(function: Function) -> Function:
 
 
 def _ready(function: Function) -> Function:
+    from sparkflow_runtime.passes.late_reads import late_reads
     from sparkflow_runtime.passes.sparse_updates import sparse_updates
 
     # A body runs on one device, its caller's, whatever its nodes say.

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.device.shared_memory import SharedArena
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from sparkflow_runtime.transport import codec, rpc, status
 from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.channel.asking import Stream
 from sparkflow_runtime.transport.channel.pool import Caller, Channels
-from sparkflow_runtime.transport.channel.waking import ThreadWaker
+from sparkflow_runtime.transport.waking import ThreadWaker
 
 WORKER_SERVICE: Final = "sparkflow_runtime.protos.WorkerService"
 LOCATE_TIMEOUT_S: Final = 20.0

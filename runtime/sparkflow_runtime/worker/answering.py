@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import (
     CancelledError,
     InvalidArgumentError,
@@ -18,6 +17,7 @@ from sparkflow_runtime.errors import (
 )
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.device.shared_memory import SharedArena
     from sparkflow_runtime.transport.channel.handshake import Opened
     from sparkflow_runtime.transport.channel.serving import Serving, Sink
     from sparkflow_runtime.worker.worker import Worker

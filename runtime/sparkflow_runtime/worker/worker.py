@@ -17,7 +17,6 @@ from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.device.device import Device, task_devices
 from sparkflow_runtime.device.host_memory import keep_freed_memory
 from sparkflow_runtime.device.names import task_of
-from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import (
     AbortedError,
     CancelledError,
@@ -50,6 +49,7 @@ from sparkflow_runtime.worker.step import Step
 
 if TYPE_CHECKING:
     from sparkflow_runtime.compiler.traced import TracedPartition
+    from sparkflow_runtime.device.shared_memory import SharedArena
     from sparkflow_runtime.transport.channel.address import ChannelAddress
     from sparkflow_runtime.transport.channel.pool import Channels
     from sparkflow_runtime.transport.peers import Peers

@@ -1,7 +1,7 @@
 import pytest
 
 import sparkflow as tf
-from sparkflow.config.devices import default_config, defaults
+from sparkflow.session_defaults import default_config, defaults
 
 
 @pytest.fixture(autouse=True)
@@ -9,7 +9,7 @@ def unchanged():
     before = default_config()
     yield
     defaults.config.CopyFrom(before)
-    defaults.hidden.clear()
+    tf.config.set_visible_devices(tf.config.list_physical_devices())
 
 
 def test_devices_are_listed():

@@ -3,6 +3,7 @@ from collections.abc import Callable
 
 from sparkflow_runtime.master.keep_alive import KEEP_ALIVE_S, KeepAlive
 from sparkflow_runtime.master.links import LEASE_S, LocalLink
+from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.worker.worker import Worker
 
 
@@ -31,18 +32,16 @@ def pauses(count: int, done: threading.Event) -> Callable[[float], bool]:
 
 def test_every_worker_elsewhere_is_told_after_each_pause() -> None:
     links, done = [Link(), Link()], threading.Event()
-    local = LocalLink(Worker())
-    KeepAlive("s", [local, *links], pauses(3, done))  # type: ignore[list-item]
+    KeepAlive("s", links, pauses(3, done))  # type: ignore[arg-type]
     assert done.wait(20)
     assert [link.kept for link in links] == [["s"] * 3] * 2
     assert 5 * KEEP_ALIVE_S < LEASE_S
-    local.worker.close()
 
 
 def test_it_ends_when_closed_and_needs_no_thread_within_one_process() -> None:
     before = set(threading.enumerate())
-    local = LocalLink(Worker())
-    KeepAlive("s", [local]).close()
+    worker = Worker()
+    MasterSession({worker.task: LocalLink(worker)}, default_task=worker.task).close()
     assert set(threading.enumerate()) <= before
     alive = KeepAlive("s", [Link()])  # type: ignore[list-item]
     (thread,) = set(threading.enumerate()) - before
@@ -50,4 +49,4 @@ def test_it_ends_when_closed_and_needs_no_thread_within_one_process() -> None:
     alive.close()
     thread.join(20)
     assert not thread.is_alive()
-    local.worker.close()
+    worker.close()

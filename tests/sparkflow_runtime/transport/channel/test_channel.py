@@ -24,8 +24,8 @@ from sparkflow_runtime.transport.channel.frames import Kind
 from sparkflow_runtime.transport.channel.handshake import Opened, Peer
 from sparkflow_runtime.transport.channel.reactor import Reactor, available
 from sparkflow_runtime.transport.channel.serving import Serving, Sink
-from sparkflow_runtime.transport.channel.waking import ThreadWaker
 from sparkflow_runtime.transport.channel.wire import ChannelClosed
+from sparkflow_runtime.transport.waking import ThreadWaker
 
 pytestmark = pytest.mark.skipif(not available(), reason="channels need Linux")
 
