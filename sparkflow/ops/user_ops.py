@@ -48,7 +48,7 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
         raise TypeError(
             f"register_op takes a subclass of sparkflow_runtime.ops.op.Op, not {op_class!r}"
         )
-    missing = [] if op_class.infer is not Op.infer else ["infer"]
+    missing = ["infer"] if op_class.infer is Op.infer and op_class.outputs else []
     if op_class.compute is Op.compute and op_class.bind is Op.bind:
         missing.append("compute")
     if missing:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime import shapes
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
-from sparkflow_runtime.shapes import Shape
 
 
 @register
@@ -26,10 +25,7 @@ class StepNumber(Op):
     stateful = True
     takes_step = True
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Reads the number from the step."""

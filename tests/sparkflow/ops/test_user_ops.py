@@ -55,7 +55,7 @@ def test_wrong_calls_and_classes_are_refused():
     with pytest.raises(TypeError, match="takes a subclass of"):
         tf.register_op(int)
     with pytest.raises(TypeError, match="must define infer and compute"):
-        tf.register_op(type("Empty", (Op,), {}))
+        tf.register_op(type("Empty", (Op,), {"outputs": "y: int32"}))
     with pytest.raises(ValueError, match="must say stateful = True"):
         tf.register_op(type("Changes", (AddTimes,), {"inputs": "a: Ref(T), b: T"}))
     with pytest.raises(ValueError, match="is no op type"):

@@ -15,6 +15,7 @@ import numpy as np
 
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -76,10 +77,7 @@ class Print(Op):
     stateful = True
     keeps_inputs = False
     kernels = _ON_HOST
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel, with the session's count of how often the node has written."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.inference import attribute, same_as, unknown
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -33,10 +34,7 @@ class _Frame(Op):
     stateful = True
     kernels = {}
     attrs = {"T": type_attr()}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the first input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
 
 @register
@@ -145,10 +143,6 @@ class ControlTrigger(Op):
 
     stateful = True
 
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """No outputs."""
-        return []
-
     def compute(self, xp: Any) -> None:
         """Nothing happens."""
 
@@ -161,10 +155,7 @@ class FakeParam(Op):
     attrs = {"dtype": type_attr(), "shape": shape_attr()}
     kernels = {"CPU": None, "GPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape the node says."""
-        return [node.attrs["shape"]]
+    infer = attribute("shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Zeros, as few as the shape allows; nothing for handles."""
@@ -186,10 +177,7 @@ class NoValue(Op):
     attrs = {"dtype": type_attr(), "index": int_attr(0)}
     stateful = True
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """Nothing is known of it."""
-        return [None]
+    infer = unknown
 
     def compute(self, xp: Any, *, dtype: Any, index: int) -> Any:
         """Raises InvalidArgumentError."""

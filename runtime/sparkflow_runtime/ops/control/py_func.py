@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from sparkflow_runtime.errors import (
     UnimplementedError,
     UnknownError,
 )
+from sparkflow_runtime.ops.inference import unknown
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import add
 from sparkflow_runtime.ops.signature import list_attr, string_attr
 from sparkflow_runtime.resources import py_functions
-from sparkflow_runtime.shapes import Shape
 
 
 class PyFunc(Op):
@@ -36,10 +36,7 @@ class PyFunc(Op):
     stateful = True
     may_block = True
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """Nothing is known of what a Python function returns."""
-        return [None] * len(node.attrs["Tout"])
+    infer = unknown
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Looks the function up when it runs: it may be gone by then."""

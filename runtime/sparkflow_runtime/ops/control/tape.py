@@ -9,17 +9,16 @@ be added where the forward tensor was made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime import shapes
+from sparkflow_runtime.ops.inference import attribute, same_as, scalars
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, shape_attr, string_attr, type_attr
-from sparkflow_runtime.shapes import Shape
 
 
 @register
@@ -36,10 +35,7 @@ class TapeRead(Op):
         "output_shapes": list_attr("shape", []),
     }
     takes_step = False
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The static shapes of the tensors."""
-        return list(node.attrs["output_shapes"])
+    infer = attribute("output_shapes")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Picks from the entry of the call."""
@@ -71,10 +67,7 @@ class TapeLength(Op):
     outputs = "length: int32"
     attrs = {"function": string_attr()}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, tape: Any) -> Any:
         """The number of entries."""
@@ -89,10 +82,7 @@ class TapeGradient(Op):
     inputs = "index: int32, values: Tin"
     outputs = "gradient: variant"
     attrs = {"Tin": list_attr("type"), "names": list_attr("string")}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """A tape has no shape."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, index: Any, *values: Any, names: list[str]) -> Any:
         """A table of one row per tensor."""
@@ -107,10 +97,7 @@ class TapeGradientRead(Op):
     inputs = "gradient: variant, index: int32, like: T"
     outputs = "value: T"
     attrs = {"T": type_attr(), "name": string_attr(), "shape": shape_attr(None)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The tensor's own shape."""
-        return [node.shapes[2]]
+    infer = same_as(2)
 
     def compute(self, xp: Any, gradient: Any, index: Any, like: Any, *, name: str) -> Any:
         """Looks it up."""

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.inference import scalars
+from sparkflow_runtime.ops.op import Array, Op, not_differentiable
 from sparkflow_runtime.ops.registry import add, register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, string_attr
 from sparkflow_runtime.resources.datasets import (
@@ -25,7 +25,6 @@ from sparkflow_runtime.resources.datasets import (
     dataset_transforms,
 )
 from sparkflow_runtime.resources.datasets.dataset import Dataset
-from sparkflow_runtime.shapes import Shape
 
 OUTPUTS = {
     "output_types": list_attr("type", minimum=1),
@@ -46,10 +45,7 @@ class DatasetOp(Op):
     stateful = True
     kernels: ClassVar = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
 
 def integer(value: Array, name: str) -> int:

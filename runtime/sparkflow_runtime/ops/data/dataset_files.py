@@ -11,13 +11,12 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.data.dataset import OUTPUTS, DatasetOp
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView
+from sparkflow_runtime.ops.op import Array, NodeView
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr
 from sparkflow_runtime.ops.strings.string_arrays import scalar_text, strings_of
 from sparkflow_runtime.resources.datasets import file_datasets as dataset_files
 from sparkflow_runtime.resources.datasets.dataset import Dataset
-from sparkflow_runtime.shapes import Shape
 
 _METADATA = {"metadata": string_attr("")}
 
@@ -104,10 +103,6 @@ class DatasetToTFRecord(DatasetOp):
     outputs = ""
     attrs: ClassVar = {}
     takes_step = True
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel."""

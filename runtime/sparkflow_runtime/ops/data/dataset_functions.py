@@ -12,8 +12,9 @@ from typing import Any
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
 from sparkflow_runtime.ops.data.dataset import OUTPUTS, DatasetOp, integer
 from sparkflow_runtime.ops.data.iterator import element_check
+from sparkflow_runtime.ops.inference import attribute
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView
+from sparkflow_runtime.ops.op import Array, NodeView
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, list_attr, string_attr
 from sparkflow_runtime.resources.datasets import (
@@ -23,7 +24,6 @@ from sparkflow_runtime.resources.datasets import (
 )
 from sparkflow_runtime.resources.datasets.dataset import Call, Dataset, Element
 from sparkflow_runtime.resources.datasets.dataset_transforms import batched
-from sparkflow_runtime.shapes import Shape
 
 _FUNCTION = Attr("func")
 _F = {"f": _FUNCTION, "Targuments": list_attr("type")}
@@ -362,10 +362,7 @@ class ReduceDataset(DatasetOp):
     }
     takes_step = True
     may_block = True
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shapes in the attribute."""
-        return list(node.attrs["output_shapes"])
+    infer = attribute("output_shapes")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel."""
@@ -388,10 +385,7 @@ class DatasetToSingleElement(DatasetOp):
     attrs = {**OUTPUTS, **_METADATA}
     takes_step = True
     may_block = True
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shapes in the attribute."""
-        return list(node.attrs["output_shapes"])
+    infer = attribute("output_shapes")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.data.iterator import (
     COMPONENTS,
@@ -16,6 +15,7 @@ from sparkflow_runtime.ops.data.iterator import (
     element_check,
     require_one_shape_each,
 )
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView
 from sparkflow_runtime.ops.registry import add, register
@@ -27,9 +27,7 @@ from sparkflow_runtime.shapes import Shape
 
 
 class _Handle(IteratorOp):
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
 
 @register
@@ -82,10 +80,6 @@ class MakeIterator(IteratorOp):
 
     inputs = "dataset: variant, iterator: resource"
 
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
-
     def compute(self, xp: Any, dataset: Dataset, iterator: Any) -> None:
         """Goes to the first element.
 
@@ -105,10 +99,6 @@ class DeleteIterator(IteratorOp):
     """Ends an iterator."""
 
     inputs = "handle: resource, deleter: variant"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
 
     def compute(self, xp: Any, iterator: Any, _: Any) -> None:
         """Closes it."""

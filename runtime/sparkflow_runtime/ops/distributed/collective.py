@@ -17,6 +17,7 @@ from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.events.crc32c import crc32c
+from sparkflow_runtime.ops.inference import same_as, same_as_all
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -61,10 +62,7 @@ class CollectiveOp(Op):
     takes_step = True
     gradient = not_differentiable
     kernels = ON_CPU_AND_GPU
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """As the input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Nothing runs here: a pass has split every node at the top of a graph.
@@ -147,10 +145,7 @@ class CollectiveBroadcast(CollectiveOp):
         **_GROUP,
         **_HOW,
     }
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """As the tensors."""
-        return list(node.shapes)
+    infer = same_as_all
 
 
 @register

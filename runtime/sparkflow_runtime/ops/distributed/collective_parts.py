@@ -19,8 +19,9 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.distributed.collective import ON_CPU_AND_GPU
 from sparkflow_runtime.ops.distributed.collective_gpu import bind_on_gpu, split
 from sparkflow_runtime.ops.distributed.collective_halves import START, WAIT
+from sparkflow_runtime.ops.inference import attribute
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
+from sparkflow_runtime.ops.op import Array, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     Attr,
@@ -38,7 +39,6 @@ from sparkflow_runtime.resources.collectives.collective_runs import (
     Collectives,
     Work,
 )
-from sparkflow_runtime.shapes import Shape
 
 _RESOURCE: Final = "collectives"
 
@@ -74,10 +74,6 @@ class CollectiveStart(Op):
     keeps_inputs = False
     kernels = ON_CPU_AND_GPU
 
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """No output."""
-        return []
-
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Copies the tensors and has a thread exchange them."""
         group, instance, timeout_s = _place(node)
@@ -103,10 +99,7 @@ class CollectiveWait(Op):
     stateful = True
     takes_step = True
     kernels = ON_CPU_AND_GPU
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """What the pass knew of them."""
-        return list(node.attrs["shapes"])
+    infer = attribute("shapes")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Waits."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.optimizers.weighted_mean import weighted_means
@@ -73,10 +74,7 @@ class GradientRounds(_RoundsOp):
         "container": string_attr(""),
         "shared_name": string_attr(""),
     }
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Finds or makes the rounds of the task; the kernel returns them.
@@ -250,10 +248,6 @@ class _ByReplica(_RoundsOp):
     inputs = "handle: resource"
     attrs = {"replica": _REPLICA}
 
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
-
 
 @register
 class GradientRoundsRelease(_ByReplica):
@@ -287,10 +281,7 @@ class GradientRoundsStep(_ByReplica):
     """The number of the round that a replica works for."""
 
     outputs = "step: int64"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, handle: Any, *, replica: int) -> Array:
         """See `resources.gradient_rounds.GradientRounds.step_of`."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import INDEX, float32, int32, int64
 from sparkflow_runtime.ops.indexing.segment import sum_by_segment
+from sparkflow_runtime.ops.inference import sizes
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import lookup, register
@@ -44,10 +45,7 @@ class DistinctRows(_OnHost):
     outputs = "distinct: Tindices, positions: int32"
     aliases = frozenset({"ids"})
     attrs = {"Tindices": type_attr(INDEX, int64)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """Two vectors."""
-        return [(None,), (None,)]
+    infer = sizes((None,), (None,))
 
     def compute(self, xp: Any, ids: Array) -> tuple[Array, Array]:
         """Both; see the class."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import float_attr, int_attr, string_attr
 from sparkflow_runtime.resources.replicas import staleness
-from sparkflow_runtime.shapes import Shape
 
 
 class _ClockOp(Op):
@@ -36,10 +35,7 @@ class StalenessClock(_ClockOp):
         "container": string_attr(""),
         "shared_name": string_attr(""),
     }
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Finds or makes the clock; the kernel returns it.
@@ -69,10 +65,6 @@ class StalenessClock(_ClockOp):
 class _ByReplica(_ClockOp):
     inputs = "handle: resource"
     attrs = {"replica": int_attr(0, minimum=0)}
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
 
 
 @register

@@ -6,14 +6,15 @@ step, `_RecvBundle` takes it. They replace TensorFlow's `_Send` and `_Recv`, one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.errors import InternalError
+from sparkflow_runtime.ops.inference import attribute, unknown
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import Inference, NodeView, Op
+from sparkflow_runtime.ops.op import NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     bool_attr,
@@ -23,7 +24,6 @@ from sparkflow_runtime.ops.signature import (
     string_attr,
     type_attr,
 )
-from sparkflow_runtime.shapes import Shape
 
 
 @register
@@ -36,10 +36,7 @@ class Arg(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(), "index": int_attr(minimum=0), "shape": shape_attr(None)}
     stateful = True
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The static shape of the tensor it stands for."""
-        return [node.attrs["shape"]]
+    infer = attribute("shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Takes the fed host array to the device."""
@@ -61,10 +58,6 @@ class Retval(Op):
     inputs = "input: T"
     attrs = {"T": type_attr(), "index": int_attr(minimum=0), "live": bool_attr(False)}
     stateful = True
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """No output."""
-        return []
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Copies, so that a fetched value does not alias a live buffer."""
@@ -92,10 +85,6 @@ class SendBundle(Op):
     stateful = True
     keeps_inputs = False
     takes_step = True
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """No output."""
-        return []
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Sends host copies."""
@@ -133,10 +122,7 @@ class RecvBundle(Op):
     }
     stateful = True
     takes_step = True
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """Shapes are not sent along."""
-        return [None] * len(node.attrs["T"])
+    infer = unknown
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Receives and takes the arrays to the device."""

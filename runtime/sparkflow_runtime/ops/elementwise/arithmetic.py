@@ -16,6 +16,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise import binary, unary
 from sparkflow_runtime.ops.fusion import Fused, Fusion
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native import narrow_kernels
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
@@ -130,10 +131,7 @@ class Cast(Op):
     }
     widens_bfloat16 = False
     value_rule = ELEMENTWISE
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """`astype` to a type fixed here."""

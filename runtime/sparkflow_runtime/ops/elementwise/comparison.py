@@ -18,6 +18,7 @@ from sparkflow_runtime.ops.choosing import choose, fill_chosen
 from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.elementwise.elementwise_table import BinaryOp, UnaryOp, enter
 from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
+from sparkflow_runtime.ops.inference import merged
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -123,10 +124,7 @@ class ApproximateEqual(Op):
     attrs = {"T": type_attr(dtypes.NUMERIC), "tolerance": float_attr(1e-5)}
     kernels = {"CPU": _HAS_DISTANCE, "GPU": _HAS_DISTANCE}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """What both shapes together tell."""
-        return [shapes.merge(node.shapes[0], node.shapes[1])]
+    infer = merged
 
     def compute(self, xp: Any, x: Array, y: Array, *, tolerance: float) -> Array:
         """A boolean array.

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import COMPLEX, complex64, float32, float64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
+from sparkflow_runtime.ops.inference import broadcast
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -123,10 +123,7 @@ class Complex(Op):
     inputs = "real: T, imag: T"
     outputs = "out: Tout"
     attrs = {"T": type_attr(_PARTS, float32), "Tout": type_attr(COMPLEX, complex64)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The broadcast shape."""
-        return [shapes.broadcast(node.shapes[0], node.shapes[1])]
+    infer = broadcast
 
     def compute(self, xp: Any, real: Array, imag: Array, *, Tout: Any) -> Array:
         """A new array; infinite parts stay apart."""

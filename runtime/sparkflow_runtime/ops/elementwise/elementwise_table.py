@@ -24,18 +24,17 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.ir import expressions
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, DType
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.fusion import Fused, Fusion
+from sparkflow_runtime.ops.inference import broadcast, same_as
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import Array, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.signature import Attr, type_attr
 from sparkflow_runtime.ops.value import ELEMENTWISE
-from sparkflow_runtime.shapes import Shape
 
 Kernel: TypeAlias = str | Callable[..., Array]
 """The name of a ufunc, or a function `(xp, *inputs)` or `(xp, *inputs, out=None)`."""
@@ -124,10 +123,7 @@ class UnaryOp(ElementwiseOp):
 
     inputs = "x: T"
     outputs = "y: T"
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
 
 class BinaryOp(ElementwiseOp):
@@ -136,10 +132,7 @@ class BinaryOp(ElementwiseOp):
     inputs = "x: T, y: T"
     outputs = "z: T"
     broadcasts = True
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The broadcast shape."""
-        return [shapes.broadcast(node.shapes[0], node.shapes[1])]
+    infer = broadcast
 
 
 def unary(

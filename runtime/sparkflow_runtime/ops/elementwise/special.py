@@ -19,6 +19,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.elementwise.elementwise_table import binary, unary
+from sparkflow_runtime.ops.inference import broadcast
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -285,10 +286,7 @@ class RandomGammaGrad(Op):
     attrs = {"T": type_attr(frozenset({float32, float64}))}
     kernels = _ON_HOST
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The broadcast shape."""
-        return [shapes.broadcast(node.shapes[0], node.shapes[1])]
+    infer = broadcast
 
     def compute(self, xp: Any, alpha: Array, sample: Array) -> Array:
         """Of the dtype of the inputs."""

@@ -8,7 +8,7 @@ rows of variables then updates these. All have as many rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from sparkflow_runtime.ops.embedding.embedding_rows import (
     Policy,
     shards_of,
 )
+from sparkflow_runtime.ops.inference import same_as, scalars, sizes
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
@@ -60,10 +61,7 @@ class EmbeddingTable(_TableOp):
         "evict_oldest": bool_attr(False),
         "steps_to_live": int_attr(0, minimum=0),
     }
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Finds or makes the table; the kernel returns it.
@@ -201,10 +199,7 @@ class EmbeddingShard(Op):
     attrs = {"num_shards": int_attr(minimum=1)}
     kernels: ClassVar = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the ids."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(self, xp: Any, ids: Array, *, num_shards: int) -> Array:
         """See `embedding_rows.shards_of`."""
@@ -218,10 +213,7 @@ class EmbeddingEvict(_TableOp):
     inputs = "handle: resource, values: Ref(T), least_norm: T"
     outputs = "evicted: int64"
     attrs = {"T": _VALUES}
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, table: EmbeddingRows, values: Variable, least_norm: Array) -> Array:
         """Euclidean norms below `least_norm` are too small."""
@@ -241,10 +233,7 @@ class EmbeddingStatistics(_TableOp):
 
     inputs = "handle: resource"
     outputs = "numbers: int64"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """Five numbers."""
-        return [(5,)]
+    infer = sizes((5,))
 
     def compute(self, xp: Any, table: EmbeddingRows) -> Array:
         """[5]."""
@@ -321,10 +310,7 @@ class EmbeddingRestore(_TableOp):
     inputs = "values: Ref(T), rows: int64, places: int64, saved: T"
     outputs = "ref: Ref(T)"
     attrs = {"T": _VALUES}
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """The shape of the variable."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(
         self, xp: Any, values: Variable, rows: Array, places: Array, saved: Array

@@ -21,6 +21,7 @@ from sparkflow_runtime.ops.files.example_features import (
     sparse_vector,
     values_of,
 )
+from sparkflow_runtime.ops.inference import scalars, unknown
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, int_attr, list_attr, type_attr
@@ -218,10 +219,7 @@ class ParseTensor(StringOp):
     inputs = "serialized: string"
     outputs = "output: out_type"
     attrs = {"out_type": type_attr()}
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """Unknown."""
-        return [None]
+    infer = unknown
 
     def compute(self, xp: Any, serialized: Array, *, out_type: DType) -> Array:
         """Fails for what is no message, and for a tensor of another dtype."""
@@ -243,10 +241,7 @@ class SerializeTensor(StringOp):
     inputs = "tensor: T"
     outputs = "serialized: string"
     attrs = {"T": type_attr()}
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, tensor: Array) -> Array:
         """With its values as bytes."""

@@ -12,6 +12,7 @@ from sparkflow_runtime.errors import DataLossError, InvalidArgumentError
 from sparkflow_runtime.events.records import read_records
 from sparkflow_runtime.files.compression import check_kind, expanding
 from sparkflow_runtime.files.system import open_file, read_file
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -35,10 +36,7 @@ class _MakesReader(_ReaderOp):
 
     outputs = "reader_handle: resource"
     single: ClassVar[bool] = False
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Finds or makes the reader; the kernel returns it."""
@@ -242,10 +240,7 @@ class ReaderReadUpToV2(_Reads):
 
 class _Counts(_ReaderOp):
     inputs = "reader_handle: resource"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
 
 @register
@@ -302,10 +297,6 @@ class ReaderResetV2(_ReaderOp):
     """Puts a reader back to its start."""
 
     inputs = "reader_handle: resource"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
 
     def compute(self, xp: Any, reader: Reader) -> None:
         """Forgets the file that is open."""

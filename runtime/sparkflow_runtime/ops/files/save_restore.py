@@ -24,6 +24,7 @@ from sparkflow_runtime.checkpoint.tensor_slice import parse_spec
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.files import system
+from sparkflow_runtime.ops.inference import unknown
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, type_attr
@@ -166,9 +167,7 @@ class RestoreV2(_FileOp):
 
 
 class _RestoresOne(_FileOp):
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """Known only when the file is read."""
-        return [None]
+    infer = unknown
 
     def read(self, pattern: Array, name: Array, spec: str, dtype: DType) -> Array:
         """The tensor, from the one file that the pattern matches, or any of them."""

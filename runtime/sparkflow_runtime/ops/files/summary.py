@@ -6,19 +6,18 @@ sound is in `events`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import REAL, float16, float32, float64, uint8
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.events.audio import encode_wav
 from sparkflow_runtime.events.histogram import histogram
 from sparkflow_runtime.events.images import as_bytes, encode_png
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.inference import scalars
+from sparkflow_runtime.ops.op import Array, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     Attr,
@@ -30,7 +29,6 @@ from sparkflow_runtime.ops.signature import (
 )
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.protos.summary_pb2 import Summary, SummaryMetadata
-from sparkflow_runtime.shapes import Shape
 from sparkflow_runtime.tensor_proto import export_tensor
 
 _DEPTHS: Final = (1, 3, 4)
@@ -41,10 +39,7 @@ class _Summary(Op):
     outputs = "summary: string"
     kernels = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """A scalar: one serialised message."""
-        return [shapes.SCALAR]
+    infer = scalars
 
 
 def _written(summary: Summary) -> Array:

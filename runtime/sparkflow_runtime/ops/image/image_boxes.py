@@ -13,6 +13,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import FLOATING, REAL, float32
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, float_attr, string_attr, type_attr
@@ -202,10 +203,7 @@ class CropAndResizeGradBoxes(Op):
     outputs = "output: float32"
     attrs = {"T": type_attr(REAL), "method": string_attr("bilinear", frozenset({"bilinear"}))}
     kernels = {"CPU": None}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the boxes."""
-        return [node.with_rank(2, 2, "boxes")]
+    infer = same_as(2, 2, "boxes")
 
     def compute(self, xp: Any, grads: Array, image: Array, boxes: Array, numbers: Array) -> Array:
         """The gradient."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
+from sparkflow_runtime.ops.inference import same_as, scalars, unknown
 from sparkflow_runtime.ops.lists.tensor_list import unwritten
 from sparkflow_runtime.ops.lists.tensor_list_joining import check_joinable
 from sparkflow_runtime.ops.op import Inference, Op, not_differentiable
@@ -152,10 +153,7 @@ class _ArrayOp(Op):
     stateful = True
     kernels = {"CPU": None, "GPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """Scalars."""
-        return [shapes.SCALAR] * len(self.signature.outputs)
+    infer = scalars
 
 
 class _ElementsOp(_ArrayOp):
@@ -238,10 +236,7 @@ class TensorArrayReadV3(_ElementsOp):
     outputs = "value: dtype"
     aliases = frozenset({"flow_in"})
     attrs = {"dtype": type_attr()}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """Nothing is known."""
-        return [None]
+    infer = unknown
 
     def compute(self, xp: Any, array: ArrayOfTensors, index: Any, flow: Any) -> Any:
         """Looks it up."""
@@ -392,10 +387,7 @@ class StackPushV2(_ArrayOp):
     outputs = "output: T"
     aliases = frozenset({"elem"})
     attrs = {"T": type_attr(), "swap_memory": bool_attr(False)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The tensor's shape."""
-        return [node.shapes[1]]
+    infer = same_as(1)
 
     def compute(self, xp: Any, stack: list[Any], elem: Any) -> Any:
         """The tensor itself is kept: kernels do not change their inputs."""
@@ -410,10 +402,7 @@ class StackPopV2(_ArrayOp):
     inputs = "handle: resource"
     outputs = "elem: elem_type"
     attrs = {"elem_type": type_attr()}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """Nothing is known."""
-        return [None]
+    infer = unknown
 
     def compute(self, xp: Any, stack: list[Any]) -> Any:
         """Fails where there is none."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.op import Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
@@ -82,9 +83,7 @@ def unwritten(place: int, shape: Shape) -> InvalidArgumentError:
 class ListOp(Op):
     """What the ops below share: handles have no shape."""
 
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """A scalar handle."""
-        return [shapes.SCALAR]
+    infer = scalars
 
 
 @register

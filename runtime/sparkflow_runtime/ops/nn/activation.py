@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, REAL, float32
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import ElementwiseOp, binary, enter, unary
 from sparkflow_runtime.ops.fusion import Fused, Fusion
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.inference import merged, same_as
+from sparkflow_runtime.ops.op import Array, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import float_attr, type_attr
-from sparkflow_runtime.shapes import Shape
 
 _FIELD = FLOATING | COMPLEX
 # Klambauer et al., Self-Normalizing Neural Networks, 2017, equation 14.
@@ -100,10 +99,7 @@ class ActivationOp(ElementwiseOp):
 
     inputs = "features: T"
     outputs = "activations: T"
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
 
 class ActivationGradOp(ElementwiseOp):
@@ -111,10 +107,7 @@ class ActivationGradOp(ElementwiseOp):
 
     inputs = "gradients: T, features: T"
     outputs = "backprops: T"
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of both inputs."""
-        return [shapes.merge(node.shapes[0], node.shapes[1])]
+    infer = merged
 
 
 def _relu(xp: Any, x: Array, out: Array | None = None) -> Array:
@@ -320,10 +313,7 @@ class LeakyRelu(Op):
     inputs = "features: T"
     outputs = "activations: T"
     attrs = {"alpha": float_attr(0.2), "T": type_attr(FLOATING, float32)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(self, xp: Any, features: Array, *, alpha: float) -> Array:
         """A new array."""
@@ -352,10 +342,7 @@ class LeakyReluGrad(Op):
     inputs = "gradients: T, features: T"
     outputs = "backprops: T"
     attrs = {"alpha": float_attr(0.2), "T": type_attr(FLOATING, float32)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of both inputs."""
-        return [shapes.merge(node.shapes[0], node.shapes[1])]
+    infer = merged
 
     def compute(self, xp: Any, gradients: Array, features: Array, *, alpha: float) -> Array:
         """A new array."""

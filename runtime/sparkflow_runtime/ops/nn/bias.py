@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import NUMERIC
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.images import IMAGE, Images
+from sparkflow_runtime.ops.inference import one_per_element_read
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native.row_sums import is_worth_it, sum_rows
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
@@ -115,6 +115,7 @@ class BiasAddGrad(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(NUMERIC), "data_format": _DATA_FORMAT}
     fuse_over = 0
+    float_operations = one_per_element_read
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(channels,)."""
@@ -155,7 +156,3 @@ class BiasAddGrad(Op):
             column = g.ConcatV2([np.array([-1], np.int32), trailing], np.array(0, np.int32))
             dy = g.Reshape(dy, column)
         return (g.BroadcastTo(dy, shape),)
-
-    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """One per element of the input."""
-        return shapes.size(node.shapes[0])

@@ -12,6 +12,7 @@ from sparkflow_runtime.dtypes import REAL, as_dtype
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.convolution.conv_arithmetic import covering
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.nn.windows import Layout, Windows, offsets, pad_images, within
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
@@ -134,10 +135,7 @@ class Dilation2DBackpropInput(_DilationGrad):
     """Each output's gradient at the image element that was its maximum."""
 
     outputs = "in_backprop: T"
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the images."""
-        return [node.with_rank(0, 4, "input")]
+    infer = same_as(0, 4, "input")
 
     def compute(
         self,
@@ -165,10 +163,7 @@ class Dilation2DBackpropFilter(_DilationGrad):
     """Each output's gradient at the filter element that was in its maximum."""
 
     outputs = "filter_backprop: T"
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the filter."""
-        return [node.with_rank(1, 3, "filter")]
+    infer = same_as(1, 3, "filter")
 
     def compute(
         self,

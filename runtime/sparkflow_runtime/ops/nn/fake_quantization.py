@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, float_attr, int_attr
@@ -61,10 +62,7 @@ class FakeQuantWithMinMaxArgs(Op):
     inputs = "inputs: float32"
     outputs = "outputs: float32"
     attrs = _ENDS
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(
         self, xp: Any, value: Array, *, min: float, max: float, num_bits: int, narrow_range: bool
@@ -94,10 +92,7 @@ class FakeQuantWithMinMaxArgsGradient(Op):
     outputs = "backprops: float32"
     attrs = _ENDS
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(
         self,
@@ -122,10 +117,7 @@ class _WithVariables(Op):
     inputs = "inputs: float32, min: float32, max: float32"
     outputs = "outputs: float32"
     attrs = _WIDTH
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(
         self, xp: Any, value: Array, low: Array, high: Array, *, num_bits: int, narrow_range: bool

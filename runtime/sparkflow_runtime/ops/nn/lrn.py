@@ -8,6 +8,7 @@ from typing import Any
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import FLOATING, float32
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import float_attr, int_attr, type_attr
@@ -43,10 +44,7 @@ class LRN(Op):
     inputs = "input: T"
     outputs = "output: T"
     attrs = _ATTRS
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the input."""
-        return [node.with_rank(0, 4, "input")]
+    infer = same_as(0, 4, "input")
 
     def compute(
         self, xp: Any, x: Array, *, depth_radius: int, bias: float, alpha: float, beta: float

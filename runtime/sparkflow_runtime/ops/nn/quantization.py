@@ -11,7 +11,8 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import QUANTIZED, DType, bfloat16, float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.inference import same_as, same_as_all
+from sparkflow_runtime.ops.op import Array, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     Attr,
@@ -21,7 +22,6 @@ from sparkflow_runtime.ops.signature import (
     string_attr,
     type_attr,
 )
-from sparkflow_runtime.shapes import Shape
 
 _MODES = frozenset({"MIN_COMBINED", "MIN_FIRST", "SCALED"})
 _ON_HOST: dict[str, frozenset[DType] | None] = {"CPU": None}
@@ -58,10 +58,7 @@ class QuantizeV2(Op):
         "ensure_minimum_range": float_attr(0.01),
     }
     kernels = _ON_HOST
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape, and those of the ends."""
-        return list(node.shapes)
+    infer = same_as_all
 
     def compute(
         self,
@@ -137,10 +134,7 @@ class Dequantize(Op):
     }
     kernels = _ON_HOST
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(
         self,
@@ -180,10 +174,7 @@ class _RoundTrip(Op):
     """Numbers rounded to those that integers of so many bits can stand for."""
 
     kernels = _ON_HOST
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
         """As the identity: the straight-through estimate."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import INDEX, REAL, int64
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.pooling import pool_arithmetic as arithmetic
@@ -120,10 +121,7 @@ class MaxPoolGradWithArgmax(_Routed):
     """Each window's `grad` at the place of its maximum, added up."""
 
     inputs = "input: T, grad: T, argmax: Targmax"
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the images."""
-        return [node.with_rank(0, 4, "input")]
+    infer = same_as(0, 4, "input")
 
     @staticmethod
     def route(xp: Any, images: Array, grad: Array, argmax: Array, places: Array) -> Array:
@@ -138,10 +136,7 @@ class MaxPoolGradGradWithArgmax(_Routed):
     """For every window the element of `grad` at the place of its maximum."""
 
     inputs = "input: T, grad: T, argmax: Targmax"
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the places."""
-        return [node.with_rank(2, 4, "argmax")]
+    infer = same_as(2, 4, "argmax")
 
     @staticmethod
     def route(xp: Any, images: Array, grad: Array, argmax: Array, places: Array) -> Array:

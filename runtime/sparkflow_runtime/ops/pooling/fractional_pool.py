@@ -10,6 +10,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import float32, float64, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.random.random import RandomStream, stream_of
@@ -164,10 +165,7 @@ class FractionalMaxPoolGrad(Op):
     attrs = {"overlapping": bool_attr(False), "T": _T}
     kernels = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(
         self,

@@ -70,6 +70,12 @@ _SOLID_ATTRS = {
 }
 
 
+def _one_per_tap(op: Op, node: Inference, outputs: Sequence[Shape]) -> int:
+    """One for every element of a window and element of the output."""
+    window: list[int] = node.attrs["ksize"]
+    return math.prod(window) * shapes.size(outputs[0])
+
+
 class _PoolOp(Op):
     """What the ops share: their geometry, read from the attributes once per node.
 
@@ -396,11 +402,7 @@ class MaxPool(_Max):
     images = IMAGE
     family = _MAX
     attrs = {"T": type_attr(REAL, float32), **_MAX_ATTRS}
-
-    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """One per element of a window and element of the output."""
-        window: list[int] = node.attrs["ksize"]
-        return math.prod(window) * shapes.size(outputs[0])
+    float_operations = _one_per_tap
 
 
 @register
@@ -458,11 +460,7 @@ class AvgPool(_Average):
     inputs = "value: T"
     family = _AVERAGE
     attrs = {**PLAIN_ATTRS, "T": type_attr(FLOATING)}
-
-    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """One per element of a window and element of the output."""
-        window: list[int] = node.attrs["ksize"]
-        return math.prod(window) * shapes.size(outputs[0])
+    float_operations = _one_per_tap
 
 
 @register

@@ -16,6 +16,7 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import FLOATING, INDEX, REAL, DType, bfloat16, int64
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.inference import same_as, value_of
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -25,7 +26,6 @@ from sparkflow_runtime.ops.static import (
     bracketed,
     checked_dims,
     constant_scalar,
-    constant_shape,
     ints,
     scalar,
 )
@@ -135,10 +135,7 @@ class _OfShape(RandomOp):
     inputs = "shape: T"
     outputs = "output: dtype"
     attrs = {**SEEDS, "dtype": type_attr(FLOATING), "T": type_attr(INDEX)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape asked for."""
-        return [constant_shape(node, 0, "shape")]
+    infer = value_of(0, "shape")
 
 
 def dims_of(shape: HostArray) -> tuple[int, ...]:
@@ -238,10 +235,7 @@ class RandomUniformInt(RandomOp):
     inputs = "shape: T, minval: Tout, maxval: Tout"
     outputs = "output: Tout"
     attrs = {**SEEDS, "Tout": type_attr(INDEX), "T": type_attr(INDEX)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape asked for; an empty range is found when it runs."""
-        return [constant_shape(node, 0, "shape")]
+    infer = value_of(0, "shape")
 
     @staticmethod
     def draw(
@@ -276,10 +270,7 @@ class RandomShuffle(RandomOp):
     aliases = frozenset({"value"})
     attrs = {**SEEDS, "T": type_attr()}
     kernels = STRINGS_ON_HOST
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, value: HostArray) -> HostArray:

@@ -20,6 +20,7 @@ from sparkflow_runtime.dtypes import (
 )
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.inference import value_of
 from sparkflow_runtime.ops.op import Inference
 from sparkflow_runtime.ops.random.random import SEEDS, HostArray, RandomOp, dims_of
 from sparkflow_runtime.ops.registry import register
@@ -109,10 +110,7 @@ class ParameterizedTruncatedNormal(RandomOp):
     inputs = "shape: T, means: dtype, stdevs: dtype, minvals: dtype, maxvals: dtype"
     outputs = "output: dtype"
     attrs = {**SEEDS, "dtype": type_attr(FLOATING), "T": type_attr(INDEX)}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape asked for."""
-        return [constant_shape(node, 0, "shape")]
+    infer = value_of(0, "shape")
 
     @staticmethod
     def draw(

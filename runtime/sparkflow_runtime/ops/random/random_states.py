@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.random.random import WAITING_STATES, RandomStream
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.resources.container import Resources
-from sparkflow_runtime.shapes import Shape
 
 _WORDS = ("counter", "key")
 
@@ -34,10 +33,7 @@ class RandomStates(_StatesOp):
     """The states of all streams that the session has on this task, as one text."""
 
     outputs = "states: string"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Looks the streams up in every step: some may be made later."""
@@ -49,10 +45,6 @@ class SetRandomStates(_StatesOp):
     """Has the session's streams on this task go on from what `RandomStates` gave."""
 
     inputs = "states: string"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Streams that are made later begin where the states say, too."""

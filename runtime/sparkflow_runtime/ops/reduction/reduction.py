@@ -20,6 +20,7 @@ from sparkflow_runtime.ops.axes import axes_reader, reduced_mask, reduced_shape,
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.fusion import Fused, Fusion, axes_of
+from sparkflow_runtime.ops.inference import one_per_element_read, scalars
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native.row_sums import is_worth_it, sum_rows
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
@@ -205,14 +206,11 @@ class Sum(ReductionOp):
     attrs = _attrs(NUMERIC)
     reduce = _sum
     fused = "reduce_sum"
+    float_operations = one_per_element_read
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The same for every element summed."""
         return _broadcast_back(g, op, dy), None
-
-    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """One per element of the input."""
-        return shapes.size(node.shapes[0])
 
 
 @register
@@ -221,6 +219,7 @@ class Mean(ReductionOp):
 
     attrs = _attrs(NUMERIC)
     reduce = _mean
+    float_operations = one_per_element_read
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
         """The mean of numbers that are summed in their own dtype."""
@@ -252,10 +251,6 @@ class Mean(ReductionOp):
             count = g.Cast(g.FloorDiv(g.Size(op.inputs[0]), shares), DstT=dtype)
         return _broadcast_back(g, op, g.RealDiv(dy, count)), None
 
-    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """One per element of the input."""
-        return shapes.size(node.shapes[0])
-
 
 class _Extreme(ReductionOp):
     """The largest or smallest element."""
@@ -280,10 +275,7 @@ class Max(_Extreme):
     by_segment = "UnsortedSegmentMax"
     reduce = _max
     fused = "reduce_max"
-
-    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """One per element of the input."""
-        return shapes.size(node.shapes[0])
+    float_operations = one_per_element_read
 
 
 @register
@@ -302,6 +294,7 @@ class Prod(ReductionOp):
     by_segment = "UnsortedSegmentProd"
     attrs = _attrs(NUMERIC)
     reduce = _prod
+    float_operations = one_per_element_read
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The product of all others: right where elements are 0, too.
@@ -328,10 +321,6 @@ class Prod(ReductionOp):
         others = g.Reshape(g.Mul(before, after), g.Shape(moved))
         others = g.Transpose(others, g.InvertPermutation(order))
         return g.Mul(conjugated(g, others), _broadcast_back(g, op, dy)), None
-
-    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """One per element of the input."""
-        return shapes.size(node.shapes[0])
 
 
 @register
@@ -384,10 +373,7 @@ class L2Loss(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(FLOATING)}
     fuse_over = 0
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """A scalar."""
-        return [()]
+    infer = scalars
 
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
         """A square and a sum per element, and one product."""

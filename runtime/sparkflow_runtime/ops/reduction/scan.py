@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import (
     COMPLEX,
     FLOATING,
@@ -24,6 +23,7 @@ from sparkflow_runtime.dtypes import (
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
+from sparkflow_runtime.ops.inference import one_per_element_read, same_as
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -72,10 +72,7 @@ class _CumulativeOp(Op):
     function: ClassVar[str]
     identity: ClassVar[int]
     value_rule = SCANNING
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape; an axis that does not exist is found when it runs."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(self, xp: Any, x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> Array:
         """A new array of the input's shape and dtype."""
@@ -196,6 +193,7 @@ class _ArgOp(Op):
     }
     gradient = not_differentiable
     function: ClassVar[str]
+    float_operations = one_per_element_read
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape less the dimension."""
@@ -239,10 +237,6 @@ class _ArgOp(Op):
                 message=f"Reduction axis {position} is empty in shape {bracketed(value.shape)}"
             )
         return position
-
-    def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """One per element of the input."""
-        return shapes.size(node.shapes[0])
 
 
 @register

@@ -14,6 +14,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.filling import remembering
 from sparkflow_runtime.ops.fusion import Fused, Fusion
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native.transposing import fill_transposed
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
@@ -114,10 +115,7 @@ class InvertPermutation(Op):
     outputs = "y: T"
     attrs = {"T": type_attr(INDEX, int32)}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The vector's shape."""
-        return [node.with_rank(0, 1, "x")]
+    infer = same_as(0, 1, "x")
 
     def compute(self, xp: Any, x: Array) -> Array:
         """The inverse.

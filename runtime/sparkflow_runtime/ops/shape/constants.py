@@ -15,6 +15,7 @@ from sparkflow_runtime.dtypes import FLOATING, INDEX, PLAIN, REAL, int32, kernel
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion, same_value
+from sparkflow_runtime.ops.inference import attribute, same_as, same_as_all
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -78,10 +79,7 @@ class Placeholder(Op):
     kernels = STRINGS_ON_HOST
     stateful = True  # its value is the step's: neither to be folded nor merged with another
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The attribute `shape`."""
-        return [node.attrs["shape"]]
+    infer = attribute("shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., NoReturn]:
         """A kernel that fails, since a fed placeholder does not run."""
@@ -140,10 +138,7 @@ class _PassThrough(Op):
     attrs = {"T": type_attr()}
     kernels = STRINGS_ON_HOST
     value_rule = moving(0)
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(self, xp: Any, value: Array) -> Array:
         """The input itself."""
@@ -177,10 +172,7 @@ class IdentityN(Op):
     is_view = True
     attrs = {"T": list_attr("type", minimum=1)}
     value_rule = moving(slice(None))
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shapes of the inputs."""
-        return node.shapes
+    infer = same_as_all
 
     def compute(self, xp: Any, *values: Array) -> tuple[Array, ...]:
         """The inputs themselves."""
@@ -218,10 +210,6 @@ class PreventGradient(_PassThrough):
 class NoOp(Op):
     """Nothing; exists for its control edges."""
 
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """No outputs."""
-        return []
-
     def compute(self, xp: Any) -> tuple[()]:
         """Does nothing."""
         return ()
@@ -239,10 +227,7 @@ class CheckNumerics(Op):
     is_view = True
     attrs = {"T": type_attr(FLOATING), "message": string_attr()}
     stateful = True  # must run whenever asked for, even where its output is not used
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(self, xp: Any, value: Array, *, message: str) -> Array:
         """The input itself.
@@ -278,10 +263,7 @@ class ZerosLike(Op):
     attrs = {"T": type_attr()}
     kernels = {"CPU": PLAIN | {string}, "GPU": PLAIN}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(self, xp: Any, x: Array) -> Array:
         """zeros(shape(x)); the zero of texts is the empty one."""
@@ -304,10 +286,7 @@ class OnesLike(Op):
     outputs = "y: T"
     attrs = {"T": type_attr(PLAIN)}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(self, xp: Any, x: Array) -> Array:
         """ones(shape(x))."""

@@ -9,6 +9,7 @@ from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import INDEX, REAL, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, shape_attr, type_attr
@@ -174,10 +175,7 @@ class GuaranteeConst(Op):
     keeps_inputs = False
     is_view = True
     kernels = STRINGS_ON_HOST
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The input's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(self, xp: Any, value: Array) -> Array:
         """The value."""

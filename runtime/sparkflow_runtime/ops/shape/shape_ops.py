@@ -16,6 +16,7 @@ from sparkflow_runtime.dtypes import INDEX, DType, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion, same_value
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, list_attr, type_attr
@@ -96,10 +97,7 @@ class Size(Op):
     value_rule = of_shapes(
         lambda node: [_number(shapes.num_elements(node.shapes[0]), node.attrs["out_type"])]
     )
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """A scalar."""
-        return [()]
+    infer = scalars
 
     def compute(self, xp: Any, value: Array, *, out_type: DType) -> Array:
         """size(value)."""
@@ -118,10 +116,7 @@ class Rank(Op):
     value_rule = of_shapes(
         lambda node: [_number(None if node.shapes[0] is None else len(node.shapes[0]), int32)]
     )
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """A scalar."""
-        return [()]
+    infer = scalars
 
     def compute(self, xp: Any, value: Array) -> Array:
         """rank(value)."""

@@ -12,6 +12,7 @@ from sparkflow_runtime.dtypes import INDEX, int16, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.filling import copying, remembering
+from sparkflow_runtime.ops.inference import value_of
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
@@ -21,7 +22,6 @@ from sparkflow_runtime.ops.static import (
     STRINGS_ON_HOST,
     bracketed,
     checked_dims,
-    constant_shape,
     constant_vector,
     known_sizes,
     shape_tensor,
@@ -222,10 +222,7 @@ class StridedSliceGrad(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(), "Index": type_attr(INDEX), **_MASKS}
     kernels = STRINGS_ON_HOST
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape given."""
-        return [constant_shape(node, 0, "shape")]
+    infer = value_of(0, "shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """The padded gradient; see `bind_out`."""

@@ -10,13 +10,13 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import DType, float32, float64, int32, int64, string
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.inference import same_as, sizes
+from sparkflow_runtime.ops.op import Array, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.ops.strings.string_arrays import array_of
 from sparkflow_runtime.ops.strings.string_hash import fingerprint64
-from sparkflow_runtime.shapes import Shape
 
 _MASK: Final = (1 << 64) - 1
 _FACTOR: Final = 0xC6A4A7935BD1E995
@@ -36,10 +36,7 @@ class Bucketize(Op):
         "boundaries": list_attr("float"),
     }
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(self, xp: Any, values: Array, *, boundaries: Sequence[float]) -> Array:
         """In [0, boundaries].
@@ -78,10 +75,7 @@ class SparseCross(Op):
     }
     kernels = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """[n, 2], [n], [2]."""
-        return [(None, 2), (None,), (2,)]
+    infer = sizes((None, 2), (None,), (2,))
 
     def compute(
         self,

@@ -16,6 +16,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.axes import checked_axes, without_axes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
+from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
@@ -135,10 +136,7 @@ class SparseTensorDenseAdd(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(NUMERIC), "Tindices": type_attr(INDEX)}
     kernels = _HOST
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The dense tensor's shape."""
-        return [node.shapes[3]]
+    infer = same_as(3)
 
     def compute(self, xp: Any, indices: Array, values: Array, shape: Array, dense: Array) -> Array:
         """The sum.
@@ -320,10 +318,7 @@ class SparseSoftmax(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(FLOATING)}
     kernels = _HOST
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the values."""
-        return [node.with_rank(1, 1, "sp_values")]
+    infer = same_as(1, 1, "sp_values")
 
     def compute(self, xp: Any, indices: Array, values: Array, shape: Array) -> Array:
         """The new values.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,13 @@ from google.protobuf.message import DecodeError
 
 from sparkflow_runtime.dtypes import DType, string
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.inference import sizes
+from sparkflow_runtime.ops.op import Array, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
 from sparkflow_runtime.ops.sparse.sparse_layout import check_parts
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.protos import tensor_pb2
-from sparkflow_runtime.shapes import Shape
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 
 _TEXT = type_attr(frozenset({string}), string)
@@ -50,10 +49,7 @@ class SerializeSparse(_Serialize):
     """A sparse tensor as three texts."""
 
     outputs = "serialized_sparse: out_type"
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """(3,)."""
-        return [(3,)]
+    infer = sizes((3,))
 
     def compute(self, xp: Any, indices: Array, values: Array, shape: Array) -> Array:
         """[3] texts."""
@@ -66,10 +62,7 @@ class SerializeManySparse(_Serialize):
     """The slices of a sparse tensor along its first dimension, three texts each."""
 
     outputs = "serialized_sparse: out_type"
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """(unknown, 3)."""
-        return [(None, 3)]
+    infer = sizes((None, 3))
 
     def compute(self, xp: Any, indices: Array, values: Array, shape: Array) -> Array:
         """[n, 3] texts.
@@ -93,10 +86,7 @@ class _Deserialize(Op):
     outputs = "sparse_indices: int64, sparse_values: dtype, sparse_shape: int64"
     kernels = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """Unknown but for the ranks."""
-        return [(None, None), (None,), (None,)]
+    infer = sizes((None, None), (None,), (None,))
 
     def joined(self, texts: Array, dtype: DType, minibatch: bool) -> tuple[Array, Array, Array]:
         """The sparse tensors in [n, 3] texts as one with a new first dimension.

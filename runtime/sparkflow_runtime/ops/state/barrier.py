@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime import shapes
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -23,10 +23,7 @@ class _BarrierOp(Op):
     stateful = True
     kernels: ClassVar = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """Scalars."""
-        return [shapes.SCALAR] * len(self.signature.outputs)
+    infer = scalars
 
 
 @register

@@ -14,6 +14,7 @@ import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.inference import scalars, sizes
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -40,10 +41,7 @@ class _MakesAccumulator(_AccumulatorOp):
         "reduction_type": string_attr("MEAN", frozenset({"MEAN", "SUM"})),
     }
     kind: ClassVar[type[Any]]
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """The two elements by which TensorFlow refers to a resource."""
-        return [(2,)]
+    infer = sizes((2,))
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Finds or makes the accumulator of the task; the kernel returns it.
@@ -85,10 +83,7 @@ class AccumulatorNumAccumulated(_AccumulatorOp):
 
     inputs = "handle: Ref(string)"
     outputs = "num_accumulated: int32"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, handle: Any) -> Array:
         """The number."""
@@ -120,10 +115,6 @@ class AccumulatorCancelTakes(_AccumulatorOp):
     """Ends all taking until the step is set: sparkflow's own, to stop the chief of replicas."""
 
     inputs = "handle: Ref(string)"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
 
     def compute(self, xp: Any, handle: Any) -> None:
         """See `resources.conditional_accumulator`."""

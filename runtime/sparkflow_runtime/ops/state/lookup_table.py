@@ -11,6 +11,7 @@ from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.files.system import open_file
+from sparkflow_runtime.ops.inference import scalars, sizes
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -50,10 +51,7 @@ class _MakesTable(_TableOp):
 
     outputs = "table_handle: resource"
     mutable: ClassVar[bool] = True
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Finds or makes the table; the kernel returns it.
@@ -131,9 +129,7 @@ class LookupTableFindV2(_TableOp):
 
 
 class _Changes(_TableOp):
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
+    pass
 
 
 class _TakesRows(_Changes):
@@ -184,10 +180,7 @@ class LookupTableSizeV2(_TableOp):
 
     inputs = "table_handle: resource"
     outputs = "size: int64"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, table: LookupTable) -> Array:
         """Fails for a table that was not filled."""
@@ -201,10 +194,7 @@ class LookupTableExportV2(_TableOp):
     inputs = "table_handle: resource"
     outputs = "keys: Tkeys, values: Tvalues"
     attrs = {"Tkeys": type_attr(), "Tvalues": type_attr()}
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """An unknown number of rows."""
-        return [(None,), None]
+    infer = sizes((None,), None)
 
     def compute(self, xp: Any, table: LookupTable, *, Tkeys: DType, Tvalues: DType) -> Any:
         """In the order in which they were entered."""

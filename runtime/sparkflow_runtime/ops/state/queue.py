@@ -15,6 +15,7 @@ import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -346,10 +347,6 @@ class QueueCloseV2(_QueueOp):
     takes_step = True
     may_block = True
 
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
-
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel, see `resources.queue.Queue.request_close`."""
         cancel = node.attrs["cancel_pending_enqueues"]
@@ -366,10 +363,7 @@ class QueueSizeV2(_QueueOp):
 
     inputs = "handle: resource"
     outputs = "size: int32"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, handle: Queue) -> Array:
         """Without elements that an unfinished QueueDequeueMany holds."""
@@ -382,10 +376,7 @@ class QueueIsClosedV2(_QueueOp):
 
     inputs = "handle: resource"
     outputs = "is_closed: bool"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, handle: Queue) -> Array:
         """True even while elements are left in it."""
@@ -399,10 +390,7 @@ class SelectHandle(_QueueOp):
     inputs = "index: int32, handles: N * resource"
     outputs = "handle: resource"
     attrs = {"N": int_attr(minimum=1)}
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, index: Array, *handles: Queue) -> Queue:
         """The handle at `index`.

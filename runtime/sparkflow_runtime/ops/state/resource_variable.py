@@ -15,6 +15,7 @@ from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.indexing import scatter_nd  # noqa: F401 - its ops are looked up below
 from sparkflow_runtime.ops.indexing.gather import gather_into
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.optimizers import (  # all updates get a form for handles below
@@ -48,10 +49,6 @@ class _HandleOp(Op):
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
 
-    def infer(self, node: Inference) -> list[Shape]:
-        """No outputs."""
-        return []
-
 
 @register
 class VarHandleOp(_HandleOp):
@@ -69,10 +66,7 @@ class VarHandleOp(_HandleOp):
         "shape": shape_attr(),
         "allowed_devices": list_attr("string", []),
     }
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Finds or makes the variable, see `variable_ops.VariableV2`."""
@@ -110,10 +104,7 @@ class VarIsInitializedOp(_HandleOp):
     only_reads = True
     inputs = "resource: resource"
     outputs = "is_initialized: bool"
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, resource: Variable) -> Array:
         """Never fails on an uninitialised variable."""
@@ -261,10 +252,7 @@ class ResourceCountUpTo(_HandleOp):
     outputs = "output: T"
     attrs = {"limit": int_attr(), "T": type_attr(dtypes.INDEX)}
     kernels: ClassVar = {"CPU": None}
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, resource: Variable, *, limit: int) -> Array:
         """See `variable_ops.CountUpTo`."""

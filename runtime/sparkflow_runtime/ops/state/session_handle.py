@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.inference import scalars, unknown
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import Array, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
-from sparkflow_runtime.shapes import Shape
 
 _CONTAINER = "session tensors"
 _numbers = itertools.count()
@@ -62,10 +61,7 @@ class GetSessionHandle(Op):
     stateful = True
     kernels = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Keeps a copy."""
@@ -89,10 +85,7 @@ class GetSessionTensor(Op):
     stateful = True
     kernels = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """Nothing is known before it runs."""
-        return [None]
+    infer = unknown
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Looks it up."""
@@ -117,10 +110,6 @@ class DeleteSessionTensor(Op):
     inputs = "handle: string"
     stateful = True
     kernels = {"CPU": None}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """No output."""
-        return []
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Forgets it."""

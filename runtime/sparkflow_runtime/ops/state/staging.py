@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime import shapes
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -34,7 +34,7 @@ class _StagingOp(Op):
     gradient = not_differentiable
     attrs: ClassVar = _attrs(1)
 
-    def infer(self, node: Inference) -> list[Shape]:
+    def infer(self, node: Inference) -> Sequence[Shape]:
         """Nothing is known of what was put down."""
         return [None] * (len(node.attrs["dtypes"]) if self.outputs else 0)
 
@@ -111,10 +111,7 @@ class StageSize(_StagingOp):
     outputs = "size: int32"
     takes_step = False
     attrs: ClassVar = _attrs(0)
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.inference import same_as
+from sparkflow_runtime.ops.op import Array, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.shape.strided import Masks, StridedSpec
 from sparkflow_runtime.ops.signature import int_attr, type_attr
 from sparkflow_runtime.ops.static import STRINGS_ON_HOST, bracketed
 from sparkflow_runtime.resources.variable import Variable
-from sparkflow_runtime.shapes import Shape
 
 
 @register
@@ -38,10 +38,7 @@ class StridedSliceAssign(Op):
     keeps_inputs = False
     kernels = STRINGS_ON_HOST
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The variable's shape."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(
         self,

@@ -14,6 +14,7 @@ import numpy as np
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
+from sparkflow_runtime.ops.inference import attribute, same_as, scalars
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.optimizers.update import require_same_shape, same_static_shape
@@ -51,10 +52,7 @@ class VariableV2(Op):
     stateful = True
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """The shape in the attribute."""
-        return [node.attrs["shape"]]
+    infer = attribute("shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Finds or makes the variable; the kernel returns it.
@@ -99,10 +97,7 @@ class TemporaryVariable(Op):
     stateful = True
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """The shape in the attribute."""
-        return [node.attrs["shape"]]
+    infer = attribute("shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel makes a new variable each time.
@@ -139,10 +134,7 @@ class DestroyTemporaryVariable(Op):
     stateful = True
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """The shape of the variable."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
     def compute(self, xp: Any, ref: Variable, *, var_name: str) -> Array:
         """Takes the array out of the variable.
@@ -171,10 +163,7 @@ class IsVariableInitialized(Op):
     only_reads = True
     kernels: ClassVar = _KERNELS
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar."""
-        return [shapes.SCALAR]
+    infer = scalars
 
     def compute(self, xp: Any, ref: Variable) -> Array:
         """Never fails on an uninitialised variable."""
@@ -329,10 +318,7 @@ class CountUpTo(Op):
     stateful = True
     kernels: ClassVar = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """A scalar, as the variable must be."""
-        return [node.with_rank(0, 0, "the variable of CountUpTo")]
+    infer = same_as(0, 0, "the variable of CountUpTo")
 
     def compute(self, xp: Any, ref: Variable, *, limit: int) -> Array:
         """The count before it is incremented.

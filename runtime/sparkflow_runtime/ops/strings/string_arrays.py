@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
-from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.ops.inference import same_as
+from sparkflow_runtime.ops.op import Array, Op, not_differentiable
 
 
 class StringOp(Op):
@@ -17,10 +17,7 @@ class StringOp(Op):
 
     kernels: ClassVar = {"CPU": None}
     gradient = not_differentiable
-
-    def infer(self, node: Inference) -> list[Shape]:
-        """The shape of the first input."""
-        return [node.shapes[0]]
+    infer = same_as(0)
 
 
 def array_of(values: Iterable[Any], shape: tuple[int, ...]) -> Array:
