@@ -37,7 +37,7 @@ class SyncLoops:
         self, optimizer: Any, build_loss: Callable[[], Any], rows: int
     ) -> tuple[Any, Any, list[Any], list[Any]]:
         """See `ps_programs.Meeting`."""
-        from sparkflow.train.replication import strategy as replication
+        from sparkflow.train.optimizers import strategy as replication
         from sparkflow.train.replication.sync import SyncReplication
 
         weight = self._tf.constant(float(rows))

@@ -131,7 +131,7 @@ class ReplicaGraph:
 def build(mode: str) -> ReplicaGraph:
     """The replicas' graph, as `SparkTrainer` builds it, but with a constant batch."""
     import sparkflow as tf
-    from sparkflow.train.replication import strategy as replication
+    from sparkflow.train.optimizers import strategy as replication
     from sparkflow.train.replication.sync import SyncReplication
 
     graph = tf.Graph()

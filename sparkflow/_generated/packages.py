@@ -22,10 +22,10 @@ HOMES: Final[Mapping[str, Mapping[str, str]]] = {
         "sparkflow.train.hooks.checkpoint_hook": "CheckpointSaverHook CheckpointSaverListener",
         "sparkflow.train.hooks.logging_hooks": "LoggingTensorHook NanLossDuringTrainingError NanTensorHook",
         "sparkflow.train.hooks.profiler_hook": "ProfilerHook",
-        "sparkflow.train.hooks.session_run_hook": "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues",
         "sparkflow.train.hooks.step_hooks": "FeedFnHook FinalOpsHook GlobalStepWaiterHook StepCounterHook StopAtStepHook",
         "sparkflow.train.hooks.step_timer": "SecondOrStepTimer",
         "sparkflow.train.hooks.summary_hook": "SummarySaverHook",
+        "sparkflow.train.session_run_hook": "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues",
     },
     "io": {
         "sparkflow._generated.ops.files.files": "matching_files read_file write_file",
@@ -63,6 +63,7 @@ HOMES: Final[Mapping[str, Mapping[str, str]]] = {
         "sparkflow.session.loops": "LoopUpdate StepLoop",
         "sparkflow.summary.writer": "SummaryWriter",
         "sparkflow.train.checkpoints.checkpoint_manager": "CheckpointManager",
+        "sparkflow.train.checkpoints.importing": "import_meta_graph",
         "sparkflow.train.checkpoints.initialising": "init_from_checkpoint",
         "sparkflow.train.checkpoints.meta_graph": "export_meta_graph",
         "sparkflow.train.checkpoints.object_checkpoint": "Checkpoint",
@@ -70,6 +71,7 @@ HOMES: Final[Mapping[str, Mapping[str, str]]] = {
             "CheckpointReader NewCheckpointReader checkpoints_iterator list_variables "
             "load_checkpoint load_variable"
         ),
+        "sparkflow.train.checkpoints.saver": "Saver",
         "sparkflow.train.checkpoints.state_file": (
             "checkpoint_exists generate_checkpoint_state_proto get_checkpoint_mtimes "
             "get_checkpoint_state latest_checkpoint remove_checkpoint update_checkpoint_state"
@@ -82,11 +84,9 @@ HOMES: Final[Mapping[str, Mapping[str, str]]] = {
         "sparkflow.train.hooks.checkpoint_hook": "CheckpointSaverHook CheckpointSaverListener",
         "sparkflow.train.hooks.logging_hooks": "LoggingTensorHook NanLossDuringTrainingError NanTensorHook",
         "sparkflow.train.hooks.profiler_hook": "ProfilerHook",
-        "sparkflow.train.hooks.session_run_hook": "LoopLimits SessionRunArgs SessionRunContext SessionRunHook SessionRunValues",
         "sparkflow.train.hooks.step_hooks": "FeedFnHook FinalOpsHook GlobalStepWaiterHook StepCounterHook StopAtStepHook",
         "sparkflow.train.hooks.step_timer": "SecondOrStepTimer",
         "sparkflow.train.hooks.summary_hook": "SummarySaverHook",
-        "sparkflow.train.importing": "import_meta_graph",
         "sparkflow.train.optimizers.adadelta": "AdadeltaOptimizer",
         "sparkflow.train.optimizers.adagrad": "AdagradOptimizer",
         "sparkflow.train.optimizers.adagrad_da": "AdagradDAOptimizer",
@@ -103,15 +103,15 @@ HOMES: Final[Mapping[str, Mapping[str, str]]] = {
         "sparkflow.train.optimizers.optimizer": "Optimizer",
         "sparkflow.train.optimizers.proximal": "ProximalAdagradOptimizer ProximalGradientDescentOptimizer",
         "sparkflow.train.optimizers.rmsprop": "RMSPropOptimizer",
+        "sparkflow.train.optimizers.strategy": "AsyncReplication",
         "sparkflow.train.queue_runner": "QueueRunner add_queue_runner start_queue_runners",
         "sparkflow.train.replication.all_reduce": "AllReduceReplication",
         "sparkflow.train.replication.gradient_accumulation": "GradientAccumulationOptimizer",
         "sparkflow.train.replication.local_sgd": "LocalSgd",
         "sparkflow.train.replication.staleness": "BoundedStaleness",
-        "sparkflow.train.replication.strategy": "AsyncReplication",
         "sparkflow.train.replication.sync": "SyncReplication",
         "sparkflow.train.replication.wire_dtype": "set_wire_dtype",
-        "sparkflow.train.saver": "Saver",
+        "sparkflow.train.session_run_hook": "LoopLimits SessionRunArgs SessionRunContext SessionRunHook SessionRunValues",
         "sparkflow.train.sessions.coordinator": "Coordinator LooperThread",
         "sparkflow.train.sessions.monitored_session": "MonitoredSession SingularMonitoredSession",
         "sparkflow.train.sessions.monitored_training": "MonitoredTrainingSession basic_train_loop",

@@ -28,12 +28,6 @@ from sparkflow.train.hooks.logging_hooks import (
     NanTensorHook,
 )
 from sparkflow.train.hooks.profiler_hook import ProfilerHook
-from sparkflow.train.hooks.session_run_hook import (
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-)
 from sparkflow.train.hooks.step_hooks import (
     FeedFnHook,
     FinalOpsHook,
@@ -43,6 +37,12 @@ from sparkflow.train.hooks.step_hooks import (
 )
 from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 from sparkflow.train.hooks.summary_hook import SummarySaverHook
+from sparkflow.train.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
 
 __all__ = [
     "BaselineClassifier",

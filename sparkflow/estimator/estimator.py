@@ -34,13 +34,13 @@ from sparkflow.ops.control.ordering import group
 from sparkflow.ops.random.random import set_random_seed
 from sparkflow.summary.summaries import scalar
 from sparkflow.train.checkpoints.reading import list_variables, load_checkpoint, load_variable
+from sparkflow.train.checkpoints.saver import Saver
 from sparkflow.train.checkpoints.state_file import latest_checkpoint
 from sparkflow.train.clusters.device_setter import replica_device_setter
 from sparkflow.train.hooks.checkpoint_hook import CheckpointSaverHook, CheckpointSaverListener
 from sparkflow.train.hooks.logging_hooks import LoggingTensorHook, NanTensorHook
-from sparkflow.train.hooks.session_run_hook import SessionRunHook
 from sparkflow.train.hooks.step_hooks import FinalOpsHook, StopAtStepHook
-from sparkflow.train.saver import Saver
+from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow.train.sessions.monitored_session import MonitoredSession
 from sparkflow.train.sessions.monitored_training import MonitoredTrainingSession
 from sparkflow.train.sessions.run_loop import run_loop

@@ -13,7 +13,7 @@ from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.shape import arrays
-from sparkflow.train.hooks.session_run_hook import SessionRunHook
+from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow.train.sessions.scaffold import Scaffold
 
 

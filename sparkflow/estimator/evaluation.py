@@ -10,7 +10,7 @@ from absl import logging
 
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.summary.writer import FileWriterCache
-from sparkflow.train.hooks.session_run_hook import (
+from sparkflow.train.session_run_hook import (
     LoopLimits,
     SessionRunContext,
     SessionRunHook,

@@ -19,7 +19,7 @@ from sparkflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_
 from sparkflow.saved_model.signature_def_utils import is_valid_signature
 from sparkflow.saved_model.tag_constants import SERVING
 from sparkflow.session.session import Session
-from sparkflow.train.saver import Saver
+from sparkflow.train.checkpoints.saver import Saver
 from sparkflow.train.sessions.scaffold import Scaffold
 
 

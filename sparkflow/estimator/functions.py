@@ -11,7 +11,7 @@ from absl import logging
 
 from sparkflow.estimator.estimator_spec import EstimatorSpec
 from sparkflow.estimator.mode_keys import ModeKeys
-from sparkflow.train.hooks.session_run_hook import SessionRunHook
+from sparkflow.train.session_run_hook import SessionRunHook
 
 _MODEL_FN_ARGUMENTS = frozenset({"features", "labels", "mode", "params", "self", "config"})
 

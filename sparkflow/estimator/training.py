@@ -17,8 +17,8 @@ from sparkflow.train.checkpoints.reading import load_checkpoint
 from sparkflow.train.clusters.run_environment import CHIEF, EVALUATOR, MASTER, PS, WORKER
 from sparkflow.train.clusters.server import Server
 from sparkflow.train.hooks.checkpoint_hook import CheckpointSaverListener
-from sparkflow.train.hooks.session_run_hook import SessionRunHook
 from sparkflow.train.hooks.step_timer import SecondOrStepTimer
+from sparkflow.train.session_run_hook import SessionRunHook
 
 _POLL_S = 0.5
 """How often an evaluator that waits looks for a checkpoint."""

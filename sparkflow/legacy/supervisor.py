@@ -24,8 +24,8 @@ from sparkflow.ops.control.ordering import group
 from sparkflow.session.session import Session
 from sparkflow.summary.summaries import merge_all
 from sparkflow.summary.writer import FileWriter
+from sparkflow.train.checkpoints.saver import Saver
 from sparkflow.train.graph_files import meta_graph_of, write_graph
-from sparkflow.train.saver import Saver
 from sparkflow.train.sessions.coordinator import Coordinator, LooperThread
 from sparkflow.train.sessions.session_manager import SessionManager
 from sparkflow.train.step_counter import global_step as value_of_step

@@ -17,10 +17,10 @@ from sparkflow.ops.shape import constants
 from sparkflow.ops.state import state
 from sparkflow.ops.state.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from sparkflow.queues.queues import FIFOQueue
-from sparkflow.train.hooks.session_run_hook import SessionRunHook
 from sparkflow.train.optimizers.optimizer import Optimizer
 from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.replication.replica_variable import replica_variable
+from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow.train.sessions.session_manager import model_is_ready
 from sparkflow.variables.initialization import global_variables, report_uninitialized_variables
 from sparkflow.variables.variable import Variable

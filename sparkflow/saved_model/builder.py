@@ -16,7 +16,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.saved_model import constants, signature_constants, tag_constants
 from sparkflow.saved_model.signature_def_utils import predict_signature_def
 from sparkflow.saved_model.utils import build_tensor_info
-from sparkflow.train.saver import Saver, all_saveable_objects
+from sparkflow.train.checkpoints.saver import Saver, all_saveable_objects
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.checkpoint.sealed_message import seal_message, seal_text
 from sparkflow_runtime.events.crc32c import crc32c

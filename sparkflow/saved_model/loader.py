@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from sparkflow.graph.messages.meta_graph import restore_meta_graph
 from sparkflow.saved_model import constants
-from sparkflow.train.saver import Saver, all_saveable_objects
+from sparkflow.train.checkpoints.saver import Saver, all_saveable_objects
 from sparkflow_runtime.checkpoint.sealed_message import open_message
 from sparkflow_runtime.errors import DataLossError
 from sparkflow_runtime.events.crc32c import crc32c

@@ -24,6 +24,7 @@ from sparkflow.legacy.sync_replicas import SyncReplicasOptimizer
 from sparkflow.session.loops import LoopUpdate, StepLoop
 from sparkflow.summary.writer import SummaryWriter
 from sparkflow.train.checkpoints.checkpoint_manager import CheckpointManager
+from sparkflow.train.checkpoints.importing import import_meta_graph
 from sparkflow.train.checkpoints.initialising import init_from_checkpoint
 from sparkflow.train.checkpoints.meta_graph import export_meta_graph
 from sparkflow.train.checkpoints.object_checkpoint import Checkpoint
@@ -35,6 +36,7 @@ from sparkflow.train.checkpoints.reading import (
     load_checkpoint,
     load_variable,
 )
+from sparkflow.train.checkpoints.saver import Saver
 from sparkflow.train.checkpoints.state_file import (
     checkpoint_exists,
     generate_checkpoint_state_proto,
@@ -56,13 +58,6 @@ from sparkflow.train.hooks.logging_hooks import (
     NanTensorHook,
 )
 from sparkflow.train.hooks.profiler_hook import ProfilerHook
-from sparkflow.train.hooks.session_run_hook import (
-    LoopLimits,
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-)
 from sparkflow.train.hooks.step_hooks import (
     FeedFnHook,
     FinalOpsHook,
@@ -72,7 +67,6 @@ from sparkflow.train.hooks.step_hooks import (
 )
 from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 from sparkflow.train.hooks.summary_hook import SummarySaverHook
-from sparkflow.train.importing import import_meta_graph
 from sparkflow.train.optimizers.adadelta import AdadeltaOptimizer
 from sparkflow.train.optimizers.adagrad import AdagradOptimizer
 from sparkflow.train.optimizers.adagrad_da import AdagradDAOptimizer
@@ -99,15 +93,21 @@ from sparkflow.train.optimizers.proximal import (
     ProximalGradientDescentOptimizer,
 )
 from sparkflow.train.optimizers.rmsprop import RMSPropOptimizer
+from sparkflow.train.optimizers.strategy import AsyncReplication
 from sparkflow.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from sparkflow.train.replication.all_reduce import AllReduceReplication
 from sparkflow.train.replication.gradient_accumulation import GradientAccumulationOptimizer
 from sparkflow.train.replication.local_sgd import LocalSgd
 from sparkflow.train.replication.staleness import BoundedStaleness
-from sparkflow.train.replication.strategy import AsyncReplication
 from sparkflow.train.replication.sync import SyncReplication
 from sparkflow.train.replication.wire_dtype import set_wire_dtype
-from sparkflow.train.saver import Saver
+from sparkflow.train.session_run_hook import (
+    LoopLimits,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
 from sparkflow.train.sessions.coordinator import Coordinator, LooperThread
 from sparkflow.train.sessions.monitored_session import MonitoredSession, SingularMonitoredSession
 from sparkflow.train.sessions.monitored_training import MonitoredTrainingSession, basic_train_loop

@@ -72,7 +72,9 @@ def proto_functions(collection_name: str) -> ProtoFunctions | None:
     if found is not None:
         return found
     if collection_name == GraphKeys.SAVERS:
-        return ProtoFunctions(SaverDef, _to_proto, _from_proto("sparkflow.train.saver", "Saver"))
+        return ProtoFunctions(
+            SaverDef, _to_proto, _from_proto("sparkflow.train.checkpoints.saver", "Saver")
+        )
     if collection_name == GraphKeys.QUEUE_RUNNERS:
         make = _from_proto("sparkflow.train.queue_runner", "QueueRunner")
         return ProtoFunctions(QueueRunnerDef, _to_proto, make)

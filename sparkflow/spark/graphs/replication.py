@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import sparkflow as tf
 from sparkflow.spark.params.config import FitConfig
+from sparkflow.train.optimizers.strategy import AsyncReplication, Replication, nodes_of
 from sparkflow.train.replication.all_reduce import AllReduceReplication
 from sparkflow.train.replication.gradient_accumulation import GradientAccumulationOptimizer
 from sparkflow.train.replication.staleness import BoundedStaleness
-from sparkflow.train.replication.strategy import AsyncReplication, Replication, nodes_of
 from sparkflow.train.replication.sync import SyncReplication
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 

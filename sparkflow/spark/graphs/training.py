@@ -23,7 +23,7 @@ from sparkflow.spark.graphs.placement import variables_on_ps
 from sparkflow.spark.graphs.replication import replica_graph, strategy_for
 from sparkflow.spark.graphs.state import StateNodes, add_state_nodes
 from sparkflow.spark.params.config import FitConfig
-from sparkflow.train.replication.strategy import Replication
+from sparkflow.train.optimizers.strategy import Replication
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 

@@ -17,7 +17,7 @@ from sparkflow.ops.shape.constants import constant
 from sparkflow.train.checkpoints import object_status, state_file
 from sparkflow.train.checkpoints.object_graph import OBJECT_GRAPH_KEY, ObjectGraph, is_trackable
 from sparkflow.train.checkpoints.saveable import SaveableObject, SaveSpec
-from sparkflow.train.saver import Saver
+from sparkflow.train.checkpoints.saver import Saver
 from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.checkpoint.opening import open_checkpoint

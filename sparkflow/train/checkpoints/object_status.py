@@ -8,8 +8,8 @@ from typing import Any
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.scopes import apply_op, get_default_graph
 from sparkflow.train.checkpoints.object_graph import Matching, ObjectGraph
+from sparkflow.train.checkpoints.saver import Saver
 from sparkflow.train.optimizers.optimizer import Optimizer
-from sparkflow.train.saver import Saver
 from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.protos.trackable_object_graph_pb2 import TrackableObjectGraph

@@ -12,15 +12,15 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.summary.writer import FileWriterCache
 from sparkflow.train.graph_files import meta_graph_of, write_graph
-from sparkflow.train.hooks.session_run_hook import (
+from sparkflow.train.hooks.step_hooks import required_step
+from sparkflow.train.hooks.step_timer import SecondOrStepTimer
+from sparkflow.train.session_run_hook import (
     LoopLimits,
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
-from sparkflow.train.hooks.step_hooks import required_step
-from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 from sparkflow_runtime.protos.event_pb2 import SessionLog
 
 

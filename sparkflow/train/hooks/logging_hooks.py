@@ -11,7 +11,8 @@ import numpy as np
 from sparkflow import logging
 from sparkflow._api import export
 from sparkflow.graph.scopes import get_default_graph
-from sparkflow.train.hooks.session_run_hook import (
+from sparkflow.train.hooks.step_timer import NeverTriggerTimer, SecondOrStepTimer
+from sparkflow.train.session_run_hook import (
     EVERY_RUN,
     LoopLimits,
     SessionRunArgs,
@@ -19,7 +20,6 @@ from sparkflow.train.hooks.session_run_hook import (
     SessionRunHook,
     SessionRunValues,
 )
-from sparkflow.train.hooks.step_timer import NeverTriggerTimer, SecondOrStepTimer
 
 
 @export("train.LoggingTensorHook", "estimator.LoggingTensorHook")

@@ -8,7 +8,9 @@ from typing import Any
 from sparkflow import logging
 from sparkflow._api import export
 from sparkflow.client.timeline import Timeline
-from sparkflow.train.hooks.session_run_hook import (
+from sparkflow.train.hooks.step_hooks import required_step
+from sparkflow.train.hooks.step_timer import SecondOrStepTimer
+from sparkflow.train.session_run_hook import (
     EVERY_RUN,
     LoopLimits,
     SessionRunArgs,
@@ -16,8 +18,6 @@ from sparkflow.train.hooks.session_run_hook import (
     SessionRunHook,
     SessionRunValues,
 )
-from sparkflow.train.hooks.step_hooks import required_step
-from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 from sparkflow_runtime.files import system
 from sparkflow_runtime.protos.config_pb2 import RunOptions
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 from sparkflow import logging
 from sparkflow._api import export
 from sparkflow.summary.writer import FileWriterCache
-from sparkflow.train.hooks.session_run_hook import (
+from sparkflow.train.hooks.step_timer import SecondOrStepTimer
+from sparkflow.train.session_run_hook import (
     EVERY_RUN,
     NO_LIMITS,
     LoopLimits,
@@ -18,7 +19,6 @@ from sparkflow.train.hooks.session_run_hook import (
     SessionRunHook,
     SessionRunValues,
 )
-from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 from sparkflow.train.step_counter import get_global_step, read_of_global_step
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.protos.summary_pb2 import Summary

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.train.hooks.session_run_hook import EVERY_RUN, NO_LIMITS, LoopLimits
+from sparkflow.train.session_run_hook import EVERY_RUN, NO_LIMITS, LoopLimits
 
 
 @export("train.SecondOrStepTimer", "estimator.SecondOrStepTimer")

@@ -6,7 +6,9 @@ from typing import Any
 
 from sparkflow._api import export
 from sparkflow.summary.writer import FileWriterCache
-from sparkflow.train.hooks.session_run_hook import (
+from sparkflow.train.hooks.step_hooks import required_step
+from sparkflow.train.hooks.step_timer import SecondOrStepTimer
+from sparkflow.train.session_run_hook import (
     EVERY_RUN,
     LoopLimits,
     SessionRunArgs,
@@ -14,8 +16,6 @@ from sparkflow.train.hooks.session_run_hook import (
     SessionRunHook,
     SessionRunValues,
 )
-from sparkflow.train.hooks.step_hooks import required_step
-from sparkflow.train.hooks.step_timer import SecondOrStepTimer
 from sparkflow_runtime.protos.event_pb2 import SessionLog
 
 

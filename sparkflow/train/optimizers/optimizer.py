@@ -21,10 +21,10 @@ from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.indexing.segment import unsorted_segment_sum
 from sparkflow.ops.shape import arrays
 from sparkflow.ops.state import state
+from sparkflow.train.optimizers import strategy as replication
 from sparkflow.train.optimizers.branch_update import left_by
 from sparkflow.train.optimizers.conditional_update import Part, by_device, update_when
 from sparkflow.train.optimizers.slots import Slots
-from sparkflow.train.replication import strategy as replication
 from sparkflow.variables.initialization import trainable_variables
 from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable

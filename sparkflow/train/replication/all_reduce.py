@@ -22,9 +22,9 @@ from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.control.ordering import group
-from sparkflow.train.hooks.session_run_hook import SessionRunArgs, SessionRunHook
+from sparkflow.train.optimizers.strategy import Replication, nodes_of, plain_update
 from sparkflow.train.replication.gradient_accumulation import rows_where
-from sparkflow.train.replication.strategy import Replication, nodes_of, plain_update
+from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunHook
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef

@@ -19,11 +19,11 @@ from sparkflow.ops.control.ordering import group
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.shape import constants
 from sparkflow.ops.state import state
-from sparkflow.train.hooks.session_run_hook import SessionRunArgs, SessionRunHook
 from sparkflow.train.optimizers.optimizer import Optimizer
+from sparkflow.train.optimizers.strategy import TIMEOUT_S, Replication, plain_update, scope
 from sparkflow.train.replication.gradient_accumulation import rows_where
 from sparkflow.train.replication.replica_variable import replica_variable
-from sparkflow.train.replication.strategy import TIMEOUT_S, Replication, plain_update, scope
+from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunHook
 from sparkflow.variables.variable import Variable
 from sparkflow.variables.variable_scope import get_variable_scope, variable_scope
 from sparkflow_runtime import dtypes

@@ -9,7 +9,7 @@ from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.train.optimizers.optimizer import Optimizer
-from sparkflow.train.replication.strategy import TIMEOUT_S, Replication, plain_update
+from sparkflow.train.optimizers.strategy import TIMEOUT_S, Replication, plain_update
 from sparkflow_runtime.errors import InvalidArgumentError
 
 SCOPE: Final = "bounded_staleness"

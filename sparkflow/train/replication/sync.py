@@ -20,8 +20,8 @@ from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.control.ordering import group
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.train.optimizers.conditional_update import Part, by_device, update_when
+from sparkflow.train.optimizers.strategy import TIMEOUT_S, Replication
 from sparkflow.train.replication.gradient_accumulation import collected, rows_where
-from sparkflow.train.replication.strategy import TIMEOUT_S, Replication
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.passes.partitioning.wire_dtypes import GRADIENTS_OF

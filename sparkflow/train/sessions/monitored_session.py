@@ -10,8 +10,8 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import get_collection, get_default_graph
-from sparkflow.train.hooks.session_run_hook import SessionRunHook
 from sparkflow.train.queue_runner import start_queue_runners
+from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow.train.sessions.coordinator import Coordinator
 from sparkflow.train.sessions.loop_request import LoopRequest
 from sparkflow.train.sessions.session_creators import ChiefSessionCreator

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from sparkflow._api import export
 from sparkflow.train.hooks.checkpoint_hook import CheckpointSaverHook
-from sparkflow.train.hooks.session_run_hook import SessionRunHook
 from sparkflow.train.hooks.step_hooks import StepCounterHook
 from sparkflow.train.hooks.summary_hook import SummarySaverHook
+from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow.train.sessions.monitored_session import MonitoredSession
 from sparkflow.train.sessions.scaffold import Scaffold
 from sparkflow.train.sessions.session_creators import ChiefSessionCreator, WorkerSessionCreator

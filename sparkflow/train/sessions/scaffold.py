@@ -11,7 +11,7 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.scopes import add_to_collection, get_collection, get_default_graph
 from sparkflow.ops.control.ordering import group
 from sparkflow.summary.summaries import merge_all
-from sparkflow.train.saver import Saver
+from sparkflow.train.checkpoints.saver import Saver
 from sparkflow.variables.initialization import (
     global_variables,
     global_variables_initializer,

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from sparkflow import logging
 from sparkflow.session.session import BaseSession
-from sparkflow.train.hooks.session_run_hook import (
+from sparkflow.train.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,

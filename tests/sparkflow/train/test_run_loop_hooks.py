@@ -7,7 +7,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.session.session import BaseSession
-from sparkflow.train.hooks.session_run_hook import limits_of, narrowest
+from sparkflow.train.session_run_hook import limits_of, narrowest
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 WAIT_S = 60

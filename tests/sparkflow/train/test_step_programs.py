@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow.train.optimizers.strategy import AsyncReplication
 from sparkflow.train.replication.all_reduce import AllReduceReplication
 from sparkflow.train.replication.local_sgd import LocalSgd
 from sparkflow.train.replication.staleness import BoundedStaleness
-from sparkflow.train.replication.strategy import AsyncReplication
 from sparkflow.train.replication.sync import SyncReplication
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.testing.local_cluster import LocalCluster

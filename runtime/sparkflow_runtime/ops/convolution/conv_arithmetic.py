@@ -12,15 +12,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sparkflow_runtime.ops.nn.windows import (
-    Window,
-    Windows,
-    offsets,
-    pad_images,
-    window_view,
-    within,
-)
 from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.windows import Window, Windows, offsets, pad_images, window_view, within
 
 BLOCK_BYTES = 4 << 20
 """Size of the window matrix of one block on a CPU.

@@ -24,8 +24,8 @@ from sparkflow_runtime.ops.convolution.conv_native import (
     Geometry,
 )
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.nn.windows import Layout, from_channels_last
 from sparkflow_runtime.ops.op import Array, NodeView, Op
+from sparkflow_runtime.ops.windows import Layout, from_channels_last
 
 
 class ConvolutionOp(Op):

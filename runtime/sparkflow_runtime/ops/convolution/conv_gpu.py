@@ -8,8 +8,8 @@ from typing import Any, Final
 from sparkflow_runtime.device.gpu import Gpu
 from sparkflow_runtime.device.gpu_convolution import Convolution, Sizes
 from sparkflow_runtime.ops.convolution.conv_native import Geometry
-from sparkflow_runtime.ops.nn.windows import has_channels_last
 from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.windows import has_channels_last
 
 _KINDS: Final = ("forward", "input_gradient", "filter_gradient")
 """By member of a family, see `convolution_native`."""

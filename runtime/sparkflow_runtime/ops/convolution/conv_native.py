@@ -19,8 +19,8 @@ from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.ops.by_shape import Chosen
 from sparkflow_runtime.ops.native.channels_last import in_data_format
 from sparkflow_runtime.ops.native.matrix_products import bind_product_out
-from sparkflow_runtime.ops.nn.windows import Windows, in_format
 from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.windows import Windows, in_format
 
 FORWARD, BY_IMAGE, BY_FILTER = range(3)
 """The members of a family: the convolution, its gradient by images, that by filters."""

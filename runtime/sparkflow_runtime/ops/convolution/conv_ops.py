@@ -23,14 +23,6 @@ from sparkflow_runtime.ops.convolution.conv_arithmetic import (
 from sparkflow_runtime.ops.convolution.conv_base import ConvolutionOp
 from sparkflow_runtime.ops.convolution.conv_native import Geometry
 from sparkflow_runtime.ops.images import Images
-from sparkflow_runtime.ops.nn.windows import (
-    Layout,
-    Windows,
-    as_channels_last,
-    channels_last,
-    in_format,
-    static_channels_last,
-)
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, list_attr, string_attr, type_attr
@@ -40,6 +32,14 @@ from sparkflow_runtime.ops.static import (
     constant_shape,
     shape_tensor,
     vector,
+)
+from sparkflow_runtime.ops.windows import (
+    Layout,
+    Windows,
+    as_channels_last,
+    channels_last,
+    in_format,
+    static_channels_last,
 )
 from sparkflow_runtime.shapes import Shape
 

@@ -19,7 +19,11 @@ from sparkflow_runtime.ops.convolution.conv_arithmetic import covering
 from sparkflow_runtime.ops.convolution.conv_base import ConvolutionOp
 from sparkflow_runtime.ops.convolution.conv_native import Geometry
 from sparkflow_runtime.ops.images import Images
-from sparkflow_runtime.ops.nn.windows import (
+from sparkflow_runtime.ops.op import Array, Inference
+from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.signature import list_attr, string_attr, type_attr
+from sparkflow_runtime.ops.static import bracketed, constant_shape, shape_tensor, vector
+from sparkflow_runtime.ops.windows import (
     Layout,
     Windows,
     as_channels_last,
@@ -30,10 +34,6 @@ from sparkflow_runtime.ops.nn.windows import (
     static_channels_last,
     within,
 )
-from sparkflow_runtime.ops.op import Array, Inference
-from sparkflow_runtime.ops.registry import register
-from sparkflow_runtime.ops.signature import list_attr, string_attr, type_attr
-from sparkflow_runtime.ops.static import bracketed, constant_shape, shape_tensor, vector
 from sparkflow_runtime.shapes import Shape
 
 _ATTRS = {

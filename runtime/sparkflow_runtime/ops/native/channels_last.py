@@ -10,8 +10,8 @@ import numpy as np
 
 from sparkflow_runtime.codegen.machine import scratch
 from sparkflow_runtime.codegen.tiles import transposition
-from sparkflow_runtime.ops.nn.windows import has_channels_last
 from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.windows import has_channels_last
 
 Fill = Callable[[Sequence[Array], Array], bool]
 """Computes from inputs into an array; False, and nothing of use done, where it cannot."""

@@ -18,11 +18,11 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.images import IMAGE, Images
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.nn.bias import sum_per_channel
-from sparkflow_runtime.ops.nn.windows import channels_last, has_channels_last, in_format
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, float_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed, shape_tensor
+from sparkflow_runtime.ops.windows import channels_last, has_channels_last, in_format
 from sparkflow_runtime.shapes import Shape
 
 _ONE_TYPE = {"T": type_attr(FLOATING)}

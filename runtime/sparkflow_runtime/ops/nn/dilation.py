@@ -13,11 +13,11 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.convolution.conv_arithmetic import covering
 from sparkflow_runtime.ops.inference import same_as
-from sparkflow_runtime.ops.nn.windows import Layout, Windows, offsets, pad_images, within
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed
+from sparkflow_runtime.ops.windows import Layout, Windows, offsets, pad_images, within
 from sparkflow_runtime.shapes import Shape
 
 _ATTRS = {

@@ -10,17 +10,11 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import int32
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.nn.windows import (
-    Layout,
-    as_channels_last,
-    pad_images,
-    spatial,
-    window_view,
-)
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import shape_tensor
+from sparkflow_runtime.ops.windows import Layout, as_channels_last, pad_images, spatial, window_view
 from sparkflow_runtime.shapes import Shape
 
 _PADDING = string_attr(allowed=frozenset({"SAME", "VALID"}))

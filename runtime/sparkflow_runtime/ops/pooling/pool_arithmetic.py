@@ -15,7 +15,9 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.nn.windows import (
+from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.static import bracketed
+from sparkflow_runtime.ops.windows import (
     Layout,
     Sizes,
     Windows,
@@ -28,8 +30,6 @@ from sparkflow_runtime.ops.nn.windows import (
     static_channels_last,
     within,
 )
-from sparkflow_runtime.ops.op import Array
-from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.shapes import Shape
 
 

@@ -21,15 +21,6 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.by_shape import ByShape
 from sparkflow_runtime.ops.images import IMAGE, Images
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.nn.windows import (
-    as_channels_last,
-    channels_last,
-    from_channels_last,
-    in_format,
-    offsets,
-    pad_images,
-    static_channels_last,
-)
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.pooling import pool_arithmetic as arithmetic
 from sparkflow_runtime.ops.pooling.pool_arithmetic import Pooling
@@ -42,6 +33,15 @@ from sparkflow_runtime.ops.static import (
     constant_shape,
     shape_tensor,
     vector,
+)
+from sparkflow_runtime.ops.windows import (
+    as_channels_last,
+    channels_last,
+    from_channels_last,
+    in_format,
+    offsets,
+    pad_images,
+    static_channels_last,
 )
 from sparkflow_runtime.shapes import Shape
 

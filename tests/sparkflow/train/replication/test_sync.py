@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.train.replication import strategy as replication
+from sparkflow.train.optimizers import strategy as replication
 from sparkflow.train.replication.sync import SyncReplication
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.master.driver import DriverMaster

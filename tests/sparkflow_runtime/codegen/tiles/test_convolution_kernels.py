@@ -16,7 +16,7 @@ from sparkflow_runtime.ops.convolution.conv_arithmetic import (
     filter_gradient,
     input_gradient,
 )
-from sparkflow_runtime.ops.nn.windows import Layout, Windows
+from sparkflow_runtime.ops.windows import Layout, Windows
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 

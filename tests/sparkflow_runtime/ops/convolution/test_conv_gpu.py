@@ -7,7 +7,7 @@ from sparkflow_runtime.device import gpu as gpus
 from sparkflow_runtime.device.gpu import Gpu
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.convolution import conv_gpu
-from sparkflow_runtime.ops.nn.windows import Layout
+from sparkflow_runtime.ops.windows import Layout
 from support.fake_cupy import FakeCupy
 
 

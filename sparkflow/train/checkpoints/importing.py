@@ -10,7 +10,7 @@ from sparkflow._api import export
 from sparkflow.graph.messages.meta_graph import restore_meta_graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.train.checkpoints.meta_graph import read_meta_graph_file
-from sparkflow.train.saver import Saver, all_saveable_objects
+from sparkflow.train.checkpoints.saver import Saver, all_saveable_objects
 from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
 
 

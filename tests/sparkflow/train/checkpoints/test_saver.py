@@ -140,7 +140,7 @@ def test_all_are_kept_when_asked(tmp_path, most):
 
 def test_one_in_some_hours_stays(tmp_path, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr("sparkflow.train.saver.time.time", lambda: now[0])
+    monkeypatch.setattr("sparkflow.train.checkpoints.saver.time.time", lambda: now[0])
     tf.Variable(1.0)
     saver = tf.train.Saver(max_to_keep=1, keep_checkpoint_every_n_hours=1)
     with tf.Session() as session:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sparkflow._api import export
 from sparkflow.graph.default_stack import DefaultStack
 from sparkflow.graph.scopes import get_default_graph
-from sparkflow.train.hooks.session_run_hook import SessionRunHook
+from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef

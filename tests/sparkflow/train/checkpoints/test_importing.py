@@ -3,7 +3,7 @@
 import pytest
 
 import sparkflow as tf
-from sparkflow.train.importing import import_meta_graph_with_return_elements
+from sparkflow.train.checkpoints.importing import import_meta_graph_with_return_elements
 
 
 def test_the_saver_that_came_with_the_graph_restores_its_variables(tmp_path):
