@@ -11,7 +11,7 @@ from sparkflow.train.checkpoints import state_file
 from sparkflow_runtime.checkpoint import bundle_writer
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
-GOLDEN = Path(__file__).parents[2] / "golden/checkpoints"
+GOLDEN = Path(__file__).parents[3] / "golden/checkpoints"
 
 
 @pytest.fixture(autouse=True)
