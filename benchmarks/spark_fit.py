@@ -276,16 +276,16 @@ def _feed(path: Path, data: DataSet) -> None:
     from sparkflow.spark.data.feed.worker_feed import WorkerFeed
     from sparkflow.spark.data.parquet.footers import read_footers
     from sparkflow.spark.data.parquet.shares import ParquetShare, deal_groups
-    from sparkflow.spark.data.schema.parquet_columns import ParquetColumn
     from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+    from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, InputColumns
     from sparkflow_runtime.errors import OutOfRangeError
 
     features = Input("features", DENSE, "float32", (data.dim,))
     label = Input("label", DENSE, "int64", ())
     files = read_footers(str(path))
     columns = (
-        ParquetColumn(features, ("features",), "array"),
-        ParquetColumn(label, ("label",), "scalar"),
+        InputColumns(features, ARRAY, ("features",)),
+        InputColumns(label, SCALARS, ("label",)),
     )
     share = ParquetShare(str(path), deal_groups(files.groups, 1, 0)[0], columns)
     feed = WorkerFeed(FeedPlan(RowFormat((features,), label, None, named=False), 128), 0)

@@ -134,7 +134,7 @@ def _transformed(
     import numpy as np
     import pyarrow as pa
 
-    from sparkflow.spark.data.schema.arrow import ARRAY, SCALARS, VECTOR, InputColumns
+    from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR_PARTS, InputColumns
     from sparkflow.spark.model.inference import InferencePlan, predict_batches
     from sparkflow.spark.model.outputs import output_columns
 
@@ -143,7 +143,7 @@ def _transformed(
     offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(dim)
     names: tuple[str, ...] = ("features",)
     if form == "vectors":
-        kind = VECTOR
+        kind = VECTOR_PARTS
         arrays = [
             pa.ListArray.from_arrays(offsets, x.ravel().astype(np.float64)),
             pa.nulls(rows, pa.list_(pa.int32())),

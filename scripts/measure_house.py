@@ -222,7 +222,12 @@ def _decodes_arrow(path: Path) -> bool:
     if "pyarrow" not in text and "pa." not in text:
         return False
     calls = (each.func for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
-    return any(isinstance(func, ast.Attribute) and func.attr in _ARROW for func in calls)
+    return any(
+        isinstance(func, ast.Attribute)
+        and func.attr in _ARROW
+        and getattr(func.value, "id", "") != "nest"  # nest.flatten is about structures
+        for func in calls
+    )
 
 
 def _members(tree: Path) -> int:

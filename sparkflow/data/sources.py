@@ -371,7 +371,7 @@ def from_arrow(source: Any, columns: Sequence[str] | None = None) -> Dataset:
     require_arrow()
     import pyarrow as pa
 
-    from sparkflow_runtime.resources.datasets.file_datasets import column_array
+    from sparkflow_runtime.resources.datasets.arrow_columns import column_array
 
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
@@ -379,9 +379,7 @@ def from_arrow(source: Any, columns: Sequence[str] | None = None) -> Dataset:
         wanted = _chosen(source.schema, columns)
         return from_tensor_slices(
             {
-                name: column_array(
-                    source.column(name).combine_chunks(), name, _column_type(source.schema, name)[0]
-                )
+                name: column_array(source.column(name), name, _column_type(source.schema, name)[0])
                 for name in wanted
             }
         )

@@ -16,8 +16,8 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.ml.stat import Summarizer
 from pyspark.sql import Column, DataFrame, functions as F
 
-from sparkflow.spark.data.plan.prepare import VALIDATES, PreparedRows
-from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, Input
+from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, VALIDATES, Input
 
 _COUNT_ERROR: Final = 0.02
 """Relative, of the number of values of a column."""

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from sparkflow.export import InferenceModel, Predictor
-from sparkflow.spark.data.schema.arrow import Array, InputColumns, Mask, decode
+from sparkflow.spark.data.schema.row_schema import NANS, InputColumns, RowSchema
 from sparkflow.spark.model.outputs import OutputColumn, to_arrow
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.resources.datasets.arrow_columns import Array, Mask
 
 ERROR, SKIP, KEEP, FILL = "error", "skip", "keep", "fill"
 
@@ -140,12 +141,10 @@ def _predict(plan: InferencePlan, predictor: Predictor, arrays: Sequence[pa.Arra
 def _decoded(plan: InferencePlan, arrays: Sequence[pa.Array]) -> tuple[list[Array], Mask | None]:
     fed: list[Array] = []
     invalid: Mask | None = None
-    start = 0
-    for each in plan.inputs:
-        decoded = decode(each, arrays[start : start + each.width], plan.fill_value)
-        start += each.width
-        fed += decoded.arrays
-        if decoded.invalid is None or plan.handle_invalid == FILL:
+    schema = RowSchema(plan.inputs, NANS, plan.fill_value if plan.handle_invalid == FILL else None)
+    for each, decoded in zip(plan.inputs, schema.decode(arrays), strict=True):
+        fed += decoded.components()
+        if decoded.invalid is None:
             continue
         if plan.handle_invalid == ERROR:
             raise InvalidArgumentError(

@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import DataType, DecimalType, StructField, UserDefinedType
 
 from sparkflow.export import DENSE, RAGGED, Input, Signature
-from sparkflow.spark.data.schema.arrow import ARRAY, SCALARS, VECTOR, InputColumns
 from sparkflow.spark.data.schema.frame import (
     Schema,
     is_scalar,
@@ -23,6 +22,7 @@ from sparkflow.spark.data.schema.frame import (
     text_of,
     unnested,
 )
+from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR_PARTS, InputColumns
 
 Given = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
@@ -107,7 +107,7 @@ def _form(each: Input, fields: Sequence[StructField], *, is_list: bool) -> str:
     if is_vector(kinds[0]):
         if each.dtype == "string" or each.kind == RAGGED:
             raise _refusal(each, fields[0])
-        return VECTOR
+        return VECTOR_PARTS
     element, depth, _ = unnested(kinds[0])
     if not depth or not _is_single(each, element) or (depth > 1 and each.kind != DENSE):
         raise _refusal(each, fields[0])
@@ -120,7 +120,7 @@ def _is_single(each: Input, kind: DataType) -> bool:
 
 def _sent(form: str, field: StructField) -> list[Column]:
     column = quoted(field.name)
-    if form == VECTOR:
+    if form == VECTOR_PARTS:
         parts = F.unwrap_udt(column)
         return [parts.getField(name) for name in _VECTOR_PARTS]
     element, depth, _ = unnested(field.dataType)

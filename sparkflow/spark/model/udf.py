@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from sparkflow.spark.data.schema.arrow import SCALARS, VECTOR, InputColumns
+from sparkflow.spark.data.schema.row_schema import SCALARS, VECTOR_PARTS, InputColumns
 from sparkflow.spark.model.inference import VALID, InferencePlan, predict_batches, predictor_for
 from sparkflow.spark.model.place import place_of_task
 from sparkflow.spark.model.shipping import ShippedModel
+from sparkflow_runtime.resources.datasets.arrow_columns import as_pandas
 
 
 def prediction_udf(plan: InferencePlan, shipped: ShippedModel, device: str) -> Any:
@@ -73,9 +74,7 @@ def _pandas_udf(predict: Predict, width: int, returns: str, plan: InferencePlan)
             for batch in batches
         )
         for found in predict(arrays):
-            names = [field.name for field in found.type]
-            columns = [column.to_pandas() for column in found.flatten()]
-            yield pandas.DataFrame(dict(zip(names, columns, strict=True)))
+            yield pandas.DataFrame(as_pandas(found))
 
     def predict_one(batches: Iterator[Any]) -> Iterator[Any]:
         return frames((batch,) for batch in batches)
@@ -99,7 +98,7 @@ def _arrow_types(each: InputColumns) -> list[Any]:
     if each.form == SCALARS:
         # A null among numbers is a NaN in pandas.
         return [of if each.input.dtype == "string" else None] * len(each.columns)
-    if each.form == VECTOR:
+    if each.form == VECTOR_PARTS:
         return [pa.list_(pa.float64()), pa.list_(pa.int32()), pa.int32()]
     depth = 1 if each.input.kind != "dense" else max(len(each.input.shape), 1)
     return [None if depth > 1 else pa.list_(of)]

@@ -8,7 +8,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.events.records import frame_record, read_records
@@ -187,44 +186,8 @@ def _require_columns(have: Sequence[str], wanted: Sequence[str], name: str) -> N
 
 
 def _arrays(batch: Any, columns: Sequence[str], types: Sequence[DType]) -> Element:
+    require_arrow()
+    from sparkflow_runtime.resources.datasets.arrow_columns import column_array
+
     pairs = zip(columns, types, strict=True)
     return tuple([column_array(batch.column(name), name, dtype) for name, dtype in pairs])
-
-
-def column_array(column: Any, name: str, dtype: DType) -> Array:
-    """A column of Arrow as an array: [rows], or [rows, n] for lists of n values.
-
-    Raises:
-        InvalidArgumentError: It has nulls, lists of different lengths, or another type.
-    """
-    require_arrow()
-    import pyarrow as pa
-
-    if column.null_count:
-        raise InvalidArgumentError(
-            message=f"Column {name!r} has {column.null_count} nulls, which tensors cannot hold; "
-            "fill or drop them"
-        )
-    kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        values = column.flatten()
-        rows = len(column)
-        width = len(values) // rows if rows else 0
-        lengths = column.value_lengths().to_numpy(zero_copy_only=False)
-        if rows and (lengths != width).any():
-            raise InvalidArgumentError(
-                message=f"Column {name!r} has lists of {lengths.min()} to {lengths.max()} values; "
-                "a tensor needs one length"
-            )
-        return column_array(values, name, dtype).reshape(rows, width)
-    if dtype is dtypes.string:
-        binary = column.cast(pa.large_binary())
-        result = np.empty(len(column), object)
-        result[:] = binary.to_pylist()
-        return result
-    array = column.to_numpy(zero_copy_only=False)
-    if array.dtype != dtype.as_numpy_dtype:
-        raise InvalidArgumentError(
-            message=f"Column {name!r} is {array.dtype}, the dataset was made for {dtype.name}"
-        )
-    return array

@@ -15,6 +15,13 @@ import pyarrow as pa
 
 from sparkflow.spark.data.feed.gather import gather_rows
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, Input
+from sparkflow_runtime.resources.datasets.arrow_columns import (
+    elements_of,
+    field,
+    numbers,
+    offsets_of,
+    texts,
+)
 
 Array: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -106,8 +113,8 @@ class DenseColumn:
 
     def append(self, array: pa.Array) -> None:
         """Adds a chunk, which is not copied."""
-        values = array if self._shape == () else array.flatten()
-        chunk = values.to_numpy(zero_copy_only=True).reshape(-1, *self._shape)
+        values = array if self._shape == () else elements_of(array)
+        chunk = numbers(values).reshape(-1, *self._shape)
         self._chunks.append(chunk)
         self._addresses = np.append(self._addresses, chunk.ctypes.data)
 
@@ -149,8 +156,8 @@ class TextColumn:
         gathered = np.empty((choice.count, *self._shape), object)
         for number, rows, places in choice.parts:
             taken = _taken(self._chunks[number], rows)
-            values = taken if self._shape == () else taken.flatten()
-            gathered[places] = _texts(values).reshape(-1, *self._shape)
+            values = taken if self._shape == () else elements_of(taken)
+            gathered[places] = texts(values).reshape(-1, *self._shape)
         return [(each,) for each in _cut(gathered, batch_size)]
 
     def blank(self) -> tuple[Array, ...]:
@@ -172,12 +179,11 @@ class ListColumn:
         """Adds a chunk, which is not copied."""
         lists = array
         if self._wanted.kind == SPARSE:
-            self._places.append(array.field("indices").flatten().to_numpy())
-            lists = array.field("values")
-        offsets = lists.offsets.to_numpy()
-        self._offsets.append(offsets - offsets[0] if offsets[0] else offsets)
-        values = lists.flatten()
-        self._values.append(values if self._is_text else values.to_numpy(zero_copy_only=True))
+            self._places.append(numbers(elements_of(field(array, "indices"))))
+            lists = field(array, "values")
+        self._offsets.append(offsets_of(lists))
+        values = elements_of(lists)
+        self._values.append(values if self._is_text else numbers(values))
 
     def take(self, choice: Choice, batch_size: int) -> list[tuple[Array, ...]]:
         """Indices, values and dense shape of each batch; indices are in row-major order."""
@@ -231,7 +237,7 @@ class ListColumn:
         if self._wanted.kind == SPARSE:
             indices[target, 1] = self._places[number][source]
         chunk = self._values[number]
-        values[target] = _texts(_taken(chunk, source)) if self._is_text else chunk[source]
+        values[target] = texts(_taken(chunk, source)) if self._is_text else chunk[source]
 
     def _batch(
         self,
@@ -260,9 +266,3 @@ def _taken(array: pa.Array, rows: Rows) -> pa.Array:
     if isinstance(rows, slice):
         return array.slice(rows.start, rows.stop - rows.start)
     return array.take(pa.array(rows))
-
-
-def _texts(array: pa.Array) -> Array:
-    """The texts as bytes, as TensorFlow's strings are."""
-    texts: Array = array.cast(pa.binary()).to_numpy(zero_copy_only=False)
-    return texts

@@ -13,6 +13,7 @@ from sparkflow.spark.data.feed.chunked_columns import Choice, column_of
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, RowFormat
 from sparkflow.spark.data.spool.chunks import MappedChunks
 from sparkflow.spark.data.spool.share import Share
+from sparkflow_runtime.resources.datasets.arrow_columns import numbers
 
 Components = tuple[npt.NDArray[Any], ...]
 
@@ -77,13 +78,13 @@ class RowTable:
         batch = chunk.batch if chunk.batch is not None else self._chunks.map(chunk.path)
         for name, column in zip(self._names, self._columns, strict=True):
             column.append(batch.column(name))
-        numbers = batch.column(ROW_NUMBER).to_numpy(zero_copy_only=True) + chunk.first_number
+        row_numbers = numbers(batch.column(ROW_NUMBER)) + chunk.first_number
         first = self._starts[-1]
         positions = np.arange(first, first + batch.num_rows)
         if chunk.share is not None:
-            mine = chunk.share.of(numbers)
-            numbers, positions = numbers[mine], positions[mine]
-        self._numbers.append(numbers)
+            mine = chunk.share.of(row_numbers)
+            row_numbers, positions = row_numbers[mine], positions[mine]
+        self._numbers.append(row_numbers)
         self._positions.append(positions)
         self._starts = np.append(self._starts, first + batch.num_rows)
         self.count += len(positions)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparkflow.spark.data.parquet.footers import RowGroup, open_location
-from sparkflow.spark.data.schema.conversion import VALIDATES
-from sparkflow.spark.data.schema.parquet_columns import ParquetColumn, make_input
-from sparkflow.spark.data.schema.row_format import ROW_NUMBER
+from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
+from sparkflow.spark.data.schema.row_schema import WEIGHT, InputColumns, RowSchema
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.resources.datasets.arrow_columns import numbers, whole
 
 SHARE_COLUMN: Final = "parquet_share"
 """The only column of a task's rows that says what to read instead of being it."""
@@ -72,7 +72,7 @@ class ParquetShare:
 
     uri: str
     pieces: tuple[Piece, ...]
-    columns: tuple[ParquetColumn, ...]
+    columns: tuple[InputColumns, ...]
     invalid: str = "error"
     fill: float = 0.0
     indicator: str = ""
@@ -95,7 +95,10 @@ class ParquetShare:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return asdict(self)
+        pieces = [asdict(piece) for piece in self.pieces]
+        columns = [each.to_json() for each in self.columns]
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**plain, "pieces": pieces, "columns": columns}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ParquetShare:
@@ -104,7 +107,7 @@ class ParquetShare:
             **{
                 **value,
                 "pieces": tuple(Piece(**piece) for piece in value["pieces"]),
-                "columns": tuple(map(ParquetColumn.from_json, value["columns"])),
+                "columns": tuple(map(InputColumns.from_json, value["columns"])),
                 "class_weights": tuple((label, factor) for label, factor in value["class_weights"]),
             }
         )
@@ -233,16 +236,17 @@ def _read(system: Any, share: ParquetShare, piece: Piece) -> list[pa.RecordBatch
 def _convert(share: ParquetShare, piece: Piece, table: pa.Table) -> pa.RecordBatch:
     columns: dict[str, Any] = {}
     invalid: Any = None
-    for column in share.columns:
-        fill = share.fill if share.invalid == "fill" and column.is_feature else None
-        made = make_input(table, column, fill)
-        columns[column.input.name] = made.array
+    schema = RowSchema(share.columns, fill=share.fill if share.invalid == "fill" else None)
+    given = [table.column(name) for column in share.columns for name in column.columns]
+    for column, made in zip(share.columns, schema.decode(given), strict=True):
+        columns[column.input.name] = made.column()
         if made.invalid is None:
             continue
         if share.invalid != "skip":
             names = ", ".join(map(repr, column.columns[:3]))
+            more = ", and negative weights" if column.role == WEIGHT else ""
             raise InvalidArgumentError(
-                message="Nulls, NaNs and infinities cannot be trained on. "
+                message=f"Nulls, NaNs and infinities{more} cannot be trained on. "
                 f"{int(made.invalid.sum())} of {table.num_rows} rows from row {piece.number} on "
                 f"have some in {names} ({piece.file}, row group {piece.group}). "
                 "handleInvalid='skip' leaves such rows out, 'fill' replaces them in features"
@@ -261,10 +265,10 @@ def _convert(share: ParquetShare, piece: Piece, table: pa.Table) -> pa.RecordBat
 
 
 def _weighted(share: ParquetShare, table: pa.Table, weights: pa.Array | None) -> pa.Array:
-    labels = table.column(share.class_column).to_numpy()
+    labels = numbers(whole(table.column(share.class_column)))
     factors = np.ones(len(labels), np.float32)
     for label, factor in share.class_weights:
         factors[labels == label] = factor
     if weights is not None:
-        factors *= weights.to_numpy(zero_copy_only=False)
+        factors *= numbers(weights)
     return pa.array(factors)

@@ -9,8 +9,9 @@ from typing import Final
 from pyspark.sql import Column, functions as F
 
 from sparkflow.spark.data.plan.selection import INDICES, SPARK_TYPES, VALUES, values
-from sparkflow.spark.data.plan.sources import SCALAR, WEIGHT, Source
+from sparkflow.spark.data.plan.sources import SCALAR, Source
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, Input
+from sparkflow.spark.data.schema.row_schema import WEIGHT
 
 NULLS, NANS, INFINITIES, NEGATIVE = "nulls", "NaNs", "infinities", "negative weights"
 FAULTS: Final = (NULLS, NANS, INFINITIES, NEGATIVE)

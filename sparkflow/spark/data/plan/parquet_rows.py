@@ -33,13 +33,14 @@ from sparkflow.spark.data.plan.invalid import SKIP
 from sparkflow.spark.data.plan.placement import PlacedRows
 from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
 from sparkflow.spark.data.plan.profile import is_uneven, profile_rows, refuse_lengths
-from sparkflow.spark.data.plan.sources import FEATURES, LABEL
+from sparkflow.spark.data.plan.sources import SCALAR
 from sparkflow.spark.data.plan.weights import class_factors
-from sparkflow.spark.data.schema.parquet_columns import ParquetColumn
 from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
+from sparkflow.spark.data.schema.row_schema import LABEL, SCALARS, InputColumns
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow.spark.params.table import STRATIFIED
 from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
 
 _SAMPLE_ROWS: Final = 64
 _VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
@@ -142,7 +143,7 @@ def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:
     fields = []
     columns: dict[str, list[Any]] = {}
     for field in files.schema:
-        values = table.column(field.name).to_pylist()
+        values = as_objects(table.column(field.name))
         if _is_vector(field.type):
             fields.append(StructField(field.name, VectorUDT()))
             values = [None if value is None else _vector(value) for value in values]
@@ -172,7 +173,12 @@ def _template(
     """What is the same for all workers."""
     inputs = {each.name: each for each in row_format.inputs}
     columns = tuple(
-        ParquetColumn(inputs[each.name], each.columns, each.form, each.role == FEATURES)
+        InputColumns(
+            inputs[each.name],
+            SCALARS if each.form == SCALAR else each.form,
+            each.columns,
+            each.role,
+        )
         for each in plan.sources
     )
     if params.getValidationFraction() and params.getValidationDraw() == STRATIFIED:
@@ -249,7 +255,7 @@ def _count_by_reading(
 
 def _count_here(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        texts = batch.column(MESSAGE_COLUMN).to_pylist()
+        texts = as_objects(batch.column(MESSAGE_COLUMN))
         counts = [(text, count_share(ParquetShare.from_json(json.loads(text)))) for text in texts]
         yield pa.RecordBatch.from_pydict({"text": [json.dumps(each) for each in counts]})
 

@@ -23,8 +23,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.plan.content import content_hash
 from sparkflow.spark.data.plan.prepare import PreparedRows
-from sparkflow.spark.data.schema.conversion import VALIDATES
-from sparkflow.spark.data.schema.row_format import ROW_NUMBER
+from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
 
 _log = logging.getLogger(__name__)
 

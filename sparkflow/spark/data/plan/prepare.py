@@ -25,10 +25,6 @@ from sparkflow.spark.data.plan.profile import (
 )
 from sparkflow.spark.data.plan.selection import final, held
 from sparkflow.spark.data.plan.sources import (
-    FEATURES,
-    LABEL,
-    VALIDATES as VALIDATES,
-    WEIGHT,
     Source,
     feature_sources,
     free_name,
@@ -44,7 +40,8 @@ from sparkflow.spark.data.plan.validation import (
 )
 from sparkflow.spark.data.plan.weights import BALANCED, class_factors, require_classes, weight
 from sparkflow.spark.data.schema.frame import Schema, quoted
-from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow.spark.data.schema.row_format import DENSE, VALIDATES, Input, RowFormat
+from sparkflow.spark.data.schema.row_schema import FEATURES, LABEL, WEIGHT
 from sparkflow.spark.params.accessors import DataParams
 from sparkflow.spark.params.trainer import TrainerParams
 

@@ -13,9 +13,10 @@ from typing import Final
 from pyspark.ml.functions import vector_to_array
 from pyspark.sql import Column, functions as F
 
-from sparkflow.spark.data.plan.sources import ARRAY, SCALAR, SCALARS, VECTOR, Source
+from sparkflow.spark.data.plan.sources import SCALAR, Source
 from sparkflow.spark.data.schema.frame import quoted
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE
+from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR
 
 THIN: Final = 20
 """Vectors are sparse where fewer than one element in so many is stored.

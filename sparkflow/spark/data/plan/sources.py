@@ -21,16 +21,17 @@ from sparkflow.spark.data.schema.frame import (
     text_of,
     unnested,
 )
-from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, ROW_NUMBER, SPARSE
+from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, ROW_NUMBER, SPARSE, VALIDATES
+from sparkflow.spark.data.schema.row_schema import (
+    ARRAY,
+    FEATURES,
+    LABEL,
+    SCALARS,
+    VECTOR,
+    WEIGHT,
+)
 
-FEATURES: Final = "features"
-"""The name of the only input of a trainer whose featuresCol is no dictionary."""
-LABEL: Final = "label"
-WEIGHT: Final = "weight"
-VALIDATES: Final = "validates"
-"""The boolean column that says which rows validate; only there if some may."""
-
-SCALAR, SCALARS, VECTOR, ARRAY = "scalar", "scalars", "vector", "array"
+SCALAR: Final = "scalar"
 
 Shape = tuple[int | None, ...]
 ANY_LENGTH: Final[Shape] = (None,)

@@ -32,8 +32,9 @@ from sparkflow.spark.data.plan.placement import PlacedRows, is_even, place_in_pa
 from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
 from sparkflow.spark.data.plan.profile import RowProfile, SourceProfile, is_uneven
 from sparkflow.spark.data.plan.selection import INDICES, SHAPE, SIZE, STORED, VALUES, is_struct
-from sparkflow.spark.data.plan.sources import ARRAY, VALIDATES, VECTOR, Source
-from sparkflow.spark.data.schema.row_format import RAGGED, ROW_NUMBER, RowFormat
+from sparkflow.spark.data.plan.sources import Source
+from sparkflow.spark.data.schema.row_format import RAGGED, ROW_NUMBER, VALIDATES, RowFormat
+from sparkflow.spark.data.schema.row_schema import ARRAY, VECTOR
 from sparkflow.spark.data.spool.partition_files import (
     RESULT_SCHEMA,
     PartitionFile,

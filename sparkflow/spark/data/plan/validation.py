@@ -8,8 +8,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, functions as F
 from pyspark.sql.types import BooleanType
 
-from sparkflow.spark.data.plan.sources import SCALAR, VALIDATES, Source
+from sparkflow.spark.data.plan.sources import SCALAR, Source
 from sparkflow.spark.data.schema.frame import Schema, quoted
+from sparkflow.spark.data.schema.row_format import VALIDATES
 from sparkflow.spark.params.accessors import DataParams
 from sparkflow.spark.params.table import CONTENT, SINGLE, STRATIFIED
 

@@ -9,9 +9,10 @@ from typing import Final
 from pyspark.sql import Column, functions as F
 
 from sparkflow.spark.data.plan.profile import MOST_CLASSES
-from sparkflow.spark.data.plan.sources import ARRAY, VECTOR, Source
+from sparkflow.spark.data.plan.sources import Source
 from sparkflow.spark.data.schema.frame import quoted
 from sparkflow.spark.data.schema.row_format import Input
+from sparkflow.spark.data.schema.row_schema import ARRAY, VECTOR
 
 _log = logging.getLogger(__name__)
 

@@ -24,6 +24,16 @@ TRAIN_DATA, EVAL_DATA = "train_data", "eval_data"
 ROW_NUMBER = "row_number"
 """The column, int64, that orders the rows and is never fed."""
 
+VALIDATES = "validates"
+"""The boolean column that says which rows validate; absent where none do."""
+
+_ARROW = {"float32": pa.float32(), "int64": pa.int64(), "string": pa.string()}
+
+
+def arrow_type(dtype: str) -> pa.DataType:
+    """The type of elements in the Arrow file."""
+    return _ARROW[dtype]
+
 
 @dataclass(frozen=True, slots=True)
 class Input:
@@ -51,7 +61,7 @@ class Input:
         Dense: the scalar, or a fixed-size list of all elements in row-major order. Sparse: a struct
         of `indices` list<int32>, ascending, and `values` list<float>. Ragged: list<element>.
         """
-        element = _ARROW[self.dtype]
+        element = arrow_type(self.dtype)
         if self.kind == SPARSE:
             return pa.struct({"indices": pa.list_(pa.int32()), "values": pa.list_(element)})
         if self.kind == RAGGED:
@@ -133,6 +143,3 @@ class RowFormat:
 
 def _input(value: Mapping[str, Any]) -> Input:
     return Input(value["name"], value["kind"], value["dtype"], tuple(value["shape"]))
-
-
-_ARROW = {"float32": pa.float32(), "int64": pa.int64(), "string": pa.string()}

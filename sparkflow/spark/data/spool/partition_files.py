@@ -15,11 +15,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from sparkflow.spark.data.schema.conversion import all_finite
-from sparkflow.spark.data.schema.row_format import DENSE, ROW_NUMBER, RowFormat
+from sparkflow.spark.data.schema.row_format import ROW_NUMBER, RowFormat
+from sparkflow.spark.data.schema.row_schema import NON_FINITE
 from sparkflow.spark.data.spool.share import workers_of
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow_runtime.errors import DataLossError, ResourceExhaustedError
+from sparkflow_runtime.resources.datasets.arrow_columns import numbers, whole
 
 RESULT_SCHEMA: Final = "facts string"
 
@@ -117,13 +118,15 @@ class _HashTotal:
         """The batches; `value` is of those that were drawn."""
         for batch in batches:
             if self._column and batch.num_rows:
-                hashes = batch.column(self._column).to_numpy().view(np.uint64)
+                hashes = numbers(batch.column(self._column)).view(np.uint64)
                 self.value = (self.value + int(hashes.sum(dtype=np.uint64))) % (1 << 64)
             yield batch
 
 
 class _PartitionSpool(RowSpool):
-    """Files that stay, and what is in them."""
+    """Files that stay, and what is in them; nobody has looked at the rows before."""
+
+    refuses = NON_FINITE
 
     def __init__(
         self, writing: PartitionWriting, partition: int, directories: Sequence[str]
@@ -139,18 +142,13 @@ class _PartitionSpool(RowSpool):
         return _CHUNK_BYTES, _CHUNK_BYTES
 
     def write(self, table: pa.Table, use: str) -> None:
-        """Writes rows as one file.
-
-        Raises:
-            DataLossError: NaNs or infinities.
-        """
+        """Writes rows as one file."""
         table = table.combine_chunks()
-        _require_finite(table, self._writing.row_format)
         file, path = self._write_somewhere(table)
         size_bytes = self._count(table, use, file)
         os.close(file)
-        numbers = table.column(ROW_NUMBER).to_numpy()
-        workers = workers_of(numbers, self._writing.workers, self._writing.by_content)
+        row_numbers = numbers(whole(table.column(ROW_NUMBER)))
+        workers = workers_of(row_numbers, self._writing.workers, self._writing.by_content)
         self.facts.append(
             {
                 "partition": self._partition,
@@ -202,23 +200,9 @@ def read_facts(texts: Iterable[str]) -> list[PartitionFile]:
     return sorted(files, key=lambda file: file.partition)
 
 
-def _require_finite(table: pa.Table, row_format: RowFormat) -> None:
-    for each in row_format.inputs:
-        if each.dtype != "float32":
-            continue
-        (column,) = table.column(each.name).chunks
-        if each.kind != DENSE:
-            column = column.field("values") if pa.types.is_struct(column.type) else column
-            column = column.flatten()
-        elif each.shape != ():
-            column = column.flatten()
-        if not all_finite(column.to_numpy()):
-            raise DataLossError(message=f"There are NaNs or infinities in {each.name!r}")
-
-
 def _labels(table: pa.Table, row_format: RowFormat) -> tuple[int, int] | None:
     label = row_format.label
     if label is None or label.dtype != "int64" or label.shape != ():
         return None
-    values = table.column(label.name).to_numpy()
+    values = numbers(whole(table.column(label.name)))
     return int(values.min()), int(values.max())

@@ -19,9 +19,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sparkflow.spark.data.schema.conversion import VALIDATES, convert
-from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow.spark.data.schema.conversion import convert
+from sparkflow.spark.data.schema.row_format import VALIDATES, RowFormat
+from sparkflow.spark.data.schema.row_schema import NOTHING
 from sparkflow_runtime.errors import ResourceExhaustedError
+from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
 
 # Few and large, because a batch that is drawn at random touches every chunk; but training starts
 # with the first one.
@@ -46,7 +48,12 @@ class RowSpool:
         row_format: What a row consists of.
         directories: Where files may be made; the first one with room is used.
         tell: Is told of each chunk once it is complete, and of the end.
+
+    Attributes:
+        refuses: Which numbers are an error, see `row_schema`; nothing where the driver has looked.
     """
+
+    refuses = NOTHING
 
     def __init__(self, row_format: RowFormat, directories: Sequence[str], tell: Tell) -> None:
         self.rows = 0
@@ -80,12 +87,12 @@ class RowSpool:
                 continue
             if MESSAGE_COLUMN in batch.schema.names:
                 # What this task feeds lies somewhere else.
-                for text in batch.column(MESSAGE_COLUMN).to_pylist():
+                for text in as_objects(batch.column(MESSAGE_COLUMN)):
                     if text:
                         self.say(json.loads(text))
                 continue
             if VALIDATES not in batch.schema.names:
-                train.add(convert(batch, self._format))
+                train.add(convert(batch, self._format, self.refuses))
                 continue
             import pyarrow.compute as pc  # here, because it takes a fifth of a process's start
 
@@ -93,7 +100,7 @@ class RowSpool:
             for pile, mask in ((validation, validates), (train, pc.invert(validates))):
                 chosen = batch.filter(mask)
                 if chosen.num_rows:
-                    pile.add(convert(chosen, self._format))
+                    pile.add(convert(chosen, self._format, self.refuses))
         train.flush()
         validation.flush()
         self.say({"rows": self.rows, "validation_rows": self.validation_rows})

@@ -41,6 +41,7 @@ from sparkflow.spark.data.tfrecord.files import (
 )
 from sparkflow.spark.data.tfrecord.schema import feature_columns, infer_schema
 from sparkflow_runtime.errors import DataLossError
+from sparkflow_runtime.resources.datasets.arrow_columns import texts
 
 _BATCH_RECORDS: Final = 10_000
 _BATCH_BYTES: Final = 8 << 20
@@ -187,7 +188,7 @@ class _Writer(DataSourceArrowWriter):
     def _records(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
         for batch in batches:
             if self._columns is None:
-                yield from batch.column(0).cast(pa.binary()).to_pylist()
+                yield from texts(batch.column(0)).tolist()
             else:
                 yield from encode_records(batch, self._columns)
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparkflow.spark.data.tfrecord.examples import (
     BYTES,
@@ -23,6 +22,7 @@ from sparkflow.spark.data.tfrecord.examples import (
     FeatureColumn,
 )
 from sparkflow.spark.data.tfrecord.wire import encode_varint, encode_varints
+from sparkflow_runtime.resources.datasets.arrow_columns import lists, texts
 
 _ENTRY_TAG: Final = b"\x0a"
 _KEY_TAG: Final = b"\x0a"
@@ -72,14 +72,13 @@ def _flat(column: FeatureColumn, array: pa.Array) -> tuple[pa.Array, np.ndarray[
     """All values of a column, and how many each row has."""
     if not column.is_list:
         return array.drop_null(), np.asarray(array.is_valid()).astype(np.int64)
-    values = array.flatten()
-    if values.null_count:
+    found = lists(array)
+    if found.elements.null_count:
         raise ValueError(
             f"Column {column.name!r} has a null inside an array; a tf.train.Feature has no nulls. "
             "Remove it (array_compact) or replace it before writing"
         )
-    counts = pc.fill_null(pc.list_value_length(array), 0)
-    return values, np.asarray(counts).astype(np.int64)
+    return found.elements, found.lengths.astype(np.int64)
 
 
 def _numbers_head(column: FeatureColumn) -> Callable[[int], bytes]:
@@ -111,12 +110,12 @@ def _text_entries(
     counts: np.ndarray[Any, Any],
     present: np.ndarray[Any, Any],
 ) -> list[bytes]:
-    texts = values.cast(pa.binary()).to_pylist()
+    each_text = texts(values).tolist()
     found = []
     at = 0
     for count, here in zip(counts.tolist(), present.tolist(), strict=True):
         body = b"".join(
-            VALUES_TAG + encode_varint(len(text)) + text for text in texts[at : at + count]
+            VALUES_TAG + encode_varint(len(text)) + text for text in each_text[at : at + count]
         )
         found.append(_entry_head(column, b"", len(body)) + body if here else b"")
         at += count

@@ -9,7 +9,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.export import InferenceModel, Input, Output, Predictor, Signature
-from sparkflow.spark.data.schema.arrow import ARRAY, InputColumns
+from sparkflow.spark.data.schema.row_schema import ARRAY, InputColumns
 from sparkflow.spark.model.inference import (
     VALID,
     InferencePlan,

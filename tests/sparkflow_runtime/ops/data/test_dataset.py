@@ -380,19 +380,6 @@ def test_columns_of_parquet_and_arrow_files(tmp_path):
             elements(make([str(tmp_path / name).encode()], ["y"], TYPES[:1]))
 
 
-@pytest.mark.parametrize(
-    ("column", "dtype", "text"),
-    [
-        (pa.array([1, None]), dtypes.int64, "has 1 nulls"),
-        (pa.array([[1], [2, 3]]), dtypes.int64, "lists of 1 to 2 values"),
-        (pa.array([1, 2]), dtypes.float32, "is int64, the dataset was made for float32"),
-    ],
-)
-def test_columns_that_are_no_tensors(column, dtype, text):
-    with pytest.raises(InvalidArgumentError, match=text):
-        dataset_files.column_array(column, "c", dtype)
-
-
 # Every op type once, by the nodes that the front end makes, or by hand where it makes others.
 D = tf.data.Dataset
 E = tf.data.experimental

@@ -336,10 +336,13 @@ def test_a_plan_survives_json() -> None:
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ({"features": pa.array([[1, 2, 3], [4.0]])}, "0 hold nulls in 'features' and 1 have anoth"),
-        ({"features": pa.array([None, [1, 2, 3.0]])}, "1 hold nulls in 'features' and 1 have"),
-        ({"features": pa.array([[1, None, 3], [1, 2, 3.0]])}, "1 hold nulls in 'features'"),
-        ({"label": pa.array([None, 1])}, "Of 2 rows, 1 hold nulls in 'label'"),
+        (
+            {"features": pa.array([[1, 2, 3], [4.0]])},
+            r"takes 3 elements per row for 'features', but 1 of 2 .*: 1, although none did",
+        ),
+        ({"features": pa.array([None, [1, 2, 3.0]])}, "1 of 2 rows hold nulls.* in 'features'"),
+        ({"features": pa.array([[1, None, 3], [1, 2, 3.0]])}, "1 of 2 rows .* in 'features'"),
+        ({"label": pa.array([None, 1])}, "1 of 2 rows hold nulls.* in 'label', although none did"),
     ],
 )
 def test_rows_that_the_driver_would_have_refused_are_refused(

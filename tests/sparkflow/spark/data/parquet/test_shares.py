@@ -24,7 +24,6 @@ from sparkflow.spark.data.parquet.shares import (
     drawn_for_validation,
     read_share,
 )
-from sparkflow.spark.data.schema.parquet_columns import ParquetColumn
 from sparkflow.spark.data.schema.row_format import (
     DENSE,
     RAGGED,
@@ -33,13 +32,14 @@ from sparkflow.spark.data.schema.row_format import (
     Input,
     RowFormat,
 )
+from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR, InputColumns
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
 
 FEATURES = Input("features", DENSE, "float32", (2,))
 LABEL = Input("label", DENSE, "int64", ())
 COLUMNS = (
-    ParquetColumn(FEATURES, ("x", "y"), "scalars"),
-    ParquetColumn(LABEL, ("label",), "scalar"),
+    InputColumns(FEATURES, SCALARS, ("x", "y")),
+    InputColumns(LABEL, SCALARS, ("label",)),
 )
 FORMAT = RowFormat((FEATURES,), LABEL, None, named=False)
 
@@ -161,7 +161,7 @@ def _table(tmp_path: Path, given: Input, form: str, **columns: Any) -> ParquetSh
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table(columns), path)
     files = read_footers(str(path))
-    column = ParquetColumn(given, tuple(columns), form)
+    column = InputColumns(given, form, tuple(columns))
     return ParquetShare(files.uri, deal_groups(files.groups, 1, None)[0], (column,))
 
 
@@ -177,32 +177,32 @@ _DOUBLES = pa.list_(pa.float64())
 @pytest.mark.parametrize(
     ("given", "form", "columns", "expected"),
     [
-        (Input("a", DENSE, "float32", ()), "scalar", {"a": [1, 2]}, [1, 2]),
-        (Input("a", DENSE, "float32", (1,)), "scalar", {"a": [1, 2]}, [[1], [2]]),
-        (Input("a", DENSE, "string", ()), "scalar", {"a": ["x", "y"]}, ["x", "y"]),
+        (Input("a", DENSE, "float32", ()), SCALARS, {"a": [1, 2]}, [1, 2]),
+        (Input("a", DENSE, "float32", (1,)), SCALARS, {"a": [1, 2]}, [[1], [2]]),
+        (Input("a", DENSE, "string", ()), SCALARS, {"a": ["x", "y"]}, ["x", "y"]),
         (
             Input("a", DENSE, "string", (2,)),
-            "scalars",
+            SCALARS,
             {"p": ["x", "y"], "q": ["z", "w"]},
             [["x", "z"], ["y", "w"]],
         ),
-        (Input("a", DENSE, "float32", (2,)), "array", {"a": [[1.0, 2.0]]}, [[1, 2]]),
+        (Input("a", DENSE, "float32", (2,)), ARRAY, {"a": [[1.0, 2.0]]}, [[1, 2]]),
         (
             Input("a", DENSE, "float32", (2, 2)),
-            "array",
+            ARRAY,
             {"a": [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]},
             [[1, 2, 3, 4], [5, 6, 7, 8]],
         ),
         (
             Input("a", RAGGED, "int64", ()),
-            "array",
+            ARRAY,
             {"a": pa.array([[1, 2], [], [3]], pa.list_(pa.int32()))},
             [[1, 2], [], [3]],
         ),
-        (Input("a", RAGGED, "string", ()), "array", {"a": [["u"], [], ["v"]]}, [["u"], [], ["v"]]),
+        (Input("a", RAGGED, "string", ()), ARRAY, {"a": [["u"], [], ["v"]]}, [["u"], [], ["v"]]),
         (
             Input("a", DENSE, "float32", (2,)),
-            "array",
+            ARRAY,
             {"a": pa.array([[1, 2], [3, 4]], pa.list_(pa.float32(), 2))},
             [[1, 2], [3, 4]],
         ),
@@ -231,11 +231,11 @@ def _vectors() -> pa.Array:
 def test_vectors_of_spark_ml(tmp_path: Path) -> None:
     dense = Input("v", DENSE, "float32", (3,))
     expected = [[1.0, 0.0, 2.0], [0.0, 5.0, 0.0], [0.0, 0.0, 0.0]]
-    assert _values(_table(tmp_path, dense, "vector", v=_vectors())) == expected
-    assert _values(_table(tmp_path, dense, "vector", v=_vectors()[:1])) == expected[:1]
+    assert _values(_table(tmp_path, dense, VECTOR, v=_vectors())) == expected
+    assert _values(_table(tmp_path, dense, VECTOR, v=_vectors()[:1])) == expected[:1]
     sparse = Input("v", SPARSE, "float32", (3,))
-    assert _values(_table(tmp_path, sparse, "vector", v=_vectors())) == [
-        {"indices": [0, 1, 2], "values": [1.0, 0.0, 2.0]},
+    assert _values(_table(tmp_path, sparse, VECTOR, v=_vectors())) == [
+        {"indices": [0, 2], "values": [1.0, 2.0]},
         {"indices": [1], "values": [5.0]},
         {"indices": [], "values": []},
     ]
@@ -244,14 +244,14 @@ def test_vectors_of_spark_ml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "form", "column"),
     [
-        (Input("a", DENSE, "float32", ()), "scalar", [1.0, None, float("nan"), 4.0]),
-        (Input("a", DENSE, "int64", ()), "scalar", [1, None, None, 4]),
+        (Input("a", DENSE, "float32", ()), SCALARS, [1.0, None, float("nan"), 4.0]),
+        (Input("a", DENSE, "int64", ()), SCALARS, [1, None, None, 4]),
         (
             Input("a", DENSE, "float32", (2,)),
-            "array",
+            ARRAY,
             [[1.0, 1.0], None, [2.0, None], [4.0, 4.0]],
         ),
-        (Input("a", RAGGED, "float32", ()), "array", [[1.0], None, [float("nan")], [4.0, 4.0]]),
+        (Input("a", RAGGED, "float32", ()), ARRAY, [[1.0], None, [float("nan")], [4.0, 4.0]]),
     ],
 )
 def test_rows_with_nulls_or_nans(
@@ -265,16 +265,21 @@ def test_rows_with_nulls_or_nans(
 
 
 def test_nulls_in_features_are_filled(tmp_path: Path) -> None:
-    share = _table(tmp_path, Input("a", DENSE, "float32", ()), "scalar", a=[1.0, None])
+    share = _table(tmp_path, Input("a", DENSE, "float32", ()), SCALARS, a=[1.0, None])
     assert _values(replace(share, invalid="fill", fill=7.0)) == [1, 7]
-    share = _table(tmp_path, Input("a", DENSE, "float32", (2,)), "array", a=[[1.0, None], [2.0, 3]])
-    assert _values(replace(share, invalid="fill", fill=7.0)) == [[1, 7], [2, 3]]
+    rows = [[1.0, None], [2.0, 3], None]
+    share = _table(tmp_path, Input("a", DENSE, "float32", (2,)), ARRAY, a=rows)
+    assert _values(replace(share, invalid="fill", fill=7.0)) == [[1, 7], [2, 3], [7, 7]]
+    share = _table(tmp_path, Input("a", DENSE, "string", ()), SCALARS, a=["x", None])
+    assert _values(replace(share, invalid="fill", fill=7.0)) == ["x", ""]
 
 
 def test_arrays_of_another_length_are_refused(tmp_path: Path) -> None:
     given = Input("a", DENSE, "float32", (2,))
-    share = _table(tmp_path, given, "array", a=[[1.0, 2.0], [1.0]])
-    with pytest.raises(InvalidArgumentError, match="1 of 2 rows have another number of elements"):
+    share = _table(tmp_path, given, ARRAY, a=[[1.0, 2.0], [1.0]])
+    with pytest.raises(
+        InvalidArgumentError, match=r"takes 2 elements per row for 'a', but 1 of 2 rows .* 'a': 1"
+    ):
         _values(share)
 
 
@@ -345,7 +350,7 @@ def test_files_that_spark_passes_over_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_with_the_rows_reaches_those_who_wait_for_them(tmp_path: Path) -> None:
-    share = _table(tmp_path, Input("features", DENSE, "float32", ()), "scalar", a=[1.0, None])
+    share = _table(tmp_path, Input("features", DENSE, "float32", ()), SCALARS, a=[1.0, None])
     one = RowFormat((share.columns[0].input,), None, None, named=False)
     feed = WorkerFeed(FeedPlan(one, 1), 0)
     with pytest.raises(InvalidArgumentError, match="Nulls, NaNs and infinities"):

@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import Row
 
 from sparkflow.spark.data.plan.profile import SourceProfile, is_uneven, resolve
-from sparkflow.spark.data.plan.sources import ARRAY, SCALAR, SCALARS, VECTOR, Source
+from sparkflow.spark.data.plan.sources import SCALAR, Source
 from sparkflow.spark.data.plan.spooled import _profile
+from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR
 
 
 def _source(form: str, kind: str = "dense", depth: int = 0, **more: Any) -> Source:

@@ -1,5 +1,6 @@
-"""From Arrow arrays to what a model is fed."""
+"""The rules by which Arrow's columns become inputs, as `transform` asks for them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,14 @@ import pyarrow as pa
 import pytest
 
 from sparkflow.export import Input
-from sparkflow.spark.data.schema.arrow import ARRAY, SCALARS, VECTOR, InputColumns, decode
+from sparkflow.spark.data.schema.row_schema import (
+    ARRAY,
+    NANS,
+    SCALARS,
+    VECTOR_PARTS,
+    InputColumns,
+    RowSchema,
+)
 from sparkflow_runtime.errors import InvalidArgumentError
 
 NAN = float("nan")
@@ -15,6 +23,20 @@ NAN = float("nan")
 
 def _columns(kind: str, dtype: str, shape: tuple[int, ...], form: str, *names: str) -> InputColumns:
     return InputColumns(Input("in", kind, dtype, shape, ("x:0",)), form, names or ("col",))
+
+
+@dataclass
+class Decoded:
+    arrays: list[Any]
+    invalid: Any
+
+
+def decode(columns: InputColumns, arrays: list[Any], fill: float) -> Decoded:
+    """As with `handleInvalid` fill, but what was filled is said."""
+    (filled,) = RowSchema((columns,), NANS, fill).decode(arrays)
+    (found,) = RowSchema((columns,), NANS).decode(arrays)
+    assert filled.invalid is None
+    return Decoded(filled.components(), found.invalid)
 
 
 def _vectors(*rows: Any) -> list[pa.Array]:
@@ -91,15 +113,17 @@ def test_arrays_of_arrays() -> None:
     assert found.arrays[0].tolist() == [*rows, [[0, 0]] * 3]
     assert found.invalid is not None
     assert found.invalid.tolist() == [False, False, True]
-    for wrong in ([[[1, 2], [3, 4]]], [[[1], [2], [3]]], [[[1, 2], [3], [4, 5]]]):
-        with pytest.raises(InvalidArgumentError, match=r"takes .* elements per row for 'in'"):
+    for wrong in ([[[1, 2], [3, 4]]], [[[1], [2], [3]]], [[[1, 2], [3], [4, 5, 6]]]):
+        with pytest.raises(InvalidArgumentError, match=r"takes .* elements per .* for 'in'"):
             decode(columns, [pa.array(wrong, pa.list_(pa.list_(pa.float64())))], 0.0)
-    with pytest.raises(InvalidArgumentError, match="null in place of an array inside"):
-        decode(columns, [pa.array([[[1, 2], None]], pa.list_(pa.list_(pa.float64())))], 0.0)
+    within = pa.array([rows[0], [[1, 2], None, [5, 6]]], pa.list_(pa.list_(pa.float64())))
+    found = decode(columns, [within], 9.0)
+    assert found.arrays[0].tolist() == [rows[0], [[9, 9]] * 3]
+    assert found.invalid.tolist() == [False, True]
 
 
 def test_vectors_become_rows() -> None:
-    columns = _columns("dense", "float32", (3,), VECTOR)
+    columns = _columns("dense", "float32", (3,), VECTOR_PARTS)
     all_dense = decode(columns, _vectors([1, 2, 3], [4, 5, 6]), 0.0)
     assert all_dense.arrays[0].tolist() == [[1, 2, 3], [4, 5, 6]]
     assert all_dense.invalid is None
@@ -115,7 +139,7 @@ def test_vectors_become_rows() -> None:
 
 
 def test_vectors_stay_sparse() -> None:
-    columns = _columns("sparse", "float32", (3,), VECTOR)
+    columns = _columns("sparse", "float32", (3,), VECTOR_PARTS)
     found = decode(columns, _vectors((3, {2: 5.0}), [1, 0, 3], None, (3, {0: NAN}), (3, {})), 7.0)
     assert _dense(found.arrays) == [[0, 0, 5], [1, 0, 3], [0, 0, 0], [7, 0, 0], [0, 0, 0]]
     assert found.invalid is not None

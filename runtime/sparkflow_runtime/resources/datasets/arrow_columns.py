@@ -1,0 +1,178 @@
+"""Columns of Arrow as arrays: the only module that knows how Arrow lays values out.
+
+What a null, a NaN or a list of another length means is for the callers to say: `tf.data` refuses
+nulls here (`column_array`), the rules for the rows of Spark are in `sparkflow.spark.data.schema`.
+Arrays without nulls whose type fits are not copied. `pyarrow.compute`, which takes a fifth of a
+process's start, is loaded only for columns that need it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import InvalidArgumentError
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+# Numbers of types' kinds: asking `pa.types` takes longer, which counts with hundreds of columns.
+_DICTIONARY: Final = pa.dictionary(pa.int32(), pa.int32()).id
+_FLOATS: Final = frozenset(kind.id for kind in (pa.float32(), pa.float64()))
+_SIGNED: Final = frozenset(kind.id for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64()))
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """A column of lists.
+
+    Attributes:
+        lengths: [rows] of each list; 0 for nulls.
+        missing: [rows] which lists are null; None if none is.
+        elements: An Arrow array of the elements of all lists that there are.
+    """
+
+    lengths: Array
+    missing: Mask | None
+    elements: Any
+
+
+def whole(column: Any) -> Any:
+    """A column as one Arrow array of plain values: chunks joined, dictionaries looked up."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if column.type.id == _DICTIONARY:
+        column = column.dictionary_decode()
+    return column
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether values are lists, of any lengths or of one."""
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def missing_in(array: Any) -> Mask | None:
+    """[n]: which values are null; None if none is."""
+    if not array.null_count:
+        return None
+    found: Mask = array.is_null().to_numpy(zero_copy_only=False)
+    return found
+
+
+def is_plain(array: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether `plain_numbers` can be put into an array of the dtype as they are."""
+    kind = array.type.id
+    return not array.null_count and (kind in _SIGNED or (kind in _FLOATS and dtype.kind == "f"))
+
+
+def plain_numbers(array: Any) -> Array:
+    """[n]: the numbers of an array that `is_plain`."""
+    found: Array = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def numbers(array: Any, *, as_whole: bool = False) -> Array:
+    """[n]: numbers or truth values, of the type that they have; 0 or False for nulls.
+
+    Args:
+        array: The column.
+        as_whole: Whether decimals become int64; else they become float64.
+    """
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.int64() if as_whole else pa.float64())
+    if array.null_count:
+        array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
+    found: Array = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def texts(array: Any) -> Array:
+    """[n] objects: texts or bytes as bytes, as string tensors have them; nulls become empty."""
+    is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    encoded = array.cast(pa.large_binary() if is_large else pa.binary())
+    if encoded.null_count:
+        encoded = encoded.fill_null(b"")
+    found: Array = encoded.to_numpy(zero_copy_only=False)
+    return found
+
+
+def lists(array: Any) -> Lists:
+    """A column of lists, taken apart."""
+    missing = missing_in(array)
+    if pa.types.is_fixed_size_list(array.type):
+        lengths: Array = np.full(len(array), array.type.list_size, np.int64)
+    else:
+        lengths = np.diff(array.offsets.to_numpy())
+    if missing is not None:
+        lengths = np.where(missing, 0, lengths)
+    return Lists(lengths, missing, elements_of(array))
+
+
+def elements_of(array: Any) -> Any:
+    """An Arrow array of the elements of all lists that there are."""
+    return whole(array.flatten())
+
+
+def offsets_of(array: Any) -> Array:
+    """[rows + 1]: where each list begins among the elements; there are no nulls."""
+    offsets: Array = array.offsets.to_numpy()
+    return offsets - offsets[0] if offsets[0] else offsets
+
+
+def field(array: Any, name: str) -> Any:
+    """A field of a column of structs; null where the struct is."""
+    if not array.null_count:
+        return whole(array.field(name))
+    position = array.type.get_field_index(name)
+    return whole(array.flatten()[position])
+
+
+def as_objects(column: Any) -> list[Any]:
+    """The values as Python has them, None for nulls: for messages and a few rows of a sample."""
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def as_pandas(structs: Any) -> dict[str, Any]:
+    """The fields of a column of structs as pandas has them, by name."""
+    names = [each.name for each in structs.type]
+    return dict(zip(names, (part.to_pandas() for part in structs.flatten()), strict=True))
+
+
+def column_array(column: Any, name: str, dtype: DType) -> Array:
+    """A column as `tf.data` has it: [rows], or [rows, n] for lists of n values.
+
+    Raises:
+        InvalidArgumentError: It has nulls, lists of different lengths, or another type.
+    """
+    array = whole(column)
+    if array.null_count:
+        raise InvalidArgumentError(
+            message=f"Column {name!r} has {array.null_count} nulls, which tensors cannot hold; "
+            "fill or drop them"
+        )
+    if is_list(array.type):
+        found = lists(array)
+        rows, lengths = len(array), found.lengths
+        width = int(lengths[0]) if rows else 0
+        if (lengths != width).any():
+            raise InvalidArgumentError(
+                message=f"Column {name!r} has lists of {lengths.min()} to {lengths.max()} values; "
+                "a tensor needs one length"
+            )
+        return column_array(found.elements, name, dtype).reshape(rows, width)
+    if dtype is dtypes.string:
+        return texts(array)
+    values = numbers(array)
+    if values.dtype != dtype.as_numpy_dtype:
+        raise InvalidArgumentError(
+            message=f"Column {name!r} is {values.dtype}, the dataset was made for {dtype.name}"
+        )
+    return values

@@ -1,0 +1,57 @@
+"""How Arrow lays values out, and what `tf.data` refuses of it; the rest is held by `test_doors`."""
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.resources.datasets.arrow_columns import (
+    column_array,
+    field,
+    lists,
+    numbers,
+    offsets_of,
+    texts,
+    whole,
+)
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype", "text"),
+    [
+        (pa.array([1, None]), dtypes.int64, "has 1 nulls"),
+        (pa.array([[1], [2, 3]]), dtypes.int64, "lists of 1 to 2 values"),
+        (pa.array([1, 2]), dtypes.float32, "is int64, the dataset was made for float32"),
+    ],
+)
+def test_columns_that_are_no_tensors(column, dtype, text):
+    with pytest.raises(InvalidArgumentError, match=text):
+        column_array(column, "c", dtype)
+
+
+def test_values_are_not_copied():
+    values = np.arange(6, dtype=np.float32)
+    given = pa.ListArray.from_arrays(pa.array([0, 2, 6], pa.int32()), pa.array(values))
+    assert np.shares_memory(numbers(lists(given[1:]).elements), values)
+    assert offsets_of(given[1:]).tolist() == [0, 4]
+
+
+def test_chunks_and_dictionaries_are_plain_arrays():
+    chunks = pa.chunked_array([["a"], [], ["b", "a"]]).dictionary_encode()
+    assert whole(chunks).equals(pa.array(["a", "b", "a"]))
+    assert len(whole(pa.chunked_array([], pa.int64()))) == 0
+
+
+def test_nulls_have_values_in_their_place():
+    assert numbers(pa.array([True, None])).tolist() == [True, False]
+    assert numbers(pa.array([Decimal("1.5"), None])).tolist() == [1.5, 0.0]
+    assert numbers(pa.array([Decimal(2**53 + 1)]), as_whole=True).tolist() == [2**53 + 1]
+    assert texts(pa.array(["ä", None], pa.large_string())).tolist() == ["ä".encode(), b""]
+
+
+def test_fields_of_null_structs_are_null():
+    structs = pa.array([{"a": 1}, None, {"a": None}])
+    assert field(structs, "a").to_pylist() == [1, None, None]
