@@ -205,16 +205,14 @@ MODULES: Final[Mapping[str, str]] = {
     ),
     "nn.softmax": ("LogSoftmax Softmax"),
     "optimizers.apply_gradient": (
-        "ApplyAdadelta ApplyAdagrad ApplyAdagradV2 ApplyAdam ApplyCenteredRMSProp ApplyFtrl "
-        "ApplyFtrlV2 ApplyGradientDescent ApplyMomentum ApplyRMSProp SparseApplyAdadelta "
-        "SparseApplyAdagrad SparseApplyAdagradV2 SparseApplyCenteredRMSProp SparseApplyFtrl "
-        "SparseApplyFtrlV2 SparseApplyMomentum SparseApplyRMSProp"
+        "ApplyAdaMax ApplyAdadelta ApplyAdagrad ApplyAdagradDA ApplyAdagradV2 ApplyAdam "
+        "ApplyAddSign ApplyCenteredRMSProp ApplyFtrl ApplyFtrlV2 ApplyGradientDescent "
+        "ApplyMomentum ApplyPowerSign ApplyProximalAdagrad ApplyProximalGradientDescent "
+        "ApplyRMSProp SparseApplyAdadelta SparseApplyAdagrad SparseApplyAdagradDA "
+        "SparseApplyAdagradV2 SparseApplyCenteredRMSProp SparseApplyFtrl SparseApplyFtrlV2 "
+        "SparseApplyMomentum SparseApplyProximalAdagrad SparseApplyProximalGradientDescent "
+        "SparseApplyRMSProp"
     ),
-    "optimizers.apply_proximal": (
-        "ApplyAdagradDA ApplyProximalAdagrad ApplyProximalGradientDescent SparseApplyAdagradDA "
-        "SparseApplyProximalAdagrad SparseApplyProximalGradientDescent"
-    ),
-    "optimizers.apply_sign": ("ApplyAdaMax ApplyAddSign ApplyPowerSign"),
     "pooling.argmax_pool": ("MaxPoolGradGradWithArgmax MaxPoolGradWithArgmax MaxPoolWithArgmax"),
     "pooling.fractional_pool": (
         "FractionalAvgPool FractionalAvgPoolGrad FractionalMaxPool FractionalMaxPoolGrad"

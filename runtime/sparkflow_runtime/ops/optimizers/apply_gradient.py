@@ -1,9 +1,9 @@
 """The ops that apply a gradient to a variable and its slots: `ApplyX` and `SparseApplyX`.
 
-Here are their signatures, checks and critical sections; the formulas are in `update_rules`, updates
-with a proximal step or by signs in `apply_proximal` and `apply_sign`. An update runs in place
-with the variable and all its slots locked (whatever `use_locking` says), so concurrent replicas
-apply one after the other; the kernels keep no state of their own.
+Here are their checks and critical sections, and one row each at the end; the formulas are in
+`update_rules`. An update runs in place with the variable and all its slots locked (whatever
+`use_locking` says), so concurrent replicas apply one after the other; the kernels keep no state of
+their own.
 
 Rows that appear several times in `indices` are summed first and applied once, which is what
 TensorFlow's optimizers do before they call these ops.
@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
@@ -197,195 +198,127 @@ class RowUpdate(DenseUpdate):
             array[indices] = new
 
 
-@register
-class ApplyGradientDescent(DenseUpdate):
-    """`var -= alpha * delta`."""
+def update(
+    name: str,
+    rule: update_rules.Rule,
+    slots: str,
+    others: str,
+    *flags: str,
+    types: frozenset[DType] = dtypes.FLOATING,
+    has_rows: bool = True,
+    **members: Any,
+) -> None:
+    """Enters `Apply` with the name, and `SparseApply` with it for rows.
 
-    capturable = True
-    inputs = "var: Ref(T), alpha: T, delta: T"
-    attrs = update_attrs(types=_COMPLEX_TOO)
-    rule = update_rules.gradient_descent
-    grad = "delta"
-
-
-@register
-class ApplyMomentum(DenseUpdate):
-    """Gradient descent with momentum, see `update_rules.momentum`."""
-
-    capturable = True
-    inputs = "var: Ref(T), accum: Ref(T), lr: T, grad: T, momentum: T"
-    attrs = update_attrs("use_nesterov", types=_COMPLEX_TOO)
-    rule = update_rules.momentum
-
-
-@register
-class SparseApplyMomentum(RowUpdate):
-    """Momentum on rows; rows without a gradient keep their momentum and do not move."""
-
-    inputs = "var: Ref(T), accum: Ref(T), lr: T, grad: T, indices: Tindices, momentum: T"
-    attrs = update_attrs("use_nesterov", sparse=True, types=_COMPLEX_TOO)
-    rule = update_rules.momentum
-
-
-@register
-class ApplyAdagrad(DenseUpdate):
-    """Adagrad, see `update_rules.adagrad`."""
-
-    capturable = True
-    inputs = "var: Ref(T), accum: Ref(T), lr: T, grad: T"
-    attrs = update_attrs("update_slots")
-    rule = update_rules.adagrad
-
-
-@register
-class SparseApplyAdagrad(RowUpdate):
-    """Adagrad on rows."""
-
-    inputs = "var: Ref(T), accum: Ref(T), lr: T, grad: T, indices: Tindices"
-    attrs = update_attrs("update_slots", sparse=True)
-    rule = update_rules.adagrad
+    Args:
+        name: Without those.
+        rule: The formula.
+        slots: The names of the variable and its slots.
+        others: The names of the other arguments, scalars but for `grad` or `delta`; those that are
+            not of the variable's dtype with theirs. Rows have `indices` after `grad`.
+        flags: Attributes that the rule looks at.
+        types: The dtypes of variables.
+        has_rows: Whether there is one for rows.
+        members: Class attributes of the dense op.
+    """
+    names = others.split()
+    refs = ", ".join(f"{each}: Ref(T)" for each in slots.split())
+    rest = ", ".join(each.replace(":", ": ") if ":" in each else f"{each}: T" for each in names)
+    text = f"{name}, see `update_rules.{rule.__name__}`."
+    grad = "delta" if "delta" in names else "grad"
+    dense = {
+        "__doc__": text,
+        "inputs": f"{refs}, {rest}",
+        "attrs": update_attrs(*flags, types=types),
+        "grad": grad,
+    }
+    register(type(f"Apply{name}", (DenseUpdate,), {"rule": rule, **dense, **members}))
+    if not has_rows:
+        return
+    rest = rest.replace(f"{grad}: T", "grad: T, indices: Tindices")
+    sparse = {
+        "__doc__": f"Of rows: {text}",
+        "inputs": f"{refs}, {rest}",
+        "attrs": update_attrs(*flags, sparse=True, types=types),
+    }
+    register(type(f"SparseApply{name}", (RowUpdate,), {"rule": rule, **sparse}))
 
 
-@register
-class ApplyAdagradV2(DenseUpdate):
-    """Adagrad with epsilon, see `update_rules.adagrad_v2`."""
-
-    inputs = "var: Ref(T), accum: Ref(T), lr: T, epsilon: T, grad: T"
-    attrs = update_attrs("update_slots")
-    rule = update_rules.adagrad_v2
-
-
-@register
-class SparseApplyAdagradV2(RowUpdate):
-    """Adagrad with epsilon, on rows."""
-
-    inputs = "var: Ref(T), accum: Ref(T), lr: T, epsilon: T, grad: T, indices: Tindices"
-    attrs = update_attrs("update_slots", sparse=True)
-    rule = update_rules.adagrad_v2
-
-
-@register
-class ApplyAdadelta(DenseUpdate):
-    """Adadelta, see `update_rules.adadelta`."""
-
-    capturable = True
-    inputs = "var: Ref(T), accum: Ref(T), accum_update: Ref(T), lr: T, rho: T, epsilon: T, grad: T"
-    attrs = update_attrs()
-    rule = update_rules.adadelta
-
-
-@register
-class SparseApplyAdadelta(RowUpdate):
-    """Adadelta on rows."""
-
-    inputs = (
-        "var: Ref(T), accum: Ref(T), accum_update: Ref(T), lr: T, rho: T, epsilon: T, grad: T, "
-        "indices: Tindices"
-    )
-    attrs = update_attrs(sparse=True)
-    rule = update_rules.adadelta
-
-
-@register
-class ApplyAdam(DenseUpdate):
-    """Adam, see `update_rules.adam`."""
-
-    capturable = True
-    inputs = (
-        "var: Ref(T), m: Ref(T), v: Ref(T), beta1_power: T, beta2_power: T, lr: T, beta1: T, "
-        "beta2: T, epsilon: T, grad: T"
-    )
-    attrs = update_attrs("use_nesterov")
-    rule = update_rules.adam
-
-
-@register
-class ApplyRMSProp(DenseUpdate):
-    """RMSProp, see `update_rules.rms_prop`."""
-
-    capturable = True
-    inputs = "var: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, epsilon: T, grad: T"
-    attrs = update_attrs()
-    rule = update_rules.rms_prop
-
-
-@register
-class SparseApplyRMSProp(RowUpdate):
-    """RMSProp on rows; the averages of rows without a gradient do not decay."""
-
-    inputs = (
-        "var: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, epsilon: T, grad: T, "
-        "indices: Tindices"
-    )
-    attrs = update_attrs(sparse=True)
-    rule = update_rules.rms_prop
-
-
-@register
-class ApplyCenteredRMSProp(DenseUpdate):
-    """RMSProp by standard deviation, see `update_rules.centered_rms_prop`."""
-
-    capturable = True
-    inputs = (
-        "var: Ref(T), mg: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, "
-        "epsilon: T, grad: T"
-    )
-    attrs = update_attrs()
-    rule = update_rules.centered_rms_prop
-
-
-@register
-class SparseApplyCenteredRMSProp(RowUpdate):
-    """RMSProp by standard deviation, on rows."""
-
-    inputs = (
-        "var: Ref(T), mg: Ref(T), ms: Ref(T), mom: Ref(T), lr: T, rho: T, momentum: T, "
-        "epsilon: T, grad: T, indices: Tindices"
-    )
-    attrs = update_attrs(sparse=True)
-    rule = update_rules.centered_rms_prop
-
-
-@register
-class ApplyFtrl(DenseUpdate):
-    """FTRL-proximal, see `update_rules.ftrl`."""
-
-    inputs = "var: Ref(T), accum: Ref(T), linear: Ref(T), grad: T, lr: T, l1: T, l2: T, lr_power: T"
-    attrs = update_attrs("multiply_linear_by_lr")
-    rule = update_rules.ftrl
-
-
-@register
-class SparseApplyFtrl(RowUpdate):
-    """FTRL-proximal on rows."""
-
-    inputs = (
-        "var: Ref(T), accum: Ref(T), linear: Ref(T), grad: T, indices: Tindices, lr: T, l1: T, "
-        "l2: T, lr_power: T"
-    )
-    attrs = update_attrs("multiply_linear_by_lr", sparse=True)
-    rule = update_rules.ftrl
-
-
-@register
-class ApplyFtrlV2(DenseUpdate):
-    """FTRL-proximal with shrinkage, see `update_rules.ftrl`."""
-
-    inputs = (
-        "var: Ref(T), accum: Ref(T), linear: Ref(T), grad: T, lr: T, l1: T, l2: T, "
-        "l2_shrinkage: T, lr_power: T"
-    )
-    attrs = update_attrs("multiply_linear_by_lr")
-    rule = update_rules.ftrl
-
-
-@register
-class SparseApplyFtrlV2(RowUpdate):
-    """FTRL-proximal with shrinkage, on rows."""
-
-    inputs = (
-        "var: Ref(T), accum: Ref(T), linear: Ref(T), grad: T, indices: Tindices, lr: T, l1: T, "
-        "l2: T, l2_shrinkage: T, lr_power: T"
-    )
-    attrs = update_attrs("multiply_linear_by_lr", sparse=True)
-    rule = update_rules.ftrl
+update(
+    "GradientDescent",
+    update_rules.gradient_descent,
+    "var",
+    "alpha delta",
+    types=_COMPLEX_TOO,
+    has_rows=False,
+    capturable=True,
+)
+update(
+    "Momentum",
+    update_rules.momentum,
+    "var accum",
+    "lr grad momentum",
+    "use_nesterov",
+    types=_COMPLEX_TOO,
+    capturable=True,
+)
+update("Adagrad", update_rules.adagrad, "var accum", "lr grad", "update_slots", capturable=True)
+update("AdagradV2", update_rules.adagrad_v2, "var accum", "lr epsilon grad", "update_slots")
+update(
+    "Adadelta",
+    update_rules.adadelta,
+    "var accum accum_update",
+    "lr rho epsilon grad",
+    capturable=True,
+)
+update(
+    "Adam",
+    update_rules.adam,
+    "var m v",
+    "beta1_power beta2_power lr beta1 beta2 epsilon grad",
+    "use_nesterov",
+    has_rows=False,
+    capturable=True,
+)
+update(
+    "RMSProp",
+    update_rules.rms_prop,
+    "var ms mom",
+    "lr rho momentum epsilon grad",
+    capturable=True,
+)
+update(
+    "CenteredRMSProp",
+    update_rules.centered_rms_prop,
+    "var mg ms mom",
+    "lr rho momentum epsilon grad",
+    capturable=True,
+)
+_FTRL = update_rules.ftrl, "var accum linear"
+_BY_LR = "multiply_linear_by_lr"
+update("Ftrl", *_FTRL, "grad lr l1 l2 lr_power", _BY_LR)
+update("FtrlV2", *_FTRL, "grad lr l1 l2 l2_shrinkage lr_power", _BY_LR)
+update(
+    "ProximalGradientDescent",
+    update_rules.proximal_gradient_descent,
+    "var",
+    "alpha l1 l2 delta",
+)
+update("ProximalAdagrad", update_rules.proximal_adagrad, "var accum", "lr l1 l2 grad")
+update(
+    "AdagradDA",
+    update_rules.adagrad_da,
+    "var gradient_accumulator gradient_squared_accumulator",
+    "grad lr l1 l2 global_step:int64",
+)
+update(
+    "AdaMax",
+    update_rules.ada_max,
+    "var m v",
+    "beta1_power lr beta1 beta2 epsilon grad",
+    has_rows=False,
+)
+update("AddSign", update_rules.add_sign, "var m", "lr alpha sign_decay beta grad", has_rows=False)
+update(
+    "PowerSign", update_rules.power_sign, "var m", "lr logbase sign_decay beta grad", has_rows=False
+)

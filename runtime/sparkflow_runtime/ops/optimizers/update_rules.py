@@ -4,6 +4,10 @@ A rule takes `Functions` and, by name, the variable and its slots, the gradient,
 and the op's flags. All of them but the flags are values with operators: arrays, or values of a
 kernel that is being built (`update_kernels`). It gives the new values by name, without those that
 stay as they are. Formulas are those of TensorFlow's training ops; papers are named with each.
+
+With `shrink(x, t)` for `sign(x) * max(|x| - t, 0)`, the proximal step of l1 and l2 at rate r takes
+x to `shrink(x, r * l1) / (1 + r * l2)` (Duchi, Singer 2009, "Efficient learning using
+forward-backward splitting").
 """
 
 from __future__ import annotations

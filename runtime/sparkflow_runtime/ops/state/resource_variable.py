@@ -20,8 +20,6 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.optimizers import (  # all updates get a form for handles below
     apply_gradient,
-    apply_proximal,  # noqa: F401
-    apply_sign,  # noqa: F401
 )
 from sparkflow_runtime.ops.registry import imported_ops, lookup, register
 from sparkflow_runtime.ops.signature import (
