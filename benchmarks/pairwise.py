@@ -10,21 +10,47 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import data_pipeline
 import executor
 import loops
+import parameter_servers
 import updates
 from competitor import compare, started
 from report import Report, Table, add_options, ratio_text, time_text
 
 BEFORE, AFTER = "before", "after"
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Cases of one competitor.
+
+    Attributes:
+        script: The competitor's.
+        cases: Their names.
+        options: What it is told; the number of threads when None.
+    """
+
+    script: str
+    cases: Sequence[str]
+    options: Sequence[str] | None = None
+
+
+_EXCHANGES = list(parameter_servers.EXCHANGES)
+_TRAINING = ["mlp_async", "mlp_sync", "embedding_async"]
 SUITES = {
-    "executor": list(executor.CASES),
-    "updates": list(updates.CASES),
-    "loops": list(loops.CASES),
-    "data": list(data_pipeline.CASES),
+    "executor": Suite("executor", list(executor.CASES)),
+    "updates": Suite("updates", list(updates.CASES)),
+    "loops": Suite("loops", list(loops.CASES)),
+    "data": Suite("data", list(data_pipeline.CASES)),
+    "servers": Suite("ps_graph", _EXCHANGES, ["sparkflow", "auto"]),
+    "servers_tcp": Suite("ps_graph", _EXCHANGES, ["sparkflow", "tcp"]),
+    "training": Suite("ps_loop", _TRAINING, ["auto"]),
+    "training_tcp": Suite("ps_loop", _TRAINING, ["tcp"]),
 }
 PACKAGES = ("numpy", "llvmlite")
 ALLOWED = 1.03
@@ -43,22 +69,21 @@ def main() -> None:
     before = options.before.resolve()
     rows = []
     for threads in options.threads:
-        for suite in options.suites:
-            script = f"{suite}_competitor.py"
+        for name in options.suites:
+            suite = SUITES[name]
+            script = f"{suite.script}_competitor.py"
             here = str(Path(__file__).with_name(script))
             there = str(before / "benchmarks" / script)
-            commands = {
-                BEFORE: [there, "sparkflow", str(threads)],
-                AFTER: [here, "sparkflow", str(threads)],
-            }
+            told = suite.options or ["sparkflow", str(threads)]
+            commands = {BEFORE: [there, *told], AFTER: [here, *told]}
             pythons = {BEFORE: str(before / ".venv" / "bin" / "python"), AFTER: sys.executable}
             with started(commands, threads, pythons) as competitors:
-                for case in SUITES[suite]:
+                for case in suite.cases:
                     times = compare(competitors, case, options.rounds, options.round_s)
                     ratio = times[AFTER].over(times[BEFORE])
                     rows.append(
                         [
-                            f"{suite}: {case}",
+                            f"{name}: {case}",
                             str(threads),
                             time_text(times[BEFORE]),
                             time_text(times[AFTER]),

@@ -1,16 +1,16 @@
 """CRC-32C (Castagnoli) and the masked form that TFRecord files and checkpoints store.
 
-Source: RFC 3720, appendix B.4. The sum itself is google-crc32c's, 1.2 GB/s on a busy 2-core machine
-(2026-11-21), where plain Python made 6 MB/s.
+Source: RFC 3720, appendix B.4. The sum itself is google-crc32c's: 33 GB/s of what lies in the
+cache, 10 GB/s of what does not, 0.13 µs for a call (AMD EPYC, 2026-11-24).
 """
 
 from typing import Any
 
 import google_crc32c
+import numpy as np
 
 _MASK_DELTA = 0xA282EAD8
 _UINT32 = 0xFFFFFFFF
-_CHUNK_BYTES = 1 << 20
 
 
 def crc32c(data: Any, crc: int = 0) -> int:
@@ -25,12 +25,10 @@ def crc32c(data: Any, crc: int = 0) -> int:
         data: Bytes, or an object with a contiguous buffer of bytes.
         crc: That of the data before these.
     """
-    if isinstance(data, bytes):
-        return int(google_crc32c.extend(crc, data))
-    view = memoryview(data)  # the library takes nothing but bytes: copied in chunks
-    for start in range(0, len(view), _CHUNK_BYTES):
-        crc = int(google_crc32c.extend(crc, bytes(view[start : start + _CHUNK_BYTES])))
-    return crc
+    if not isinstance(data, (bytes, np.ndarray)):
+        # Of what may change or go away while it is read, the library takes arrays only.
+        data = np.frombuffer(data, np.uint8) if len(data) else b""
+    return int(google_crc32c.extend(crc, data))
 
 
 def masked(crc: int) -> int:

@@ -64,7 +64,7 @@ def encode(tensors: Sequence[Any]) -> bytes:
     return b"".join(pieces)
 
 
-def decode(message: bytes) -> tuple[Any, ...] | None:
+def decode(message: bytes | memoryview) -> tuple[Any, ...] | None:
     """The tensors of a RecvTensorResponse as read-only views of it; None for a dead one.
 
     Raises:

@@ -18,6 +18,7 @@ import grpc
 from sparkflow_runtime import security
 from sparkflow_runtime.errors import CancelledError, UnavailableError
 from sparkflow_runtime.transport import status
+from sparkflow_runtime.transport.sums import checked, with_sum
 from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
 
 MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
@@ -106,11 +107,17 @@ def handlers(service: str, methods: Mapping[str, Method]) -> grpc.GenericRpcHand
     return grpc.method_handlers_generic_handler(service, table)
 
 
-def _handler(method: Method) -> grpc.RpcMethodHandler[Any, Any]:
-    parse = method.request.FromString
+def _serialize(message: Any) -> bytes:
+    return with_sum(message if isinstance(message, bytes) else message.SerializeToString())
 
-    def serialize(response: Any) -> bytes:
-        return response if isinstance(response, bytes) else response.SerializeToString()
+
+def _parser(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
+    """What makes a message of bytes, if they are those that were sent; None for the bytes."""
+    return checked if parse is None else lambda data: parse(bytes(checked(data)))
+
+
+def _handler(method: Method) -> grpc.RpcMethodHandler[Any, Any]:
+    parse = _parser(method.request.FromString)
 
     def call(request: Any, context: grpc.ServicerContext) -> Any:
         try:
@@ -127,8 +134,8 @@ def _handler(method: Method) -> grpc.RpcMethodHandler[Any, Any]:
             status.abort(context, error)
 
     if method.streams:
-        return grpc.unary_stream_rpc_method_handler(stream, parse, serialize)
-    return grpc.unary_unary_rpc_method_handler(call, parse, serialize)
+        return grpc.unary_stream_rpc_method_handler(stream, parse, _serialize)
+    return grpc.unary_unary_rpc_method_handler(call, parse, _serialize)
 
 
 class RpcServer:
@@ -298,7 +305,7 @@ class Stub:
     def stream(self, name: str, request: Any, response: Any) -> Any:
         """A response-streaming rpc: an iterator that can be cancelled; errors are grpc's."""
         method = self._channel.unary_stream(
-            f"/{self._service}/{name}", lambda r: r.SerializeToString(), response
+            f"/{self._service}/{name}", _serialize, _parser(response)
         )
         return self._invoke(method, request)
 
@@ -314,6 +321,6 @@ class Stub:
         method = self._methods.get((name, response))
         if method is None:
             method = self._methods[name, response] = self._channel.unary_unary(
-                f"/{self._service}/{name}", lambda r: r.SerializeToString(), response
+                f"/{self._service}/{name}", _serialize, _parser(response)
             )
         return method

@@ -14,6 +14,13 @@ MAX_DETAILS: Final = 6000
 RAISED_KEY: Final = "sparkflow-raised"
 """The trailing metadata that tells what a handler raised from what gRPC itself reports."""
 
+_UNREADABLE: Final = {
+    "Exception deserializing request!": "What {} was asked",
+    "Exception deserializing response!": "What {} answered",
+}
+"""What gRPC says of messages that cannot be read. Those of our own are only where they were changed
+on their way, see `sums`."""
+
 _BY_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
 _PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
@@ -56,4 +63,6 @@ def from_rpc(error: Any, peer: str) -> OpError:
     if error.code() is grpc.StatusCode.CANCELLED and not raised and text == "CANCELLED":
         # A server that stops ends calls so; what we cancel ourselves has a text of grpc's.
         return UnavailableError(message=f"{peer} stopped serving")
+    if error.code() is grpc.StatusCode.INTERNAL and not raised and text in _UNREADABLE:
+        return UnavailableError(message=f"{_UNREADABLE[text].format(peer)} is not what was sent")
     return from_status(code, text)
