@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import sparkflow as tf
-from sparkflow_runtime.compiler import emit, program, specialise
+from sparkflow_runtime.compiler import emit, specialise
 from sparkflow_runtime.compiler.program import compile_partition
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import OpError
@@ -132,16 +132,20 @@ def plan_texts(made: RandomProgram) -> Iterator[str]:
 
 @contextmanager
 def recorded() -> Iterator[list[str]]:
-    """The sources of all programs and plans that are compiled meanwhile."""
+    """The sources of all plans that are compiled meanwhile."""
     texts: list[str] = []
+    under_way: list[None] = []
     inner = emit.emit
 
     def compiling(source: str, *rest: Any) -> Any:
-        texts.extend(["== source", source])
+        if under_way:  # not the program that knows no shapes
+            texts.extend(["== source", source])
         return compile(source, *rest)
 
     def emitting(*arguments: Any) -> Any:
+        under_way.append(None)
         planned = inner(*arguments)
+        under_way.pop()
         slots = [(each.register, each.offset, each.shape) for each in planned.slots]
         calls = [f"{name}: {each.node.name}" for name, each in planned.calls.items()]
         views = [(each.registers, each.arguments) for each in planned.views]
@@ -151,16 +155,14 @@ def recorded() -> Iterator[list[str]]:
         )
         return planned
 
-    for module in (emit, program):
-        module.compile = compiling  # type: ignore[attr-defined]  # instead of the builtin
+    emit.compile = compiling  # type: ignore[attr-defined]  # instead of the builtin
     phases = specialise.PLANNING
     *first, last = phases
     specialise.PLANNING = (*first, replace(last, run=emitting))  # type: ignore[misc]
     try:
         yield texts
     finally:
-        for module in (emit, program):
-            del module.compile  # type: ignore[attr-defined]
+        del emit.compile  # type: ignore[attr-defined]
         specialise.PLANNING = phases  # type: ignore[misc]
 
 

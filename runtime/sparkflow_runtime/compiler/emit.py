@@ -191,7 +191,10 @@ class _Emitter:
         if node.op == "_Arg":
             parameter = self._name("a")
             self.parameters.append((node.attrs["index"], parameter))
-            self._line(number, unit, f"{self._local(outputs[0])} = {parameter}")
+            taken = parameter
+            if self.kernels.calls_all and not self.is_function:
+                taken = f"{self._global('k', self.kernels.bind(node))}({parameter})"
+            self._line(number, unit, f"{self._local(outputs[0])} = {taken}")
             return
         arguments = self._arguments(node, op)
         if node.op == "_Retval":
@@ -205,7 +208,8 @@ class _Emitter:
             self.views.append(StaticView(names, self.kernels.bind(node), tuple(arguments), several))
             return
         self.alone.add(node.op)
-        if op.passes_on and count == 1 and self.known[node.inputs[0]].dtype.is_ref:
+        passes_on = op.passes_on and count == 1 and self.known[node.inputs[0]].dtype.is_ref
+        if passes_on and not self.kernels.calls_all:
             self._line(number, unit, f"{self._local(outputs[0])} = {arguments[0]}")
             return
         if node.name in self.storage.filling:

@@ -81,6 +81,23 @@ def find_known(
     return known
 
 
+def without_shapes(
+    nodes: Sequence[Node], constants: Mapping[Endpoint, Any]
+) -> dict[Endpoint, Known]:
+    """What is known of every output whatever the shapes of the arguments: dtypes, and constants.
+
+    Args:
+        nodes: One partition in execution order.
+        constants: The values of its `Const` nodes.
+    """
+    return {
+        endpoint: Known(dtype, None, constants.get(endpoint))
+        for node in nodes
+        for slot, dtype in enumerate(registry.lookup(node.op).signature.output_dtypes(node.attrs))
+        for endpoint in (Endpoint(node.name, slot),)
+    }
+
+
 def _may_reshape(node: Node) -> bool:
     """Whether the variable whose reference it is given may get another shape."""
     if node.attrs.get("validate_shape", True) or not node.inputs:

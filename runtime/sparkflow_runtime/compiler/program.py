@@ -3,8 +3,8 @@
 Every node is one line of the function, so that a traceback's line number names the node that
 failed without any bookkeeping while it runs. Values are locals and are deleted after their last
 use: freeing dead arrays at once keeps the allocator in the cache (0.19 ms against 3.7 ms for 200
-chained ops when a dictionary of values is kept to the end). Only generated register names enter the
-source text; names and attributes from graphs never do.
+chained ops when a dictionary of values is kept to the end). Here kernels are bound; `emit` writes
+the source, that of plans and that for arguments of any shapes, which is the plan without shapes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sparkflow_runtime.compiler.known import Known
-from sparkflow_runtime.compiler.location import located_in, locating
-from sparkflow_runtime.compiler.outputs import makes_list, only
-from sparkflow_runtime.compiler.planned import FILE, Planned
+from sparkflow_runtime.compiler.location import LinesOf, located_in, locating
+from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.reads import reads_to_copy
-from sparkflow_runtime.compiler.specialise import Specialisations, Statistics, make_plan
+from sparkflow_runtime.compiler.specialise import (
+    Specialisations,
+    Statistics,
+    make_general,
+    make_plan,
+)
 from sparkflow_runtime.compiler.stages import Stages, split
 from sparkflow_runtime.compiler.storage import Kernels
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
@@ -70,10 +74,10 @@ class Program:
     """A compiled partition.
 
     Attributes:
-        function: `(step, *args) -> results`, see `run`.
+        function: `(step, *args) -> results` for arguments of any shapes, see `run`.
         args: The step's argument index of each parameter, in order.
         results: The step's result index of each returned value, in order.
-        lines: The node at each line of the generated source.
+        lines_of: Gives the node at each line of `function`.
         needs_step: Whether any kernel takes the running step.
         loops: Whether it may run for ever: then it ends with the step, if it is given one.
         specialisations: Faster functions for the shapes of arguments seen so far.
@@ -85,7 +89,7 @@ class Program:
     function: Callable[..., tuple[Any, ...]]
     args: tuple[int, ...]
     results: tuple[int, ...]
-    lines: tuple[Node | None, ...]
+    lines_of: Callable[[], LinesOf]
     needs_step: bool
     loops: bool = False
     specialisations: Specialisations | None = None
@@ -162,7 +166,7 @@ class Program:
             return self.function(step, *args) if planned is None else planned(step, *args)
         except Exception as error:
             if planned is None:
-                made = located_in(error, {self.function.__code__: self.lines})
+                made = located_in(error, self.lines_of())
             else:
                 made = located_in(error, planned.lines_of)
             if made is error:
@@ -268,7 +272,7 @@ def _in_strands(
         args, results = sorted(args), sorted(results)
     run = runner(strands, made, args, results)
     loops = any(_loops(node, context) for node in nodes)
-    return Program(run, tuple(args), tuple(results), (), True, loops, statistics=statistics)
+    return Program(run, tuple(args), tuple(results), dict, True, loops, statistics=statistics)
 
 
 def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program:
@@ -290,7 +294,7 @@ def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program
         run,
         tuple(given),
         rest.results,
-        (),
+        dict,
         entry.needs_step or rest.needs_step,
         entry.loops or rest.loops,
         statistics=rest.statistics,
@@ -402,150 +406,89 @@ def _loops(node: Node, context: KernelContext) -> bool:
 
 
 class _Compiler:
+    """Binds the kernels of nodes, and makes the program that calls them."""
+
     def __init__(
         self, nodes: Sequence[Node], context: KernelContext, is_function: bool = False
     ) -> None:
         self.nodes = nodes
         self.context = context
         self.is_function = is_function
-        self.registers: dict[Endpoint, str] = {}
-        self.references: set[Endpoint] = set()
-        self.bound: dict[str, Any] = {"one": only}
-        self.lines: list[str] = []
-        self.line_nodes: list[Node | None] = [None, None]
-        self.parameters: list[tuple[int, str]] = []
-        self.results: list[tuple[int, str]] = []
-        self.last_use: dict[Endpoint, int] = {}
         functions = context.functions
         define = functions.define if isinstance(functions, _Functions) else None
         self.copied_reads = reads_to_copy(nodes, define)
         self.kernels: dict[str, Callable[..., Any]] = {}
+        self.constants: dict[Endpoint, Any] = {}
+        self.args = self._numbers(ARG)
+        self.results = self._numbers(RETVAL)
 
     def compile(self, specialises: bool = True) -> Program:
-        for index, node in enumerate(self.nodes):
-            for endpoint in node.inputs:
-                self.last_use[endpoint] = index
-        for index, node in enumerate(self.nodes):
-            try:
-                self._emit(index, node)
-            except OpError as error:
-                raise error.at(node.describe()) from None
-        return self._assemble(self._specialisations() if specialises else None)
-
-    def _emit(self, index: int, node: Node) -> None:
-        op = registry.lookup(node.op)
-        registry.require_kernel(op, self.context.device_type, node.attrs)
-        kernel = bind_kernel(op, node, self.context)
-        if op.may_block and not op.takes_step:
-            kernel = partial(call_unseen, node.name, kernel)
-        if self.context.observe is not None:
-            kernel = self.context.observe(node, kernel)
-        self.kernels[node.name] = kernel
-        outputs = self._define_outputs(index, node, op)
-        if node.op == "Const":
-            self.bound[outputs[0]] = kernel()
-            return
-        if node.op == "NoOp":
-            return
-        if node.op == "_Arg":
-            parameter = f"a{index}"
-            self.parameters.append((node.attrs["index"], parameter))
-            if self.is_function:
-                self._line(node, f"{outputs[0]} = {parameter}")
-                return
-            self.bound[f"k{index}"] = kernel
-            self._line(node, f"{outputs[0]} = k{index}({parameter})")
-            return
-        self.bound[f"k{index}"] = kernel
-        call = f"k{index}({', '.join(self._arguments(node, op))})"
-        if node.op == "_Retval":
-            register = f"r{index}"
-            self.results.append((node.attrs["index"], register))
-            if self.is_function:
-                (argument,) = self._arguments(node, op)
-                self._line(node, f"{register} = {argument}", self._dead_after(index, node))
-                return
-            self._line(node, f"{register} = {call}", self._dead_after(index, node))
-            return
-        if not outputs:
-            self._line(node, call, self._dead_after(index, node))
-        elif makes_list(op) and len(outputs) == 1:
-            self._line(node, f"{outputs[0]} = one({call})", self._dead_after(index, node))
+        self._bind()
+        specialisations = self._specialisations() if specialises else None
+        general = once(self._general)
+        if specialisations is None:
+            function: Callable[..., tuple[Any, ...]] = general().new_frame()
         else:
-            targets = ", ".join(outputs)
-            self._line(node, f"{targets} = {call}", self._dead_after(index, node))
+            # Most partitions only ever run plans: the other function is written when it is run.
+            frame = once(lambda: general().new_frame())
 
-    def _define_outputs(self, index: int, node: Node, op: Op) -> list[str]:
-        names = []
-        for slot, dtype in enumerate(op.signature.output_dtypes(node.attrs)):
-            endpoint = Endpoint(node.name, slot)
-            used = endpoint in self.last_use
-            name = f"v{index}_{slot}" if used or node.op == "Const" else "_"
-            self.registers[endpoint] = name
-            if dtype.is_ref:
-                self.references.add(endpoint)
-            names.append(name)
-        return names
+            def function(step: StepContext | None, *args: Any) -> tuple[Any, ...]:
+                results: tuple[Any, ...] = frame()(step, *args)
+                return results
 
-    def _arguments(self, node: Node, op: Op) -> list[str]:
-        arguments = ["step"] if op.takes_step else []
-        expected = op.signature.input_dtypes(node.attrs)
-        for endpoint, dtype in zip(node.inputs, expected, strict=True):
-            register = self.registers.get(endpoint)
-            if register is None:
-                raise InternalError(message=f"{endpoint} is read before it is made")
-            if endpoint in self.references and not dtype.is_ref:
-                # A function's reads may outlive the updates of later calls and of its caller.
-                copied = (
-                    self.is_function
-                    or (node.name, len(arguments) - op.takes_step) in self.copied_reads
-                )
-                register += ".read().copy()" if copied else ".read()"
-            arguments.append(register)
-        return arguments
-
-    def _dead_after(self, index: int, node: Node) -> list[str]:
-        dead = []
-        for endpoint in dict.fromkeys(node.inputs):
-            register = self.registers[endpoint]
-            if self.last_use[endpoint] == index and register not in self.bound:
-                dead.append(register)
-        return dead
-
-    def _line(self, node: Node, text: str, dead: Sequence[str] = ()) -> None:
-        if dead:
-            text += f"; del {', '.join(dead)}"
-        self.lines.append(f"    {text}")
-        self.line_nodes.append(node)
-
-    def _assemble(self, specialisations: Specialisations | None) -> Program:
-        if self.is_function:  # called by position
-            self.parameters.sort()
-            self.results.sort()
-        parameters = "".join(f", {name}" for _, name in self.parameters)
-        results = "".join(f"{name}, " for _, name in self.results)
-        # Kernels and constants are globals: 3 us for 200 ops, 4 as default arguments (2026-11-21).
-        header = f"def run(step{parameters}):"
-        source = "\n".join([header, *self.lines, f"    return ({results})"])
-        namespace = dict(self.bound)
-        # The source consists of register names made above and of nothing that came with the graph.
-        exec(compile(source, FILE, "exec"), namespace)  # noqa: S102
         return Program(
-            namespace["run"],
-            tuple(index for index, _ in self.parameters),
-            tuple(index for index, _ in self.results),
-            (*self.line_nodes, None),
+            function,
+            self.args,
+            self.results,
+            lambda: general().lines_of,
             any(_needs_step(node, self.context) for node in self.nodes),
             any(_loops(node, self.context) for node in self.nodes),
             specialisations,
             None if specialisations is None else specialisations.statistics,
         )
 
+    def _numbers(self, op: str) -> tuple[int, ...]:
+        """The indices of arguments or results, in the order of parameters or returned values."""
+        found = [node.attrs["index"] for node in self.nodes if node.op == op]
+        return tuple(sorted(found) if self.is_function else found)  # functions: by position
+
+    def _bind(self) -> None:
+        made: set[Endpoint] = set()
+        for node in self.nodes:
+            try:
+                op = registry.lookup(node.op)
+                self.kernels[node.name] = self._kernel(op, node)
+                for endpoint in node.inputs:
+                    if endpoint not in made:
+                        raise InternalError(message=f"{endpoint} is read before it is made")
+                outputs = op.signature.output_dtypes(node.attrs)
+                made.update(Endpoint(node.name, slot) for slot in range(len(outputs)))
+                if node.op == "Const":
+                    self.constants[Endpoint(node.name, 0)] = self.kernels[node.name]()
+            except OpError as error:
+                raise error.at(node.describe()) from None
+
+    def _kernel(self, op: Op, node: Node) -> Callable[..., Any]:
+        registry.require_kernel(op, self.context.device_type, node.attrs)
+        kernel = bind_kernel(op, node, self.context)
+        if op.may_block and not op.takes_step:
+            kernel = partial(call_unseen, node.name, kernel)
+        if self.context.observe is not None:
+            kernel = self.context.observe(node, kernel)
+        return kernel
+
+    def _general(self) -> Planned:
+        """The function for arguments of any shapes."""
+        kernels = Kernels(lambda node: self.kernels[node.name], lambda _: None, self.context.xp)
+        return make_general(
+            self.nodes, self.constants, kernels, self.is_function, self.copied_reads
+        )
+
     def _specialisations(self) -> Specialisations | None:
         context = self.context
         if context.observe is not None:
             return None
-        order = [index for index, _ in self.parameters]
+        order = self.args
         if context.gpu is not None:
             from sparkflow_runtime.compiler import card  # only where there is a GPU
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkflow_runtime.compiler import emit
-from sparkflow_runtime.compiler.known import Known, find_known
+from sparkflow_runtime.compiler.known import Known, find_known, without_shapes
 from sparkflow_runtime.compiler.plan import Unit, make_units, single_units
 from sparkflow_runtime.compiler.planned import Planned
-from sparkflow_runtime.compiler.storage import Kernels, assign_storage
+from sparkflow_runtime.compiler.storage import Kernels, Storage, assign_storage
 from sparkflow_runtime.ir.function import called
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.phases import Phase, run_phases
@@ -119,6 +119,36 @@ def make_plan(
     return planned
 
 
+def make_general(
+    nodes: Sequence[Node],
+    constants: Mapping[Endpoint, Any],
+    kernels: Kernels,
+    is_function: bool,
+    copied: set[tuple[str, int]],
+) -> Planned:
+    """The plan of a partition for arguments of any shapes: every node by itself, in new arrays.
+
+    Args:
+        nodes: In execution order.
+        constants: The values of its `Const` nodes, as kernels take them.
+        kernels: Of the nodes.
+        is_function: See `make_plan`.
+        copied: See `make_plan`.
+    """
+    values: dict[str, Any] = {
+        "nodes": nodes,
+        "constants": constants,
+        "kernels": replace(kernels, calls_all=True),
+        "is_function": is_function,
+        "copied": copied,
+        "storage": Storage(),
+        "bind_fused": None,
+    }
+    run_phases(GENERAL, values, _log_seconds)
+    planned: Planned = values["planned"]
+    return planned
+
+
 def _log_seconds(phase: Phase, values: Mapping[str, Any], changed: bool, seconds: float) -> None:
     _log.debug("%s took %.3f ms", phase.name, seconds * 1e3)
 
@@ -197,6 +227,13 @@ GIVEN: Final = (
     *("bind_loop", "bind_fused", "copied", "is_function"),
 )
 """What the first phase of `PLANNING` finds: the arguments of `make_plan`, made ready."""
+UNITS: Final = Phase("units", single_units, ("nodes", "known"), ("units",))
+EMISSION: Final = Phase(
+    "emit",
+    emit.emit,
+    ("units", "known", "storage", "kernels", "bind_fused", "copied", "is_function"),
+    ("planned",),
+)
 PLANNING: Final = (
     Phase("known", find_known, ("nodes", "given"), ("known",)),
     Phase(
@@ -206,7 +243,7 @@ PLANNING: Final = (
         ("kernels",),
         when=_calls_functions,
     ),
-    Phase("units", single_units, ("nodes", "known"), ("units",)),
+    UNITS,
     Phase(
         "fusion",
         _fused,
@@ -216,14 +253,19 @@ PLANNING: Final = (
     ),
     Phase("update_groups", _grouped, ("units", "known", "kernels"), ("units",), when=_has_updates),
     Phase("storage", assign_storage, ("units", "known", "kernels", "is_function"), ("storage",)),
-    Phase(
-        "emit",
-        emit.emit,
-        ("units", "known", "storage", "kernels", "bind_fused", "copied", "is_function"),
-        ("planned",),
-    ),
+    EMISSION,
 )
 """From the shapes of arguments to a plan."""
+GENERAL_GIVEN: Final = (
+    *("nodes", "constants", "kernels", "is_function", "copied", "storage", "bind_fused"),
+)
+"""What the first phase of `GENERAL` finds."""
+GENERAL: Final = (
+    Phase("known", without_shapes, ("nodes", "constants"), ("known",)),
+    UNITS,
+    EMISSION,
+)
+"""To the plan for all shapes: what knows none makes no kernel for several nodes, and no block."""
 
 
 def serial_machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:

@@ -60,6 +60,8 @@ class Kernels:
         reads_on_host: Whether a node's input of that number is a host array when it is known.
         bind_group: The kernel of several updates, or None.
         late_checks: Whether what a check finds comes with the results, see `Planned.late`.
+        calls_all: Whether kernels are called also for arguments and for what only passes a variable
+            on: a trace lists them, and a GPU's take the arguments to the card.
     """
 
     bind: Callable[[Node], Callable[..., Any]]
@@ -68,6 +70,7 @@ class Kernels:
     constant: Callable[[Any], Any] = lambda value: value
     reads_on_host: Callable[[Node, int], bool] = lambda node, number: False
     late_checks: bool = False
+    calls_all: bool = False
     bind_group: Callable[[Sequence[Node]], Callable[..., Any] | None] | None = None
 
 

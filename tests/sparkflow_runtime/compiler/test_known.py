@@ -1,7 +1,7 @@
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.compiler.known import Known, find_known
+from sparkflow_runtime.compiler.known import Known, find_known, without_shapes
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.evaluation import MAX_VALUE_BYTES
 from support.graphs import const, node, variable
@@ -89,3 +89,19 @@ def test_a_variable_that_may_take_any_shape_has_none() -> None:
     found = known(*nodes, loose, strict)
     assert found["v"].full_shape is None
     assert found["w"].full_shape == (3,)
+
+
+def test_whatever_the_shapes_are_dtypes_and_constants_are_known() -> None:
+    nodes = [
+        variable("v"),
+        const("one", 1.0),
+        node("sum", "AssignAdd", "v", "one", T=dtypes.float32),
+        node("shape", "Shape", "one", out_type=dtypes.int32),
+    ]
+    held = np.float32(1)
+    found = without_shapes(nodes, {Endpoint("one", 0): held})
+    assert all(each.shape is None for each in found.values())
+    assert [endpoint.node for endpoint, each in found.items() if each.value is not None] == ["one"]
+    assert found[Endpoint("one", 0)].value is held
+    assert found[Endpoint("sum", 0)].dtype.is_ref
+    assert found[Endpoint("shape", 0)].dtype == dtypes.int32

@@ -235,7 +235,7 @@ def test_names_from_the_graph_never_enter_the_source() -> None:
         fetch("y"),
     )
     assert compiled.run(None, [np.float32(2)]) == (-2,)
-    code = compiled.function.__code__
+    (code,) = compiled.lines_of()
     for name in (*code.co_names, *code.co_varnames):
         assert re.fullmatch(r"step|_|[akrv]\d+(_\d+)?", name)
 

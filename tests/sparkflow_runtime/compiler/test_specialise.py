@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.compiler import specialise
+from sparkflow_runtime.compiler import program as program_module, specialise
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.compiler.specialise import Signature, Specialisations
@@ -136,3 +136,24 @@ def test_without_a_code_generator_there_are_plans_too(plans_at_once: None) -> No
 
 def test_every_phase_needs_only_what_there_is_before_it() -> None:
     assert missing(specialise.PLANNING, specialise.GIVEN) == []
+    assert missing(specialise.GENERAL, specialise.GENERAL_GIVEN) == []
+
+
+def test_what_takes_any_shapes_is_written_when_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+
+    def make(*given: Any) -> Planned:
+        written.append(1)
+        return specialise.make_general(*given)
+
+    monkeypatch.setattr(program_module, "make_general", make)
+    compiled = program()
+    for size in (1, 2, 3, 4, 1):
+        compiled.run(None, [np.zeros(size, np.float32)])
+    assert not written
+    for size in (5, 6):
+        (found,) = compiled.run(None, [np.full(size, 0.5, np.float32)])
+        np.testing.assert_allclose(found, np.full(size, np.tanh(-0.5)), rtol=1e-6)
+    assert written == [1]
+    assert compiled.statistics is not None
+    assert compiled.statistics.general == 2
