@@ -15,6 +15,7 @@ import numpy as np
 from sparkflow.data import functions, nest, padding, sources, structure
 from sparkflow.data.methods import DatasetMethods
 from sparkflow.data.options import Options
+from sparkflow.data.registered import registered
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
@@ -85,9 +86,7 @@ class Dataset(DatasetMethods):
         Raises:
             ValueError: The dataset depends on placeholders or variables.
         """
-        from sparkflow.data import iterator  # iterators know datasets
-
-        return iterator.one_shot(self)
+        return registered("one_shot")(self)
 
     def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
         """An iterator that begins whenever its `initializer` runs.
@@ -95,14 +94,11 @@ class Dataset(DatasetMethods):
         Args:
             shared_name: Under this name sessions of one task share it.
         """
-        from sparkflow.data import iterator
-
-        return iterator.initializable(self, shared_name)
+        return registered("initializable")(self, shared_name)
 
     def __iter__(self) -> Iterator[Any]:
-        from sparkflow.data import iterator
-
-        return iterator.eager(self)
+        begun: Iterator[Any] = registered("eager")(self)
+        return begun
 
     # ------------------------------------------------------------------ sources
 

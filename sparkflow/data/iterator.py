@@ -6,6 +6,7 @@ from typing import Any
 
 from sparkflow.data import nest, structure
 from sparkflow.data.dataset import Dataset
+from sparkflow.data.registered import of_datasets, registered
 from sparkflow.graph.functions.function_graph import FunctionGraph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
@@ -118,9 +119,7 @@ class Iterator:
 
     def get_next_as_optional(self, name: str | None = None) -> Any:
         """The next element, or that there is none; see `tf.data.experimental.Optional`."""
-        from sparkflow.data.experimental.optional import get_next_as_optional  # knows iterators
-
-        return get_next_as_optional(self)
+        return registered("get_next_as_optional")(self)
 
     @property
     def output_types(self) -> Any:
@@ -143,6 +142,7 @@ def _resource(element: Any, shared_name: str | None) -> Tensor:
     return get_default_graph().add_node("IteratorV2", [], attrs).outputs[0]
 
 
+@of_datasets
 def initializable(dataset: Dataset, shared_name: str | None) -> Iterator:
     """See `Dataset.make_initializable_iterator`.
 
@@ -171,6 +171,7 @@ def _require_here(dataset: Dataset) -> None:
         )
 
 
+@of_datasets
 def one_shot(dataset: Dataset) -> Any:
     """See `Dataset.make_one_shot_iterator`."""
     graph = get_default_graph()
@@ -311,6 +312,7 @@ class EagerIterator:
         return structure.classes(self._structure)
 
 
+@of_datasets
 def eager(dataset: Dataset) -> EagerIterator:
     """What `for element in dataset` goes through.
 

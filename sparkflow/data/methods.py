@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.data import nest, structure
+from sparkflow.data.registered import registered
 from sparkflow.graph.default_stack import sessions
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
@@ -51,11 +52,11 @@ class DatasetMethods:
 
     def cardinality(self, name: str | None = None) -> Tensor:
         """How many elements there are: -1 for no end, -2 where it is not known. An int64 scalar."""
-        return _experimental().cardinality(self)  # type: ignore[no-any-return]  # a Tensor
+        return registered("cardinality")(self)  # type: ignore[no-any-return]  # a Tensor
 
     def get_single_element(self, name: str | None = None) -> Any:
         """The one element of a dataset of one element."""
-        return _experimental().get_single_element(self)
+        return registered("get_single_element")(self)
 
     def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """The elements up to the first for which `predicate` is False."""
@@ -141,21 +142,21 @@ class DatasetMethods:
         seed: Any = None, rerandomize_each_iteration: Any = None, name: str | None = None
     ) -> Dataset:
         """Random int64 numbers in [0, 2**32), without end."""
-        return _experimental().RandomDataset(seed)  # type: ignore[no-any-return]  # a Dataset
+        return registered("RandomDataset")(seed)  # type: ignore[no-any-return]  # a Dataset
 
     @staticmethod
     def counter(
         start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64, name: str | None = None
     ) -> Dataset:
         """The numbers `start`, `start + step`, ..., without end."""
-        return _experimental().Counter(start, step, dtype)  # type: ignore[no-any-return]  # a Dataset
+        return registered("Counter")(start, step, dtype)  # type: ignore[no-any-return]  # a Dataset
 
     @staticmethod
     def choose_from_datasets(
         datasets: Any, choice_dataset: Dataset, stop_on_empty_dataset: bool = True
     ) -> Dataset:
         """See `tf.data.experimental.choose_from_datasets`."""
-        chosen = _experimental().choose_from_datasets
+        chosen = registered("choose_from_datasets")
         return chosen(datasets, choice_dataset, stop_on_empty_dataset)  # type: ignore[no-any-return]
 
     @staticmethod
@@ -167,7 +168,7 @@ class DatasetMethods:
         rerandomize_each_iteration: Any = None,
     ) -> Dataset:
         """See `tf.data.experimental.sample_from_datasets`."""
-        sampled = _experimental().sample_from_datasets
+        sampled = registered("sample_from_datasets")
         return sampled(datasets, weights, seed, stop_on_empty_dataset)  # type: ignore[no-any-return]
 
     def rejection_resample(
@@ -190,19 +191,14 @@ class DatasetMethods:
             seed: For the same choices every time.
             name: Accepted.
         """
-        from sparkflow.data.experimental.resampling import rejection_resample
-
-        return rejection_resample(self, class_func, target_dist, initial_dist, seed)
+        resampled = registered("rejection_resample")
+        return resampled(  # type: ignore[no-any-return]  # a Dataset
+            self, class_func, target_dist, initial_dist, seed
+        )
 
     def _applied(self, name: str, *args: Any) -> Dataset:
-        changed: Dataset = getattr(_experimental(), name)(*args)(self)
+        changed: Dataset = registered(name)(*args)(self)
         return changed
-
-
-def _experimental() -> Any:
-    from sparkflow.data import experimental  # which is written with datasets
-
-    return experimental
 
 
 def _as_array(value: Any) -> Any:

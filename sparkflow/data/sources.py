@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 
 def dataset_of(op_type: str, inputs: Sequence[Any], element: Any, **attrs: Any) -> Dataset:
     """The dataset that one node without functions makes."""
-    from sparkflow.data.dataset import Dataset  # which has these functions as methods
-
     op = get_default_graph().add_node(op_type, inputs, attrs)
-    return Dataset(op.outputs[0], element)
+    return structure.dataset_class()(op.outputs[0], element)
 
 
 def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
@@ -117,8 +115,6 @@ def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
     Raises:
         TypeError: It is none.
     """
-    from sparkflow.data.dataset import Dataset
-
     if args:
         datasets = args[0] if len(args) == 1 else args
     flat = nest.flatten(datasets)
@@ -128,7 +124,7 @@ def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
                 "The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects. "
                 "Nested structures do not support Python lists; please use a tuple instead."
             )
-        if not isinstance(each, Dataset):
+        if not isinstance(each, structure.dataset_class()):
             raise TypeError(
                 "The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects. "
                 f"Got {type(each).__name__}."

@@ -90,6 +90,12 @@ def register_dataset_class(kind: type[Dataset]) -> None:
     _KINDS["dataset"] = kind
 
 
+def dataset_class() -> type[Dataset]:
+    """`tf.data.Dataset`, which is entered by its module."""
+    kind: type[Dataset] = _KINDS["dataset"]
+    return kind
+
+
 def class_of(component: Component) -> Any:
     """The class of its values: `Tensor`, `SparseTensor` or `Dataset`."""
     return _KINDS[component.kind]

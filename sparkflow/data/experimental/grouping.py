@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkflow.data import functions, nest, structure
 from sparkflow.data.dataset import Dataset
+from sparkflow.data.registered import of_datasets
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import dtypes, shapes
@@ -17,6 +18,7 @@ from sparkflow_runtime.dtypes import int64
 Transformation = Callable[[Dataset], Dataset]
 
 
+@of_datasets
 def group_by_window(
     key_func: Callable[..., Any],
     reduce_func: Callable[[Tensor, Dataset], Dataset],
@@ -82,6 +84,7 @@ def group_by_window(
     return changed
 
 
+@of_datasets
 def bucket_by_sequence_length(
     element_length_func: Callable[..., Any],
     bucket_boundaries: Sequence[int],
@@ -164,6 +167,7 @@ def _filled(element: Any, wanted: Any, size: Tensor) -> Any:
     return nest.pack_as(element, tensors)
 
 
+@of_datasets
 def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
     """Batches of elements of different sizes as sparse tensors.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkflow.data import structure
 from sparkflow.data.dataset import Dataset, seeds
+from sparkflow.data.registered import of_datasets
 from sparkflow.data.sources import dataset_of, range_
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
@@ -17,6 +18,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import as_dtype, int64
 
 
+@of_datasets
 def Counter(start: Any = 0, step: Any = 1, dtype: Any = int64) -> Dataset:
     """A dataset of numbers without end: `start`, `start + step`, ..."""
     wanted = as_dtype(dtype)
@@ -32,6 +34,7 @@ def Counter(start: Any = 0, step: Any = 1, dtype: Any = int64) -> Dataset:
     return numbers.map(number)
 
 
+@of_datasets
 class RandomDataset(Dataset):
     """A dataset of random int64 numbers in [0, 2**32), without end.
 
@@ -66,6 +69,7 @@ def _mixed(selector: Dataset, datasets: Sequence[Dataset], stop_on_empty: bool) 
     )
 
 
+@of_datasets
 def choose_from_datasets(
     datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False
 ) -> Dataset:
@@ -85,6 +89,7 @@ def choose_from_datasets(
     return _mixed(choice_dataset, list(datasets), stop_on_empty_dataset)
 
 
+@of_datasets
 def sample_from_datasets(
     datasets: Sequence[Dataset],
     weights: Any = None,

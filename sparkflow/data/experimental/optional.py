@@ -6,6 +6,7 @@ from typing import Any
 
 from sparkflow.data import nest, structure
 from sparkflow.data.iterator import Iterator
+from sparkflow.data.registered import of_datasets
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 
@@ -65,6 +66,7 @@ class Optional:
         return Optional(op.outputs[0], value_structure._structure)
 
 
+@of_datasets
 def get_next_as_optional(iterator: Iterator) -> Optional:
     """The next element of an iterator, or that it is at its end."""
     resource = iterator._iterator_resource

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from sparkflow.data.experimental.transformations import scan
+from sparkflow.data.registered import of_datasets
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.random.random import random_uniform
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from sparkflow.data.dataset import Dataset
 
 
+@of_datasets
 def rejection_resample(
     dataset: Any, class_func: Callable[..., Any], target_dist: Any, initial_dist: Any, seed: Any
 ) -> Dataset:
@@ -28,8 +31,6 @@ def rejection_resample(
         found = state / apply_op("Sum", state, [0]) if known is None else known
         kept = apply_op("GatherV2", _acceptance(found, target), place, 0)
         return state, (place, kept, element if len(element) > 1 else element[0])
-
-    from sparkflow.data.experimental.transformations import scan
 
     start = convert_to_tensor([0.0] * size)
     pairs = scan(start, counted)(dataset)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.data.dataset import Dataset
-from sparkflow.data.readers import TextLineDataset, as_vector
+from sparkflow.data.readers import TextLineDataset, TFRecordDataset, as_vector
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.files.parsing import decode_csv, parse_example
@@ -300,8 +300,6 @@ def make_batched_features_dataset(
     Raises:
         ValueError: `label_key` is no feature.
     """
-    from sparkflow.data.readers import TFRecordDataset
-
     if label_key is not None and label_key not in features:
         raise ValueError("`label_key` provided must be one of the `features` keys.")
     make = TFRecordDataset if reader is None else reader

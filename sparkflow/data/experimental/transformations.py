@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkflow.data import functions, structure
 from sparkflow.data.dataset import Dataset, functions_of_state, known_batch, seeds
+from sparkflow.data.registered import of_datasets
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import dtypes
@@ -21,12 +22,14 @@ UNKNOWN_CARDINALITY = UNKNOWN
 Transformation = Callable[[Dataset], Dataset]
 
 
+@of_datasets
 def cardinality(dataset: Dataset) -> Tensor:
     """How many elements a dataset has: a scalar int64, -1 for no end, -2 where it is not known."""
     found: Tensor = get_default_graph().apply("DatasetCardinality", [dataset._variant_tensor], {})
     return found
 
 
+@of_datasets
 def get_single_element(dataset: Dataset) -> Any:
     """The element of a dataset of one element.
 
@@ -53,6 +56,7 @@ def unbatch() -> Transformation:
     return lambda dataset: dataset.unbatch()
 
 
+@of_datasets
 def ignore_errors(log_warning: bool = False) -> Transformation:
     """Leaves out elements that cannot be computed.
 
@@ -170,6 +174,7 @@ def map_and_batch(
 map_and_batch_with_legacy_function = map_and_batch
 
 
+@of_datasets
 def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
     """What a function makes of each element and a state.
 
@@ -197,6 +202,7 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
     return changed
 
 
+@of_datasets
 def take_while(predicate: Callable[..., Any]) -> Transformation:
     """The elements before the first for which a function returns False."""
     return lambda dataset: dataset._by_predicate(
@@ -204,6 +210,7 @@ def take_while(predicate: Callable[..., Any]) -> Transformation:
     )
 
 
+@of_datasets
 def unique() -> Transformation:
     """Each element once; elements are scalars of int32, int64 or string.
 
