@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.links import LocalLink
 from sparkflow_runtime.master.running_loops import LoopRegister, RunningLoop
-from sparkflow_runtime.master.session import MasterSession
+from sparkflow_runtime.master.session import Feeds, MasterSession, StepCall, run_session
 from sparkflow_runtime.process import apply_threads
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
 from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from sparkflow_runtime.worker.loop import LoopTerms
 
 SCHEME: Final = "grpc://"
-
-Feeds = Mapping[str, Any]
-StepCall = Callable[..., list[Any]]
 
 
 class SessionClient(Protocol):
@@ -193,21 +190,3 @@ class LocalSession:
         self._loops.await_end()
         self._worker.close()
         self._link.close()
-
-
-def run_session(
-    session: MasterSession,
-    fetches: Sequence[str],
-    feeds: Feeds,
-    targets: Sequence[str],
-    options: RunOptions | None,
-) -> tuple[list[Any], RunMetadata | None]:
-    """Runs a step of a session of this process; see `SessionClient.run`."""
-    executable = session.prepare(list(feeds), fetches, targets)
-    args = [np.asarray(value) for value in feeds.values()]
-    if options is None:
-        return executable.run(args), None
-    from sparkflow_runtime.master.options import run_with_options
-
-    metadata = RunMetadata()
-    return run_with_options(executable, args, options, metadata), metadata

@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sparkflow_runtime.device.names import DeviceSpec, task_of
 from sparkflow_runtime.errors import (
     AbortedError,
@@ -31,6 +33,7 @@ from sparkflow_runtime.passes.functions import bodies, ready_functions
 from sparkflow_runtime.passes.partitioning.partition import Partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
 
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
     from sparkflow_runtime.master.partial import PartialRun
     from sparkflow_runtime.master.placement_log import PlacementLog
     from sparkflow_runtime.worker.loop import LoopTerms
+
+
+Feeds = Mapping[str, Any]
+StepCall = Callable[..., list[Any]]
 
 
 class MasterSession:
@@ -392,3 +399,21 @@ def _best_first(devices: Iterable[DeviceSpec], default_task: str) -> list[Device
             spec.device_index or 0,
         ),
     )
+
+
+def run_session(
+    session: MasterSession,
+    fetches: Sequence[str],
+    feeds: Feeds,
+    targets: Sequence[str],
+    options: RunOptions | None,
+) -> tuple[list[Any], RunMetadata | None]:
+    """Runs a step of a session of this process; see `client.SessionClient.run`."""
+    executable = session.prepare(list(feeds), fetches, targets)
+    args = [np.asarray(value) for value in feeds.values()]
+    if options is None:
+        return executable.run(args), None
+    from sparkflow_runtime.master.options import run_with_options
+
+    metadata = RunMetadata()
+    return run_with_options(executable, args, options, metadata), metadata
