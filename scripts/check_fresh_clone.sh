@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Does what the README says in a fresh clone, as a new user: an example and some tests by one command
+# each, in a folder with a space, without a Java and, if run by root, without root's rights; then again
+# without a network. Takes ten minutes and 3 GB: for the night, or before a release.
+#
+#     scripts/check_fresh_clone.sh [COMMIT]     HEAD if not given; only what is committed is tried
+#
+# PYTHON names the interpreter (python3 if not set), which the user nobody must be able to run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+commit="$(git rev-parse "${1:-HEAD}")"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+clone="$work/a fresh clone"
+git clone --quiet --no-hardlinks . "$clone"
+git -C "$clone" checkout --quiet "$commit"
+
+# All programs but java, and nothing of the environment.
+mkdir "$work/bin" "$work/home"
+for folder in /usr/local/bin /usr/bin /bin; do
+    for program in "$folder"/*; do
+        case "${program##*/}" in java | javac | jps) ;; *) ln -sf "$program" "$work/bin/" ;; esac
+    done
+done
+python="$(command -v "${PYTHON:-python3}")"
+ln -sf "$("$python" -c 'import sys; print(sys.executable)')" "$work/bin/python3"
+
+as_user=()
+if [ "$(id -u)" -eq 0 ]; then
+    chmod 755 "$work"
+    chown -R nobody "$clone" "$work/home"
+    as_user=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
+fi
+
+run() { # run WITHOUT_NETWORK COMMAND...
+    local wrap=()
+    if [ "$1" = offline ]; then
+        if unshare --net true 2>/dev/null; then
+            wrap=(unshare --net sh -c 'ip link set lo up && exec "$@"' sh)
+        else
+            wrap=(unshare --map-root-user --net sh -c 'ip link set lo up && exec "$@"' sh)
+        fi
+    fi
+    shift
+    printf '\n==== %s %s\n' "${wrap[0]:-}" "$*"
+    (cd "$clone" && "${wrap[@]}" "${as_user[@]}" env -i PATH="$work/bin" HOME="$work/home" LANG=C.UTF-8 \
+        ${PIP_CERT:+PIP_CERT="$PIP_CERT"} "$@")
+}
+
+tests=(tests/sparkflow/spark/test_local_cluster.py tests/sparkflow/spark/test_interpreter.py)
+run online scripts/run_example digits
+run online scripts/run_tests -x "${tests[@]}"
+run offline scripts/run_example digits
+run offline scripts/run_tests -x "${tests[@]}"
+[ -x "$clone/.venv/java/bin/java" ] || {
+    echo "No Java was installed: one was found that should have been hidden" >&2
+    exit 1
+}
+printf '\nA fresh clone works.\n'
