@@ -48,8 +48,8 @@ run() { # run WITHOUT_NETWORK COMMAND...
         ${PIP_CERT:+PIP_CERT="$PIP_CERT"} "$@")
 }
 
-tests=(tests/sparkflow/spark/test_local_cluster.py tests/sparkflow/spark/test_interpreter.py)
-run online scripts/run_example digits
+tests=(tests/sparkflow/spark/test_interpreter.py tests/sparkflow/export)
+run online scripts/run_example flight_delays
 run online scripts/run_tests -x "${tests[@]}"
 run offline scripts/run_example digits
 run offline scripts/run_tests -x "${tests[@]}"

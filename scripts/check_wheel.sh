@@ -54,3 +54,30 @@ if loaded:
     sys.exit(f"importing sparkflow must not import {sorted(loaded)}")
 print("The wheel imports.")
 PYTHON
+
+# As `--py-files` sends it: zipped.
+"$bin/python" - "$work"/*.whl <<'PYTHON'
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+
+import sparkflow as tf
+import sparkflow.math
+import sparkflow.spark
+
+x = tf.placeholder(tf.float32, [None, 2])
+w = tf.get_variable("w", [2, 1])
+loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - 1.0))
+step = tf.train.AdamOptimizer(0.1).minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(100):
+        _, last = session.run([step, loss], {x: np.ones([8, 2], np.float32)})
+if last > 0.01:
+    sys.exit(f"trained from the zipped wheel, the loss is {last}")
+for package in (tf, sys.modules["sparkflow_runtime"]):
+    if not package.__file__.startswith(f"{sys.argv[1]}/"):
+        sys.exit(f"{package.__name__} was imported from {package.__file__}, not from the wheel")
+print("The zipped wheel trains.")
+PYTHON

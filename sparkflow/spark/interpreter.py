@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import sparkflow
 from sparkflow.spark.errors import SparkTrainingError
 
 VARIABLE: Final = "PYSPARK_PYTHON"
@@ -55,6 +56,7 @@ def use_this_python(session: Any) -> None:
     if not hasattr(session, "_jsparkSession"):
         return
     context = session.sparkContext
+    _import_shipped_wheel(context, os.path.dirname(sparkflow.__path__[0]))
     if not _executors_are_here(context):
         return
     is_chosen = bool(os.environ.get(VARIABLE) or context.getConf().get(_SETTING))
@@ -133,6 +135,25 @@ def _is_ours(program: str) -> bool:
     return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(
         os.path.abspath(sys.executable)
     )
+
+
+def _import_shipped_wheel(context: Any, archive: str) -> None:
+    """Has Python workers import this package from a wheel that was given by `--py-files`.
+
+    Spark sends such a file to the executors as any other, but puts only those called .zip, .egg and
+    .jar on the path of their Python workers.
+
+    Args:
+        context: The session's.
+        archive: Where this process has the package from.
+    """
+    from pyspark import SparkFiles
+
+    name = os.path.basename(archive)
+    if not name.endswith(".whl") or name in context._python_includes:
+        return
+    if os.path.isfile(os.path.join(SparkFiles.getRootDirectory(), name)):
+        context._python_includes.append(name)
 
 
 def _shipped_paths(context: Any) -> list[str]:

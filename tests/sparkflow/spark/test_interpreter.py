@@ -222,3 +222,17 @@ def test_a_program_of_an_environment_that_is_not_active(tmp_path: Path, foreign_
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "rows 20 True" in done.stdout
+
+
+def test_only_a_wheel_that_spark_has_sent_is_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
+    context = SimpleNamespace(_python_includes=[])
+    for name in ("ours.whl", "lib"):
+        interpreter._import_shipped_wheel(context, f"/elsewhere/{name}")
+    assert context._python_includes == []
+    (tmp_path / "ours.whl").touch()
+    for _ in range(2):
+        interpreter._import_shipped_wheel(context, "/elsewhere/ours.whl")
+    assert context._python_includes == ["ours.whl"]

@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import weakref
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -218,3 +219,22 @@ def test_described_text_is_written_once(tmp_path: Path, monkeypatch: pytest.Monk
     native.described_body(f"in {tmp_path}", write)
     assert written == [1]
     assert len(loaded) == 1
+
+
+def test_described_text_is_written_anew_where_a_generator_has_changed(tmp_path: Path) -> None:
+    codegen = Path(native.__file__).parents[1]
+    known = [path.read_bytes() for path in codegen.rglob("*.py")]
+    sources = list(native._sources(codegen))
+    assert sorted(sources) == sorted(known)
+    assert (codegen / "cpu" / "loops.py").read_bytes() in sources
+
+
+def test_the_sources_of_a_zipped_package_are_those_of_its_folder(tmp_path: Path) -> None:
+    codegen = Path(native.__file__).parents[1]
+    archive = tmp_path / "zipped.whl"
+    with zipfile.ZipFile(archive, "w") as target:
+        for path in codegen.rglob("*.py"):
+            target.write(path, path.relative_to(codegen.parent))
+    found = list(native._sources(zipfile.Path(archive, "codegen/")))
+    assert found == list(native._sources(codegen))
+    assert len(found) > 20
