@@ -1,17 +1,19 @@
-"""Scalar expressions of elementwise ops, as instructions of a kernel.
+"""Scalar expressions of elementwise ops, as instructions of a kernel or as functions of arrays.
 
 An expression is written in Python: operators, comparisons, `&`, `|`, `~`, powers by small integers,
 the functions of kernels by name. Literals take the dtype of what they meet; a comparison times a
-number is 1 or 0 times it. Expressions come from our own registry, never from a graph; nothing is
-executed.
+number is 1 or 0 times it. Expressions come from our own registry, never from a graph.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+
+import numpy as np
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Number, Value
@@ -20,6 +22,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 
 _FUNCTIONS: Final = ARITHMETIC - {"cast"}
+_OF_ARRAYS: Final = frozenset(dir(np))
 _MOST_POWER: Final = 16
 _BINARY: Final[dict[type[ast.operator], str]] = {
     ast.Add: "add",
@@ -75,6 +78,73 @@ def supports(expression: str, dtype: DType | None = None) -> bool:
     except InvalidArgumentError:
         return False
     return True
+
+
+def of_arrays(expression: str, operands: Sequence[str]) -> str | Callable[..., Any]:
+    """What computes an expression with numpy or cupy.
+
+    Args:
+        expression: From the registry of ops.
+        operands: Its names, in the order of the arguments.
+
+    Returns:
+        The name of a function of the array module, where it is that of the operands; else a
+        function of the array module and the operands, in which literals have the dtype of the first
+        operand, since numpy 1 widens scalars otherwise.
+
+    Raises:
+        InvalidArgumentError: It has what numpy has not.
+    """
+    tree = _parsed(expression)
+    called, arguments = _outermost(tree)
+    if called and [getattr(each, "id", None) for each in arguments] == [*operands]:
+        return called
+    body = ast.unparse(_ForArrays(expression, operands).visit(copy.deepcopy(tree)))
+    text = f"lambda xp, {', '.join(operands)}: {body}"
+    function: Callable[..., Any] = eval(text, {"__builtins__": {}})  # noqa: S307 - of our registry
+    return function
+
+
+def _outermost(tree: ast.expr) -> tuple[str | None, list[ast.expr]]:
+    """The function that is called last, and what it is given."""
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+        return (tree.func.id if tree.func.id in _OF_ARRAYS else None), tree.args
+    if isinstance(tree, ast.BinOp):
+        return _BINARY.get(type(tree.op)), [tree.left, tree.right]
+    if isinstance(tree, ast.UnaryOp):
+        return _UNARY.get(type(tree.op)), [tree.operand]
+    if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+        return _COMPARISONS.get(type(tree.ops[0])), [tree.left, *tree.comparators]
+    return None, []
+
+
+class _ForArrays(ast.NodeTransformer):
+    """Functions become those of the array module, literals numbers of the first operand's dtype."""
+
+    def __init__(self, expression: str, operands: Sequence[str]) -> None:
+        self._expression = expression
+        self._operands = operands
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        function = node.func.id if isinstance(node.func, ast.Name) else ""
+        if function not in _OF_ARRAYS:
+            raise InvalidArgumentError(
+                message=f"The expression {self._expression!r} calls {ast.unparse(node)}, which "
+                "arrays have not: give its op a kernel"
+            )
+        arguments = [self.visit(each) for each in node.args]
+        return ast.Call(ast.Attribute(ast.Name("xp"), function), arguments, [])
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id not in self._operands:
+            raise InvalidArgumentError(
+                message=f"The expression {self._expression!r} names {node.id}, operands are "
+                f"{sorted(self._operands)}"
+            )
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.parse(f"{self._operands[0]}.dtype.type({node.value!r})", mode="eval").body
 
 
 def names(tree: ast.expr) -> list[str]:

@@ -73,26 +73,6 @@ def _squared_difference(xp: Any, x: Array, y: Array, out: Array | None = None) -
     return xp.square(difference, out=out)
 
 
-def _div_no_nan(xp: Any, x: Array, y: Array) -> Array:
-    zero = y.dtype.type(0)
-    return xp.where(y == zero, zero, x / y)
-
-
-def _zero_where_x_is(kernel: Callable[..., Array]) -> Callable[..., Array]:
-    """0 where the first operand is, whatever the second."""
-
-    def guarded(xp: Any, x: Array, y: Array) -> Array:
-        zero = x.dtype.type(0)
-        return xp.where(x == zero, zero, kernel(xp, x, y))
-
-    return guarded
-
-
-def _mul_no_nan(xp: Any, x: Array, y: Array) -> Array:
-    zero = y.dtype.type(0)
-    return xp.where(y == zero, zero, x * y)
-
-
 def _is_not_zero(g: Any, x: Any) -> Any:
     return g.Cast(g.NotEqual(x, 0.0), DstT=x.dtype.base)
 
@@ -140,7 +120,6 @@ def _chosen_gradient(comparison: str) -> Callable[..., tuple[Any, Any]]:
 binary(
     "Add",
     _ADDABLE | {string},  # texts are joined
-    "add",
     "x + y",
     lambda g, x, y, z, dz: (dz, dz),
     kernels={"CPU": None, "GPU": _ADDABLE},
@@ -152,7 +131,6 @@ binary(
 binary(
     "AddV2",
     NUMERIC,
-    "add",
     "x + y",
     lambda g, x, y, z, dz: (dz, dz),
     commutative=True,
@@ -163,7 +141,6 @@ binary(
 binary(
     "Sub",
     NUMERIC,
-    "subtract",
     "x - y",
     lambda g, x, y, z, dz: (dz, g.Neg(dz)),
     capturable=True,
@@ -173,7 +150,6 @@ binary(
 binary(
     "Mul",
     NUMERIC,
-    "multiply",
     "x * y",
     lambda g, x, y, z, dz: (g.Mul(dz, y), g.Mul(dz, x)),
     commutative=True,
@@ -184,7 +160,6 @@ binary(
 binary(
     "Div",
     NUMERIC,
-    "true_divide",
     "x / y",
     _div_gradient,
     integer_kernel=_integer_truncate_div,
@@ -193,27 +168,25 @@ binary(
 binary(
     "RealDiv",
     NUMERIC,
-    "true_divide",
     "x / y",
     _div_gradient,
     kernels={"CPU": _FIELD, "GPU": _FIELD},
     tolerates_rounding=True,
     flops=1,
 )
-binary("DivNoNan", _FIELD, _div_no_nan, "where(y == 0, 0.0, x / y)", _div_no_nan_gradient)
-binary("FloorDiv", REAL, _floor_div, "floor(x / y)", integer_kernel=_integer_floor_div)
+binary("DivNoNan", _FIELD, "where(y == 0, 0.0, x / y)", _div_no_nan_gradient)
+binary("FloorDiv", REAL, "floor(x / y)", kernel=_floor_div, integer_kernel=_integer_floor_div)
 binary(
     "TruncateDiv",
     REAL,
-    _truncate_div,
     "trunc(x / y)",
+    kernel=_truncate_div,
     integer_kernel=_integer_truncate_div,
     flops=1,
 )
 binary(
     "FloorMod",
     REAL,
-    "remainder",
     "remainder(x, y)",
     _floor_mod_gradient,
     integer_kernel=_checked_division("remainder"),
@@ -222,14 +195,12 @@ for _name in ("Mod", "TruncateMod"):
     binary(
         _name,
         FLOATING | {int32, int64},
-        "fmod",
         "fmod(x, y)",
         integer_kernel=_checked_division("fmod"),
     )
 binary(
     "Maximum",
     REAL,
-    "maximum",
     "maximum(x, y)",
     _chosen_gradient("GreaterEqual"),
     tolerates_rounding=True,
@@ -238,7 +209,6 @@ binary(
 binary(
     "Minimum",
     REAL,
-    "minimum",
     "minimum(x, y)",
     _chosen_gradient("LessEqual"),
     tolerates_rounding=True,
@@ -247,7 +217,6 @@ binary(
 binary(
     "Pow",
     _FIELD | SIGNED,
-    "power",
     "power(x, y)",
     _pow_gradient,
     integer_kernel=_integer_pow,
@@ -256,24 +225,22 @@ binary(
 binary(
     "SquaredDifference",
     _FIELD | {int32, int64},
-    _squared_difference,
     "(x - y) * (x - y)",
     _squared_difference_gradient,
+    kernel=_squared_difference,
     commutative=True,
     flops=1,
 )
-binary("Atan2", FLOATING, "arctan2", "arctan2(y, x)", _atan2_gradient, inputs="y: T, x: T")
+binary("Atan2", FLOATING, "arctan2(y, x)", _atan2_gradient, inputs="y: T, x: T")
 binary(
     "MulNoNan",
     _FIELD,
-    _mul_no_nan,
     "where(y == 0, 0.0, x * y)",
     lambda g, x, y, z, dz: (g.MulNoNan(dz, y), g.MulNoNan(x, dz)),
 )
 binary(
     "Xdivy",
     _FIELD,
-    _zero_where_x_is(lambda xp, x, y: x / y),
     "where(x == 0, 0.0, x / y)",
     lambda g, x, y, z, dz: (
         g.Mul(g.Xdivy(_is_not_zero(g, x), y), dz),
@@ -283,7 +250,6 @@ binary(
 binary(
     "Xlogy",
     _FIELD,
-    _zero_where_x_is(lambda xp, x, y: x * xp.log(y)),
     "where(x == 0, 0.0, x * log(y))",
     lambda g, x, y, z, dz: (
         g.Mul(g.Xlogy(_is_not_zero(g, x), y), dz),
@@ -293,7 +259,6 @@ binary(
 binary(
     "Xlog1py",
     _FIELD,
-    _zero_where_x_is(lambda xp, x, y: x * xp.log1p(y)),
     "where(x == 0, 0.0, x * log1p(y))",
     lambda g, x, y, z, dz: (
         g.Mul(g.Xlog1py(_is_not_zero(g, x), y), dz),
@@ -305,7 +270,6 @@ _STEPPED = frozenset({float32, float64})
 binary(
     "NextAfter",
     _STEPPED,
-    "nextafter",
     "nextafter(x1, x2)",
     lambda g, x, y, z, dz: (dz, g.ZerosLike(dz)),
     inputs="x1: T, x2: T",

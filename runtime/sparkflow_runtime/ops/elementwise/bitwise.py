@@ -41,13 +41,13 @@ def _population_count(xp: Any, x: Array) -> Array:
     return count
 
 
-enter(BinaryOp, "BitwiseAnd", _INTEGERS, "bitwise_and", "", commutative=True)
-enter(BinaryOp, "BitwiseOr", _INTEGERS, "bitwise_or", "", commutative=True)
-enter(BinaryOp, "BitwiseXor", _INTEGERS, "bitwise_xor", "", commutative=True)
-enter(BinaryOp, "LeftShift", _INTEGERS, _left_shift, "")
-enter(BinaryOp, "RightShift", _INTEGERS, _right_shift, "")
-enter(UnaryOp, "Invert", _INTEGERS, "invert", "")
-enter(UnaryOp, "PopulationCount", _INTEGERS, _population_count, "", outputs="y: uint8")
+enter(BinaryOp, "BitwiseAnd", _INTEGERS, "", kernel="bitwise_and", commutative=True)
+enter(BinaryOp, "BitwiseOr", _INTEGERS, "", kernel="bitwise_or", commutative=True)
+enter(BinaryOp, "BitwiseXor", _INTEGERS, "", kernel="bitwise_xor", commutative=True)
+enter(BinaryOp, "LeftShift", _INTEGERS, "", kernel=_left_shift)
+enter(BinaryOp, "RightShift", _INTEGERS, "", kernel=_right_shift)
+enter(UnaryOp, "Invert", _INTEGERS, "", kernel="invert")
+enter(UnaryOp, "PopulationCount", _INTEGERS, "", kernel=_population_count, outputs="y: uint8")
 
 
 @register

@@ -28,38 +28,36 @@ from sparkflow_runtime.shapes import Shape
 
 _FIXED_BOOL = "x: bool, y: bool"
 
-for _name, _ufunc, _sign in (
-    ("Less", "less", "<"),
-    ("LessEqual", "less_equal", "<="),
-    ("Greater", "greater", ">"),
-    ("GreaterEqual", "greater_equal", ">="),
+for _name, _sign in (
+    ("Less", "<"),
+    ("LessEqual", "<="),
+    ("Greater", ">"),
+    ("GreaterEqual", ">="),
 ):
     enter(
         BinaryOp,
         _name,
         {"T": type_attr(dtypes.REAL)},
-        _ufunc,
         f"x {_sign} y",
         outputs="z: bool",
         flops=1,
     )
 
-for _name, _ufunc, _sign in (("LogicalAnd", "logical_and", "&"), ("LogicalOr", "logical_or", "|")):
+for _name, _sign in (("LogicalAnd", "&"), ("LogicalOr", "|")):
     enter(
         BinaryOp,
         _name,
         {},
-        _ufunc,
         f"x {_sign} y",
         inputs=_FIXED_BOOL,
         outputs="z: bool",
         commutative=True,
     )
-enter(UnaryOp, "LogicalNot", {}, "logical_not", "~x", inputs="x: bool", outputs="y: bool")
+enter(UnaryOp, "LogicalNot", {}, "~x", inputs="x: bool", outputs="y: bool")
 
 for _name in ("IsNan", "IsInf", "IsFinite"):
     _attrs: dict[str, Attr] = {"T": type_attr(dtypes.FLOATING)}
-    enter(UnaryOp, _name, _attrs, _name.lower(), f"{_name.lower()}(x)", outputs="y: bool")
+    enter(UnaryOp, _name, _attrs, f"{_name.lower()}(x)", outputs="y: bool")
 
 
 class EqualityOp(BinaryOp):
@@ -99,12 +97,11 @@ class EqualityOp(BinaryOp):
         return compare_any
 
 
-for _name, _ufunc, _sign in (("Equal", "equal", "=="), ("NotEqual", "not_equal", "!=")):
+for _name, _sign in (("Equal", "=="), ("NotEqual", "!=")):
     enter(
         EqualityOp,
         _name,
         {"T": type_attr(dtypes.ALL), "incompatible_shape_error": bool_attr(True)},
-        _ufunc,
         f"x {_sign} y",
         kernels={"CPU": None, "GPU": dtypes.PLAIN},
         commutative=True,

@@ -1,18 +1,21 @@
 """How a table row becomes an elementwise op: `unary` and `binary` enter one op each.
 
-A row gives the type name, the allowed dtypes, the kernel, a scalar expression and the gradient:
+A row gives the type name, the allowed dtypes, a scalar expression and the gradient:
 
-    unary("Exp", FLOATING | COMPLEX, "exp", "exp(x)", lambda g, x, y, dy: g.Mul(dy, y))
+    unary("Exp", FLOATING | COMPLEX, "exp(x)", lambda g, x, y, dy: g.Mul(dy, y))
 
-The kernel is the name of a ufunc that numpy and cupy share, which `bind` returns bare, or a
-function of the array module and the inputs. Where the function has one more argument, `out`, it
-writes the result there, unless that is None, and needs no other memory for real numbers.
+In the expression are Python's operators, numpy's functions by name, `where(condition, a, b)`, `erf`
+and `sigmoid`. Fused kernels are generated from it where `codegen.ir.expressions` knows all of it,
+and the kernel for arrays is made of it: a ufunc, which `bind` returns bare, or a function.
 
-The expression says for floating-point numbers the same as the kernel: Python's operators, numpy's
-functions by name, `where(condition, a, b)`, `erf` and `sigmoid`; it is what fused kernels are
-generated from where `codegen.expressions` knows all of it. For integers it says the same where
-there is no kernel for integers. What lives here: the two op classes. The rows are in `unary`,
-`binary`, `comparison` and `activation`.
+A row has a kernel of its own where that is faster, needs less memory or does more than floating
+point: the name of a ufunc that numpy and cupy share, or a function of the array module and the
+inputs. Where the function has one more argument, `out`, it writes the result there, unless that is
+None, and needs no other memory for real numbers. The expression then says for floating-point
+numbers the same as the kernel, and for integers where there is no kernel for integers.
+
+What lives here: the two op classes. The rows are in `unary`, `binary`, `comparison` and
+`activation`.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.inference import broadcast, same_as
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, NodeView, Op, not_differentiable
-from sparkflow_runtime.ops.signature import Attr, type_attr
+from sparkflow_runtime.ops.signature import Attr, parse_args, type_attr
 from sparkflow_runtime.ops.value import ELEMENTWISE
 
 Kernel: TypeAlias = str | Callable[..., Array]
@@ -50,10 +53,10 @@ class ElementwiseOp(Op):
     """An op that treats every element (of broadcast inputs) alike.
 
     Attributes:
+        expression: What is computed, as a scalar expression over the names of the inputs; "" where
+            it takes more than the functions that expressions have.
         kernel: What runs.
         integer_kernel: What runs for integers, where that differs.
-        expression: The same as a scalar expression over the names of the inputs; "" where it takes
-            more than the functions that expressions have.
     """
 
     kernel: ClassVar[Kernel]
@@ -138,10 +141,10 @@ class BinaryOp(ElementwiseOp):
 def unary(
     name: str,
     allowed: frozenset[DType],
-    kernel: Kernel,
     expression: str,
     gradient: UnaryGradient | str | None = None,
     *,
+    kernel: Kernel | None = None,
     integer_kernel: Kernel | None = None,
     kernels: Mapping[str, frozenset[DType] | None] | None = None,
     **members: Any,
@@ -151,11 +154,11 @@ def unary(
     Args:
         name: The op type.
         allowed: The dtypes of `T`.
-        kernel: See `ElementwiseOp`.
         expression: See `ElementwiseOp`.
-        integer_kernel: See `ElementwiseOp`.
         gradient: A function, the name of an op that takes y and the gradient of y, or None for an
             op through which no gradient flows.
+        kernel: See `ElementwiseOp`; that of the expression when None.
+        integer_kernel: See `ElementwiseOp`.
         kernels: The dtypes with a kernel per device type, where not every allowed one has.
         members: Class attributes that are not those of `UnaryOp`.
     """
@@ -163,16 +166,16 @@ def unary(
     taken = UnaryOp.kernels if kernels is None else kernels
     own: dict[str, Any] = {"gradient": rule, "integer_kernel": integer_kernel, "kernels": taken}
     own |= {"attrs": {"T": type_attr(allowed)}, **members}
-    enter(UnaryOp, name, kernel=kernel, expression=expression, **own)
+    enter(UnaryOp, name, expression=expression, kernel=kernel, **own)
 
 
 def binary(
     name: str,
     allowed: frozenset[DType],
-    kernel: Kernel,
     expression: str,
     gradient: BinaryGradient | None = None,
     *,
+    kernel: Kernel | None = None,
     integer_kernel: Kernel | None = None,
     kernels: Mapping[str, frozenset[DType] | None] | None = None,
     **members: Any,
@@ -182,7 +185,7 @@ def binary(
     taken = BinaryOp.kernels if kernels is None else kernels
     own: dict[str, Any] = {"gradient": rule, "integer_kernel": integer_kernel, "kernels": taken}
     own |= {"attrs": {"T": type_attr(allowed)}, **members}
-    enter(BinaryOp, name, kernel=kernel, expression=expression, **own)
+    enter(BinaryOp, name, expression=expression, kernel=kernel, **own)
 
 
 def conjugated(g: GraphBuilder, tensor: Tensor) -> Tensor:
@@ -194,12 +197,16 @@ def enter(
     base: type[ElementwiseOp],
     name: str,
     attrs: Mapping[str, Attr],
-    kernel: Kernel,
     expression: str,
+    *,
+    kernel: Kernel | None = None,
     **members: Any,
 ) -> None:
     """Enters an op that is not quite like its base; `members` are class attributes of `Op`."""
     documented = {"__doc__": f"Elementwise `{expression}`.", "gradient": not_differentiable}
+    if kernel is None:
+        inputs = parse_args(members.get("inputs", base.inputs), attrs)
+        kernel = expressions.of_arrays(expression, tuple(arg.name for arg in inputs))
     own = {"attrs": attrs, "kernel": kernel, "expression": expression}
     registry.register(type(name, (base,), {**documented, **own, **members}))
 

@@ -112,22 +112,22 @@ for _name, _function, _gradient in (
     ("BesselY0", "y0", _times(lambda g, x, y: g.Neg(g.BesselY1(x)))),
     ("BesselY1", "y1", _times(lambda g, x, y: g.Sub(g.BesselY0(x), g.RealDiv(y, x)))),
 ):
-    unary(_name, FLOATING, _scipy(_function), "", _gradient)
+    unary(_name, FLOATING, "", _gradient, kernel=_scipy(_function))
 
 unary(
     "Expint",
     FLOATING,
-    _scipy("expi"),
     "",
     _times(lambda g, x, y: g.RealDiv(g.Exp(x), x)),
+    kernel=_scipy("expi"),
     kernels=_ON_HOST,
 )
 unary(
     "Dawsn",
     FLOATING,
-    _scipy("dawsn"),
     "",
     _times(lambda g, x, y: g.Sub(1.0, g.Mul(g.Mul(x, y), 2.0))),
+    kernel=_scipy("dawsn"),
     kernels=_ON_HOST,
 )
 
@@ -143,17 +143,17 @@ def _fresnel(index: int) -> Callable[..., Array]:
 unary(
     "FresnelSin",
     FLOATING,
-    _fresnel(0),
     "",
     _times(lambda g, x, y: g.Sin(_half_pi_square(g, x))),
+    kernel=_fresnel(0),
     kernels=_ON_HOST,
 )
 unary(
     "FresnelCos",
     FLOATING,
-    _fresnel(1),
     "",
     _times(lambda g, x, y: g.Cos(_half_pi_square(g, x))),
+    kernel=_fresnel(1),
     kernels=_ON_HOST,
 )
 
@@ -165,7 +165,7 @@ def _spence_gradient(g: Any, x: Any, y: Any, dy: Any) -> Any:
     return g.Mul(dy, g.SelectV2(at_one, -1.0, slope))
 
 
-unary("Spence", FLOATING, _scipy("spence"), "", _spence_gradient, kernels=_ON_HOST)
+unary("Spence", FLOATING, "", _spence_gradient, kernel=_scipy("spence"), kernels=_ON_HOST)
 
 
 def _polygamma_gradient(g: Any, a: Any, x: Any, z: Any, dz: Any) -> tuple[Any, Any]:
@@ -223,11 +223,11 @@ def _igamma_grad_a(xp: Any, a: Array, x: Array) -> Array:
     return igamma_gradient_by_a(a, x).astype(a.dtype)
 
 
-binary("Polygamma", FLOATING, _scipy("polygamma"), "", _polygamma_gradient, inputs=_AX)
-binary("Zeta", FLOATING, _scipy("zeta"), "", _zeta_gradient, inputs="x: T, q: T")
-binary("Igamma", FLOATING, _scipy("gammainc"), "", _igamma_gradient, inputs=_AX)
-binary("Igammac", FLOATING, _scipy("gammaincc"), "", _igammac_gradient, inputs=_AX)
-binary("IgammaGradA", FLOATING, _igamma_grad_a, "", inputs=_AX, kernels=_ON_HOST)
+binary("Polygamma", FLOATING, "", _polygamma_gradient, kernel=_scipy("polygamma"), inputs=_AX)
+binary("Zeta", FLOATING, "", _zeta_gradient, kernel=_scipy("zeta"), inputs="x: T, q: T")
+binary("Igamma", FLOATING, "", _igamma_gradient, kernel=_scipy("gammainc"), inputs=_AX)
+binary("Igammac", FLOATING, "", _igammac_gradient, kernel=_scipy("gammaincc"), inputs=_AX)
+binary("IgammaGradA", FLOATING, "", kernel=_igamma_grad_a, inputs=_AX, kernels=_ON_HOST)
 
 
 @register

@@ -103,50 +103,47 @@ def _one_minus_square(g: Any, x: Any) -> Any:
 unary(
     "Neg",
     _SIGNED | COMPLEX,
-    "negative",
     "-x",
     lambda g, x, y, dy: g.Neg(dy),
     capturable=True,
     tolerates_rounding=True,
     flops=1,
 )
-unary("Abs", _SIGNED, "absolute", "absolute(x)", lambda g, x, y, dy: g.Mul(dy, g.Sign(x)))
+unary("Abs", _SIGNED, "absolute(x)", lambda g, x, y, dy: g.Mul(dy, g.Sign(x)))
 unary(
     "Conj",
     COMPLEX,
-    "conjugate",
     "input",
     lambda g, x, y, dy: g.Conj(dy),
+    kernel="conjugate",
     inputs="input: T",
     outputs="output: T",
     attrs={"T": type_attr(COMPLEX, complex64)},
 )
-unary("Exp", _FIELD, "exp", "exp(x)", lambda g, x, y, dy: g.Mul(dy, y), flops=1)
+unary("Exp", _FIELD, "exp(x)", lambda g, x, y, dy: g.Mul(dy, y), flops=1)
 unary(
     "Expm1",
     _FIELD,
-    "expm1",
     "expm1(x)",
     lambda g, x, y, dy: g.Mul(dy, g.Exp(x)),
     kernels=REAL_KERNELS_ON_GPU,
 )
-unary("Log", _FIELD, "log", "log(x)", lambda g, x, y, dy: g.Mul(dy, g.Reciprocal(x)), flops=1)
+unary("Log", _FIELD, "log(x)", lambda g, x, y, dy: g.Mul(dy, g.Reciprocal(x)), flops=1)
 unary(
     "Log1p",
     _FIELD,
-    "log1p",
     "log1p(x)",
     lambda g, x, y, dy: g.Mul(dy, g.Reciprocal(g.Add(x, 1.0))),
     kernels=REAL_KERNELS_ON_GPU,
 )
-unary("Sqrt", _FIELD, "sqrt", "sqrt(x)", "SqrtGrad", tolerates_rounding=True, flops=1)
-unary("Rsqrt", _FIELD, _rsqrt, "1 / sqrt(x)", "RsqrtGrad", flops=2)
+unary("Sqrt", _FIELD, "sqrt(x)", "SqrtGrad", tolerates_rounding=True, flops=1)
+unary("Rsqrt", _FIELD, "1 / sqrt(x)", "RsqrtGrad", kernel=_rsqrt, flops=2)
 unary(
     "Square",
     FLOATING | INTEGER | COMPLEX,
-    "square",
     "x * x",
     lambda g, x, y, dy: g.Mul(dy, g.Mul(x, 2.0)),
+    kernel="square",
     capturable=True,
     tolerates_rounding=True,
     flops=1,
@@ -154,50 +151,47 @@ unary(
 unary(
     "Reciprocal",
     _SIGNED | COMPLEX,
-    "reciprocal",
     "1 / x",
     "ReciprocalGrad",
+    kernel="reciprocal",
     kernels=_RECIPROCAL_KERNELS,
     flops=1,
 )
-unary("Inv", _SIGNED | COMPLEX, "reciprocal", "1 / x", "InvGrad", kernels=_RECIPROCAL_KERNELS)
-unary("Sign", _SIGNED | COMPLEX, _sign, "sign(x)", lambda g, x, y, dy: g.ZerosLike(x))
-unary("Sin", _FIELD, "sin", "sin(x)", lambda g, x, y, dy: g.Mul(dy, g.Cos(x)))
-unary("Cos", _FIELD, "cos", "cos(x)", lambda g, x, y, dy: g.Neg(g.Mul(dy, g.Sin(x))))
+unary(
+    "Inv", _SIGNED | COMPLEX, "1 / x", "InvGrad", kernel="reciprocal", kernels=_RECIPROCAL_KERNELS
+)
+unary("Sign", _SIGNED | COMPLEX, "sign(x)", lambda g, x, y, dy: g.ZerosLike(x), kernel=_sign)
+unary("Sin", _FIELD, "sin(x)", lambda g, x, y, dy: g.Mul(dy, g.Cos(x)))
+unary("Cos", _FIELD, "cos(x)", lambda g, x, y, dy: g.Neg(g.Mul(dy, g.Sin(x))))
 unary(
     "Tan",
     _FIELD,
-    "tan",
     "tan(x)",
     lambda g, x, y, dy: g.Mul(dy, g.Square(g.Reciprocal(g.Cos(x)))),
 )
 unary(
     "Asin",
     _FIELD,
-    "arcsin",
     "arcsin(x)",
     lambda g, x, y, dy: g.Mul(dy, g.Rsqrt(_one_minus_square(g, x))),
 )
 unary(
     "Acos",
     _FIELD,
-    "arccos",
     "arccos(x)",
     lambda g, x, y, dy: g.Neg(g.Mul(dy, g.Rsqrt(_one_minus_square(g, x)))),
 )
 unary(
     "Atan",
     _FIELD,
-    "arctan",
     "arctan(x)",
     lambda g, x, y, dy: g.Mul(dy, g.Reciprocal(g.Add(g.Square(x), 1.0))),
 )
-unary("Sinh", _FIELD, "sinh", "sinh(x)", lambda g, x, y, dy: g.Mul(dy, g.Cosh(x)))
-unary("Cosh", _FIELD, "cosh", "cosh(x)", lambda g, x, y, dy: g.Mul(dy, g.Sinh(x)))
+unary("Sinh", _FIELD, "sinh(x)", lambda g, x, y, dy: g.Mul(dy, g.Cosh(x)))
+unary("Cosh", _FIELD, "cosh(x)", lambda g, x, y, dy: g.Mul(dy, g.Sinh(x)))
 unary(
     "Asinh",
     _FIELD,
-    "arcsinh",
     "arcsinh(x)",
     lambda g, x, y, dy: g.RealDiv(dy, g.Cosh(y)),
     kernels=REAL_KERNELS_ON_GPU,
@@ -205,7 +199,6 @@ unary(
 unary(
     "Acosh",
     _FIELD,
-    "arccosh",
     "arccosh(x)",
     lambda g, x, y, dy: g.RealDiv(dy, g.Sinh(y)),
     kernels=REAL_KERNELS_ON_GPU,
@@ -213,21 +206,20 @@ unary(
 unary(
     "Atanh",
     _FIELD,
-    "arctanh",
     "arctanh(x)",
     lambda g, x, y, dy: g.Mul(dy, g.Reciprocal(_one_minus_square(g, x))),
     kernels=REAL_KERNELS_ON_GPU,
 )
-unary("Floor", FLOATING, "floor", "floor(x)")
-unary("Ceil", FLOATING, "ceil", "ceil(x)")
-unary("Round", _SIGNED, "rint", "rint(x)", integer_kernel="positive")
-unary("Rint", FLOATING, "rint", "rint(x)")
+unary("Floor", FLOATING, "floor(x)")
+unary("Ceil", FLOATING, "ceil(x)")
+unary("Round", _SIGNED, "rint(x)", integer_kernel="positive")
+unary("Rint", FLOATING, "rint(x)")
 unary(
     "Erf",
     FLOATING,
-    _erf,
     "erf(x)",
     lambda g, x, y, dy: g.Mul(g.Mul(dy, 2.0 / math.sqrt(math.pi)), g.Exp(g.Neg(g.Square(x)))),
+    kernel=_erf,
 )
 
 
@@ -268,9 +260,21 @@ def _rsqrt_grad_gradient(g: Any, y: Any, dy: Any, z: Any, grad: Any) -> tuple[An
 
 
 _Y_DY = "y: T, dy: T"
-binary("SqrtGrad", _FIELD, _sqrt_grad, "dy * 0.5 / y", _sqrt_grad_gradient, inputs=_Y_DY)
+binary("SqrtGrad", _FIELD, "dy * 0.5 / y", _sqrt_grad_gradient, kernel=_sqrt_grad, inputs=_Y_DY)
 binary(
-    "RsqrtGrad", _FIELD, _rsqrt_grad, "dy * -0.5 * (y * y * y)", _rsqrt_grad_gradient, inputs=_Y_DY
+    "RsqrtGrad",
+    _FIELD,
+    "dy * -0.5 * (y * y * y)",
+    _rsqrt_grad_gradient,
+    kernel=_rsqrt_grad,
+    inputs=_Y_DY,
 )
 for _name in ("ReciprocalGrad", "InvGrad"):
-    binary(_name, _FIELD, _reciprocal_grad, "-dy * y * y", _reciprocal_grad_gradient, inputs=_Y_DY)
+    binary(
+        _name,
+        _FIELD,
+        "-dy * y * y",
+        _reciprocal_grad_gradient,
+        kernel=_reciprocal_grad,
+        inputs=_Y_DY,
+    )

@@ -37,10 +37,6 @@ def _sigmoid(xp: Any, x: Array, out: Array | None = None) -> Array:
     return xp.divide(one, xp.add(one, power, out=out), out=out)
 
 
-def _sigmoid_grad(xp: Any, y: Array, dy: Array) -> Array:
-    return dy * y * (y.dtype.type(1) - y)
-
-
 def _tanh_grad(xp: Any, y: Array, dy: Array, out: Array | None = None) -> Array:
     slope = xp.subtract(y.dtype.type(1), xp.multiply(y, y, out=out), out=out)
     return xp.multiply(dy, slope, out=out)
@@ -59,7 +55,6 @@ def _tanh_grad_gradient(g: Any, y: Any, dy: Any, z: Any, grad: Any) -> tuple[Any
 unary(
     "Tanh",
     _FIELD,
-    "tanh",
     "tanh(x)",
     lambda g, x, y, dy: g.TanhGrad(y, dy),
     capturable=True,
@@ -68,25 +63,24 @@ unary(
 unary(
     "Sigmoid",
     _FIELD,
-    _sigmoid,
     "sigmoid(x)",
     lambda g, x, y, dy: g.SigmoidGrad(y, dy),
+    kernel=_sigmoid,
     capturable=True,
     flops=1,
 )
 binary(
     "TanhGrad",
     _FIELD,
-    _tanh_grad,
     "dy * (1 - y * y)",
     _tanh_grad_gradient,
+    kernel=_tanh_grad,
     inputs="y: T, dy: T",
     capturable=True,
 )
 binary(
     "SigmoidGrad",
     _FIELD,
-    _sigmoid_grad,
     "dy * y * (1 - y)",
     _sigmoid_grad_gradient,
     inputs="y: T, dy: T",
@@ -141,19 +135,10 @@ def _relu_grad(xp: Any, gradients: Array, features: Array, out: Array | None = N
     return xp.multiply(gradients, xp.greater(features, 0, out=out), out=out)
 
 
-def _relu6_grad(xp: Any, gradients: Array, features: Array) -> Array:
-    return gradients * ((features > 0) & (features < 6))
-
-
 def _elu_grad(xp: Any, gradients: Array, outputs: Array, out: Array | None = None) -> Array:
     kind = outputs.dtype.type
     slope = xp.add(xp.minimum(outputs, kind(0), out=out), kind(1), out=out)
     return xp.multiply(gradients, slope, out=out)
-
-
-def _selu_grad(xp: Any, gradients: Array, outputs: Array) -> Array:
-    kind = outputs.dtype.type
-    return gradients * xp.where(outputs < 0, outputs + kind(_SELU_FLOOR), kind(_SELU_SCALE))
 
 
 def _softplus_grad(xp: Any, gradients: Array, features: Array, out: Array | None = None) -> Array:
@@ -211,8 +196,8 @@ enter(
     ActivationOp,
     "Relu",
     _REAL,
-    _relu,
     "maximum(features, 0)",
+    kernel=_relu,
     gradient=_from_output("ReluGrad"),
     capturable=True,
     flops=1,
@@ -249,14 +234,14 @@ for _name, _attrs, _kernel, _expression, _gradient in (
         _from_input("SoftsignGrad"),
     ),
 ):
-    enter(ActivationOp, _name, _attrs, _kernel, _expression, gradient=_gradient)
+    enter(ActivationOp, _name, _attrs, _expression, kernel=_kernel, gradient=_gradient)
 
 enter(
     ActivationGradOp,
     "ReluGrad",
     _REAL,
-    _relu_grad,
     "gradients * (features > 0)",
+    kernel=_relu_grad,
     gradient=_mask_gradient,
     capturable=True,
     flops=2,
@@ -265,7 +250,6 @@ enter(
     ActivationGradOp,
     "Relu6Grad",
     _REAL,
-    _relu6_grad,
     "gradients * ((features > 0) & (features < 6))",
     gradient=_mask_gradient,
 )
@@ -273,8 +257,8 @@ enter(
     ActivationGradOp,
     "EluGrad",
     _FLOATING,
-    _elu_grad,
     "gradients * (minimum(outputs, 0) + 1)",
+    kernel=_elu_grad,
     gradient=_output_gradient,
     inputs=_FROM_OUTPUTS,
 )
@@ -282,7 +266,6 @@ enter(
     ActivationGradOp,
     "SeluGrad",
     _FLOATING,
-    _selu_grad,
     f"gradients * where(outputs < 0, outputs + {_SELU_FLOOR}, {_SELU_SCALE})",
     gradient=_output_gradient,
     inputs=_FROM_OUTPUTS,
@@ -291,16 +274,16 @@ enter(
     ActivationGradOp,
     "SoftplusGrad",
     _FLOATING,
-    _softplus_grad,
     "gradients / (exp(-features) + 1)",
+    kernel=_softplus_grad,
     gradient=_softplus_grad_gradient,
 )
 enter(
     ActivationGradOp,
     "SoftsignGrad",
     _FLOATING,
-    _softsign_grad,
     "gradients / ((absolute(features) + 1) * (absolute(features) + 1))",
+    kernel=_softsign_grad,
     gradient=None,  # as in TensorFlow
 )
 

@@ -157,3 +157,37 @@ def test_supports_asks_for_functions_and_dtypes():
     assert not expressions.supports("exp(x)", int32)
     assert not expressions.supports("x + y", dtypes.complex64)
     assert not expressions.supports("x & y", float32)
+
+
+@pytest.mark.parametrize(
+    ("expression", "operands", "function"),
+    [
+        ("exp(x)", ("x",), "exp"),
+        ("-x", ("x",), "negative"),
+        ("~x", ("x",), "logical_not"),
+        ("x / y", ("x", "y"), "divide"),
+        ("x & y", ("x", "y"), "logical_and"),
+        ("x >= y", ("x", "y"), "greater_equal"),
+        ("arctan2(y, x)", ("y", "x"), "arctan2"),
+    ],
+)
+def test_one_function_of_the_operands_is_numpys(expression, operands, function):
+    assert expressions.of_arrays(expression, operands) == function
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_other_expressions_become_functions_of_arrays(dtype):
+    function = expressions.of_arrays("where(y == 0, 0.5, x / y) - 2 * x", ("x", "y"))
+    x, y = np.array([1.5, 2.0], dtype), np.array([0.0, 4.0], dtype)
+    with np.errstate(all="ignore"):
+        found = function(np, x, y)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, np.array([0.5 - 3.0, 0.5 - 4.0], dtype))
+    turned = expressions.of_arrays("y - x", ("x", "y"))
+    np.testing.assert_array_equal(turned(np, x, y), y - x)
+
+
+@pytest.mark.parametrize("expression", ["erf(x)", "x + z", "open(x)", "x.real(x)"])
+def test_what_arrays_have_not_needs_a_kernel(expression):
+    with pytest.raises(InvalidArgumentError, match=r"arrays have not|names z"):
+        expressions.of_arrays(expression, ("x",))
