@@ -1,22 +1,17 @@
-"""Where all that happens elsewhere arrives, and how failures among it are told from each other."""
+"""Where all that happens elsewhere arrives, for the thread that called `fit`."""
 
 from __future__ import annotations
 
 import contextlib
 import queue
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
-from sparkflow.spark.cluster.events import Event, JobEnded, LoopEnded, TaskFailed
-from sparkflow.spark.cluster.failures import is_cause, is_failure, lost_worker, to_exception
-from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.cluster.events import Event
 from sparkflow.spark.control.checkpoints.saving import CheckpointEnded
-
-# How long the reason of a failure may take after its first consequence.
-_CAUSE_WAIT_S = 10.0
+from sparkflow.spark.control.failure_triage import Action, Deliver, FailureTriage, Settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +48,8 @@ Message: TypeAlias = Event | SegmentEnded | CheckpointEnded | WorkerLost
 class Inbox:
     """One queue of messages. `put` is for any thread, the rest for the one that called `fit`.
 
+    What its messages mean is decided by `FailureTriage`; here is only the waiting.
+
     Attributes:
         may_lose: Whether the others can go on without a worker that was lost.
     """
@@ -60,9 +57,7 @@ class Inbox:
     def __init__(self) -> None:
         self.may_lose: Callable[[int], bool] = lambda worker: False
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._failures: list[Event] = []
-        self._aside: deque[Message] = deque()
-        self._away: set[int] = set()
+        self._triage: FailureTriage[Message] = FailureTriage()
 
     def put(self, message: Message) -> None:
         """Leaves a message."""
@@ -74,32 +69,23 @@ class Inbox:
         Raises:
             Exception: As `to_exception` says, once something failed.
         """
-        if self._aside:
-            return self._aside.popleft()
-        try:
-            message = self._queue.get(timeout=max(timeout_s, 0.0))
-        except queue.Empty:
-            return None
-        if not _is_failure(message):
-            return message
-        if self._is_echo(message):
-            return None
-        self._failures.append(message)
-        error = self._explain()
-        worker = lost_worker(self._failures)
+        if self._triage.aside:
+            self._triage, first = self._triage.taken()
+            return first
+        action = self._hear(timeout_s)
+        if self._triage.until is not None:
+            action = self._settle()
+        if action is None or isinstance(action, Deliver):
+            return None if action is None else action.message
+        worker = action.worker
         if worker is None or not self.may_lose(worker):
-            raise error
-        self._failures.clear()
-        self._away.add(worker)
-        return WorkerLost(worker, error)
+            raise action.error
+        self._triage = self._triage.lost(worker)
+        return WorkerLost(worker, action.error)
 
     def welcome(self, worker: int) -> None:
         """A lost worker is back: its failures count again."""
-        self._away.discard(worker)
-
-    def _is_echo(self, message: Event) -> bool:
-        """Whether this failure is one more consequence of a loss that was told before."""
-        return bool(self._away) and lost_worker([*map(_loss, self._away), message]) is not None
+        self._triage = self._triage.welcomed(worker)
 
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
@@ -107,35 +93,27 @@ class Inbox:
         try:
             yield
         except Exception as error:
-            self._failures.append(LoopEnded(0, error))
-            explained = self._explain()
-            raise explained from error
+            self._triage, action = self._triage.raised(error, time.monotonic())
+            settled = action if isinstance(action, Settle) else self._settle()
+            raise settled.error from error
 
-    def _explain(self) -> Exception:
+    def _hear(self, timeout_s: float) -> Action[Message]:
+        """Gives the triage the next message, or the time."""
+        try:
+            message = self._queue.get(timeout=max(timeout_s, 0.0))
+        except queue.Empty:
+            self._triage, action = self._triage.ticked(time.monotonic())
+            return action
+        event: Event | None = None
+        if not isinstance(message, SegmentEnded | CheckpointEnded | WorkerLost):
+            event = message
+        self._triage, action = self._triage.heard(message, event, time.monotonic())
+        return action
+
+    def _settle(self) -> Settle:
         """Waits a little for the cause of the failures so far."""
-        deadline = time.monotonic() + _CAUSE_WAIT_S
-        while not any(map(is_cause, self._failures)):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            try:
-                message = self._queue.get(timeout=left)
-            except queue.Empty:
-                break
-            if not _is_failure(message):
-                self._aside.append(message)
-                continue
-            self._failures.append(message)
-            if isinstance(message, JobEnded):
-                break  # nothing comes after it
-        return to_exception(self._failures)
-
-
-def _is_failure(message: Message) -> TypeGuard[Event]:
-    return not isinstance(message, SegmentEnded | CheckpointEnded | WorkerLost) and is_failure(
-        message
-    )
-
-
-def _loss(worker: int) -> Event:
-    return TaskFailed(TaskName("worker", worker), "", "", lost=True)
+        while True:
+            assert self._triage.until is not None
+            action = self._hear(self._triage.until - time.monotonic())
+            if isinstance(action, Settle):
+                return action

@@ -108,10 +108,6 @@ class Schedule:
         steps = self._epoch_steps[worker]
         return divmod(self.done[worker] + more, steps) if steps else (0, 0)
 
-    def is_multiple(self, period: int) -> bool:
-        """Whether the steps so far are a multiple of so many; never of 0."""
-        return period > 0 and self.total % period == 0
-
     def next_segment(self) -> tuple[int, ...] | None:
         """Per worker the steps until the next halt; None at the end of training."""
         left = self.end - self.total

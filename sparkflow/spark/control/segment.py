@@ -30,6 +30,9 @@ class Listener(Protocol):
     def wants_halt(self) -> bool:
         """Whether the segment is to end before its time."""
 
+    def halts(self) -> None:
+        """Is told once that the segment is being ended before its time."""
+
     def poll_s(self) -> float:
         """How long it may take until `wants_halt` is asked again."""
 
@@ -135,6 +138,7 @@ class Segments:
             # A loop can be halted once it runs.
             if not halted and not silent and left and self._listener.wants_halt():
                 halted = True
+                self._listener.halts()
                 self._halt()
         self._join_threads()
         self._loops = {}

@@ -2,7 +2,8 @@
 
 Everything that happens elsewhere (registrations, rows, steps, failures, the end of the Spark job)
 arrives as a message in one inbox, read by the thread that called `fit`. Nothing else decides
-anything. Between segments no step is under way: then it is validated, saved and told.
+anything. Between segments no step is under way: then it is validated, saved and told. The states
+of a run and their order are those of `run_state`; what is due between segments is said by `duties`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.saving import CheckpointEnded, CheckpointWriter
 from sparkflow.spark.control.checkpoints.snapshot import FINGERPRINT, IS_FINITE, Position, Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.control.duties import Duty, Pause, is_due
 from sparkflow.spark.control.early_stopping import EarlyStopping
 from sparkflow.spark.control.finite import FiniteWatch
 from sparkflow.spark.control.gathering import POLL_S, Gathering, Job
@@ -30,6 +32,7 @@ from sparkflow.spark.control.lost_workers import LostWorkers, Returns
 from sparkflow.spark.control.plan import TrainingPlan as TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.replicas import Replicas
+from sparkflow.spark.control.run_state import RunEvent, RunStory, after
 from sparkflow.spark.control.schedule import Schedule, Stops
 from sparkflow.spark.control.segment import Segments
 from sparkflow.spark.control.validation import Validation
@@ -46,6 +49,10 @@ class TrainingRun:
     """Drives one run. `events.put` takes events from any thread; the rest is for that of `fit`.
 
     A `callbacks.RunControl`.
+
+    Attributes:
+        events: Where everything is heard.
+        story: The state that the run is in, and what has happened so far.
 
     Args:
         plan: What is to be trained.
@@ -83,6 +90,7 @@ class TrainingRun:
         self._epochs_told = self._epochs_seen = self._schedule.epochs_done
         self._rows_done = sum(recorder.history.epoch_rows)
         self._validated_at = self._saved_at = -1
+        self.story = RunStory()
         self._watch = FiniteWatch(
             plan.graph.loss_name,
             plan.graph.trainable,
@@ -159,10 +167,20 @@ class TrainingRun:
             OpError: A step failed.
             SparkTrainingError: The cluster did, or checkpoints cannot be written.
         """
+        try:
+            return self._run(server, job)
+        except BaseException as error:
+            self._note(RunEvent.FAILED, str(error).split("\n", 1)[0])
+            _log.info("the run so far: %s", self.story)
+            raise
+
+    def _run(self, server: Service, job: Job) -> Mapping[str, npt.NDArray[Any]]:
         plan = self._plan
         self._watchdog = Watchdog(server, plan.config.start_timeout, plan.config.stall_timeout)
+        self._note(RunEvent.STARTED)
         job.start()
         self._gathering.wait_for_tasks(job, self._hear)
+        self._note(RunEvent.TASKS_REGISTERED)
         with contextlib.ExitStack() as stack:
             master = DriverMaster(server.cluster(), self._token)
             stack.callback(master.close)
@@ -170,9 +188,11 @@ class TrainingRun:
                 self._replicas = Replicas(master, plan.graph, self.num_workers, stack)
                 self._replicas.initialise(self._snapshot)
             self._snapshot = None  # it may be large
+            self._note(RunEvent.INITIALIZED)
             self._watchdog.begin()
             if plan.waits_for_rows:
                 self._gathering.wait_for_rows(self._hear, self._watchdog.check_rows)
+            self._note(RunEvent.ROWS_ARRIVED)
             if plan.evaluation is not None:
                 with self.events.guard():
                     self._validation = Validation(
@@ -193,6 +213,7 @@ class TrainingRun:
             _log.info("%d steps in %.1f s", history.steps, history.seconds)
             values = self._final_values()
             self._finish_saving()
+            self._note(RunEvent.FINISHED)
             self._callbacks.on_train_end(history)
         return values
 
@@ -203,39 +224,51 @@ class TrainingRun:
             segment = self._schedule.next_segment()
             if segment is None:
                 break
+            self._note(RunEvent.SEGMENT_BEGAN, f"after step {self._schedule.total}")
             self._schedule.advance(self._segments.run(self._schedule, segment))
+            self._note(RunEvent.SEGMENT_ENDED, f"step {self._schedule.total}")
             self._lost.count_repeated()
             self._between_segments()
+        self._note(RunEvent.TRAINED, self._stop_reason)
         self.history.stopped = self._stop_reason or (
             "maxSteps" if self._schedule.epochs_done < self._plan.config.epochs else ""
         )
 
     def _between_segments(self) -> None:
         """What is due now that no step is under way."""
-        config, schedule = self._plan.config, self._schedule
-        epochs = schedule.epochs_done
+        epochs = self._schedule.epochs_done
         at_epoch, self._epochs_seen = epochs > self._epochs_seen, epochs
         metrics: dict[str, float] = {}
-        if self._validation is not None and (
-            schedule.is_multiple(config.validation_steps)
-            or (config.validates_at_epochs and at_epoch)
-            or self._is_last()
-        ):
+        if self._is_due(Duty.VALIDATE, at_epoch):
+            self._note(RunEvent.VALIDATION_BEGAN)
             metrics = self._validate()
-        if at_epoch:
+            self._note(RunEvent.VALIDATION_ENDED, self._stop_reason)
+        if self._is_due(Duty.REPORT_EPOCH, at_epoch):
             self._tell_epochs(epochs, metrics)
-        if self._writer is not None and (
-            schedule.is_multiple(config.checkpoint_steps)
-            or (config.saves_at_epochs and at_epoch)
-            or time.monotonic() >= self._save_after
-            or self._is_last()
-        ):
+        if self._is_due(Duty.SAVE, at_epoch):
+            self._note(RunEvent.SAVE_BEGAN)
             self._save()
+            self._note(RunEvent.SAVE_ENDED)
+
+    def _is_due(self, duty: Duty, at_epoch: bool) -> bool:
+        pause = Pause(
+            step=self._schedule.total,
+            at_epoch=at_epoch,
+            is_last=bool(self._stop_reason) or self._schedule.finished,
+            save_time_over=time.monotonic() >= self._save_after,
+            validates=self._validation is not None,
+            saves=self._writer is not None,
+            validated_at=self._validated_at,
+            saved_at=self._saved_at,
+        )
+        return is_due(duty, self._plan.config, pause)
+
+    def _note(self, event: RunEvent, note: str = "") -> None:
+        self.story = after(self.story, event, note)
+        _log.debug("%s %s: %s", event.value, note, self.story.state.value)
 
     def _validate(self) -> dict[str, float]:
         assert self._validation is not None
-        if self._validated_at == self._schedule.total:
-            return {}
         self._validated_at = self._schedule.total
         self._watchdog.begin()
         with self.events.guard():
@@ -266,8 +299,6 @@ class TrainingRun:
 
     def _save(self) -> None:
         assert self._writer is not None
-        if self._saved_at == self._schedule.total:
-            return
         self._saved_at = self._schedule.total
         self._finish_saving()  # so that the history says that there is the one before
         plan, early = self._plan, self._early
@@ -356,12 +387,13 @@ class TrainingRun:
         """Whether somebody wants to stop, or a checkpoint is due by time."""
         return bool(self._stop_reason) or time.monotonic() >= self._save_after
 
-    def _is_last(self) -> bool:
-        return bool(self._stop_reason) or self._schedule.finished
-
     def _next_save(self) -> float:
         seconds = self._plan.config.checkpoint_seconds
         return time.monotonic() + seconds if seconds and self._writer else float("inf")
+
+    def halts(self) -> None:
+        """The segment is being ended before its time."""
+        self._note(RunEvent.HALT_WANTED, self._stop_reason or "a checkpoint is due")
 
     def poll_s(self) -> float:
         """How long it may take until `wants_halt` is asked again."""

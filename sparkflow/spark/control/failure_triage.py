@@ -1,0 +1,125 @@
+"""Which messages are failures of a run, which are echoes of one, and what explains them. Pure.
+
+A failure is followed by others: whoever waits for a lost process fails, too. The first one that
+explains itself settles what is said; if none comes in time, what there is must do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from sparkflow.spark.cluster.events import Event, JobEnded, LoopEnded, TaskFailed
+from sparkflow.spark.cluster.failures import is_cause, is_failure, lost_worker, to_exception
+from sparkflow.spark.cluster_layout import TaskName
+
+CAUSE_WAIT_S: Final = 10.0
+"""How long the reason of a failure may take after its first consequence."""
+
+Message = TypeVar("Message")
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver(Generic[Message]):
+    """The message is no failure: whoever waits gets it."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The failures are explained.
+
+    Attributes:
+        error: For the user.
+        worker: The worker whose loss explains all of them; None if there is more to it.
+    """
+
+    error: Exception
+    worker: int | None
+
+
+Action: TypeAlias = Deliver[Message] | Settle | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureTriage(Generic[Message]):
+    """What is known of failures.
+
+    Attributes:
+        failures: Those that nothing was made of yet.
+        until: The time until which their cause is waited for; None if there is none to wait for.
+        aside: Other messages that came meanwhile.
+        away: Workers whose loss is known, and who are not back.
+    """
+
+    failures: tuple[Event, ...] = ()
+    until: float | None = None
+    aside: tuple[Message, ...] = ()
+    away: frozenset[int] = frozenset()
+
+    def heard(
+        self, message: Message, failure: Event | None, now: float
+    ) -> tuple[FailureTriage[Message], Action[Message]]:
+        """Takes a message.
+
+        Args:
+            message: What came.
+            failure: The same if it is an event that may be a failure.
+            now: The time.
+        """
+        if failure is None or not is_failure(failure):
+            if self.until is None:
+                return self, Deliver(message)
+            return replace(self, aside=(*self.aside, message)), None
+        if self.until is None and self._is_echo(failure):
+            return self, None
+        # Nothing comes after the end of the job.
+        is_last = self.until is not None and isinstance(failure, JobEnded)
+        return self._with(failure, now, settles=is_last)
+
+    def raised(
+        self, error: Exception, now: float
+    ) -> tuple[FailureTriage[Message], Action[Message]]:
+        """Takes an error of a single step, which competes with the reports of tasks."""
+        return self._with(LoopEnded(0, error), now, settles=False)
+
+    def ticked(self, now: float) -> tuple[FailureTriage[Message], Action[Message]]:
+        """Takes the time."""
+        if self.until is None or now < self.until:
+            return self, None
+        return self._settled()
+
+    def lost(self, worker: int) -> FailureTriage[Message]:
+        """The others go on without this worker: failures so far are explained by that."""
+        return replace(self, failures=(), away=self.away | {worker})
+
+    def welcomed(self, worker: int) -> FailureTriage[Message]:
+        """A lost worker is back: its failures count again."""
+        return replace(self, away=self.away - {worker})
+
+    def taken(self) -> tuple[FailureTriage[Message], Message]:
+        """The first message of those that were put aside."""
+        first, *rest = self.aside
+        return replace(self, aside=tuple(rest)), first
+
+    def _with(
+        self, failure: Event, now: float, *, settles: bool
+    ) -> tuple[FailureTriage[Message], Action[Message]]:
+        until = now + CAUSE_WAIT_S if self.until is None else self.until
+        found = replace(self, failures=(*self.failures, failure), until=until)
+        if settles or any(map(is_cause, found.failures)):
+            return found._settled()
+        return found, None
+
+    def _settled(self) -> tuple[FailureTriage[Message], Action[Message]]:
+        settled = Settle(to_exception(self.failures), lost_worker(self.failures))
+        return replace(self, until=None), settled
+
+    def _is_echo(self, failure: Event) -> bool:
+        """Whether this failure is one more consequence of a loss that was told before."""
+        return bool(self.away) and lost_worker([*map(_loss, self.away), failure]) is not None
+
+
+def _loss(worker: int) -> Event:
+    return TaskFailed(TaskName("worker", worker), "", "", lost=True)

@@ -1,0 +1,92 @@
+"""Failures among messages as a pure machine: no queue, no thread, no waiting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sparkflow.spark.cluster.events import JobEnded, LoopEnded, StepsDone, TaskFailed, TaskGone
+from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.control.failure_triage import CAUSE_WAIT_S, Deliver, FailureTriage, Settle
+from sparkflow.spark.errors import LostTaskError, SparkTrainingError
+from sparkflow_runtime.errors import InvalidArgumentError, UnavailableError
+
+WORKER = TaskName("worker", 1)
+KILLED = TaskFailed(WORKER, "node7", "was killed", lost=True)
+CUT = LoopEnded(1, UnavailableError(message="cannot be reached"))
+WRONG = LoopEnded(0, InvalidArgumentError(message="shapes"))
+STEPS: Any = StepsDone(0, None, None)  # type: ignore[arg-type]  # not looked at
+NEW: FailureTriage[Any] = FailureTriage()
+
+
+def test_what_is_no_failure_is_delivered() -> None:
+    assert NEW.heard(STEPS, STEPS, 0.0) == (NEW, Deliver(STEPS))
+    assert NEW.heard("ours", None, 0.0) == (NEW, Deliver("ours"))
+    assert NEW.ticked(99.0) == (NEW, None)
+
+
+def test_a_consequence_waits_for_its_cause() -> None:
+    waiting, action = NEW.heard(CUT, CUT, 5.0)
+    assert action is None
+    assert waiting.until == 5.0 + CAUSE_WAIT_S
+    waiting, action = waiting.heard(STEPS, STEPS, 6.0)
+    assert (action, waiting.aside) == (None, (STEPS,))
+    assert waiting.ticked(14.9) == (waiting, None)
+    settled, action = waiting.heard(KILLED, KILLED, 7.0)
+    assert isinstance(action, Settle)
+    assert isinstance(action.error, LostTaskError)
+    assert action.worker == 1
+    assert settled.until is None
+    assert settled.taken() == (FailureTriage(settled.failures), STEPS)
+
+
+def test_without_a_cause_the_consequence_is_told_when_time_is_up() -> None:
+    waiting, _ = NEW.heard(CUT, CUT, 5.0)
+    _, action = waiting.ticked(15.0)
+    assert isinstance(action, Settle)
+    assert isinstance(action.error, UnavailableError)
+    assert action.worker is None
+
+
+def test_nothing_comes_after_the_end_of_the_job() -> None:
+    waiting, _ = NEW.heard(CUT, CUT, 5.0)
+    ended = JobEnded()
+    _, action = waiting.heard(ended, ended, 5.5)
+    assert isinstance(action, Settle)
+    first, action = NEW.heard(ended, ended, 5.0)  # its cause may be on its way
+    assert action is None
+    _, action = first.ticked(15.0)
+    assert isinstance(action, Settle)
+    assert isinstance(action.error, SparkTrainingError)
+
+
+def test_a_cause_settles_at_once() -> None:
+    _, action = NEW.heard(WRONG, WRONG, 0.0)
+    assert isinstance(action, Settle)
+    assert isinstance(action.error, InvalidArgumentError)
+
+
+def test_echoes_of_a_known_loss_are_no_failures_until_the_worker_is_back() -> None:
+    away = NEW.lost(1)
+    gone = TaskGone(WORKER, "node7")
+    for echo in (CUT, gone, KILLED):
+        assert away.heard(echo, echo, 0.0) == (away, None)
+    other = LoopEnded(0, UnavailableError(message="x"))
+    assert away.heard(other, other, 0.0)[0].failures == (other,)
+    back = away.welcomed(1)
+    assert isinstance(back.heard(KILLED, KILLED, 0.0)[1], Settle)
+
+
+def test_an_error_of_a_step_competes_with_what_tasks_report() -> None:
+    raised, action = NEW.raised(UnavailableError(message="no answer"), 0.0)
+    assert action is None
+    _, action = raised.heard(KILLED, KILLED, 1.0)
+    assert isinstance(action, Settle)
+    assert str(action.error) == "was killed"
+
+
+@pytest.mark.parametrize("error", [InvalidArgumentError(message="shapes"), ValueError("odd")])
+def test_an_error_of_a_step_that_explains_itself(error: Exception) -> None:
+    _, action = NEW.raised(error, 0.0)
+    assert isinstance(action, Settle)
