@@ -35,38 +35,6 @@ DIFFERENCES = {
     "exclusive sums.",
     "Print": "Python's writing of numbers, so the last digit may differ.",
 }
-OURS_BY_NAME = frozenset(
-    {
-        "AccumulatorCancelTakes",
-        "EmbeddingEvict",
-        "EmbeddingExport",
-        "EmbeddingImport",
-        "EmbeddingLookup",
-        "EmbeddingRestore",
-        "EmbeddingShard",
-        "EmbeddingStatistics",
-        "EmbeddingTable",
-        "GradientRounds",
-        "GradientRoundsJoin",
-        "GradientRoundsLeave",
-        "GradientRoundsMeet",
-        "GradientRoundsRelease",
-        "GradientRoundsStep",
-        "InitializedValue",
-        "RandomStates",
-        "ReplicaMean",
-        "SelectHandle",
-        "SetRandomStates",
-        "SparkflowArrowDataset",
-        "SparkflowParquetDataset",
-        "StalenessClock",
-        "StalenessClockAdvance",
-        "StalenessClockJoin",
-        "StalenessClockLeave",
-        "StepNumber",
-    }
-)
-"""Ops that TensorFlow 2.21's registry lacks, compared by hand; those named `_...` are ours, too."""
 OURS = "Ours: a stock TensorFlow cannot import a graph that has it."
 NOTES = """# Operations
 
@@ -120,8 +88,8 @@ def table() -> str:
 def row(op: Op) -> str:
     """One op."""
     difference = DIFFERENCES.get(op.op_type, "")
-    is_ours = op.op_type.startswith("_") and op.op_type not in ("_Arg", "_Retval")
-    if is_ours or op.op_type in OURS_BY_NAME:
+    is_internal = op.op_type.startswith("_") and op.op_type not in ("_Arg", "_Retval")
+    if is_internal or op.is_ours:
         difference = OURS
     cells = [f"`{op.op_type}`", kernel(op, "CPU"), kernel(op, "GPU"), gradient(op), difference]
     return f"| {' | '.join(cells)} |"

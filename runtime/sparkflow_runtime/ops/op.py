@@ -155,6 +155,8 @@ class Op:
         by_segment: The op that does to rows of the same segment, which a second input tells, what
             this reduction does to all; a third input is the number of segments.
         flops: Floating-point operations per element of the first output, see `float_operations`.
+        is_ours: Whether TensorFlow has no op of that name; those that begin with `_` are ours,
+            too.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
         is_collective: Whether several devices do it together, so that it is cut into a start and a
@@ -208,6 +210,7 @@ class Op:
     takes_ragged: ClassVar[bool] = False
     by_segment: ClassVar[str | None] = None
     flops: ClassVar[int] = 0
+    is_ours: ClassVar[bool] = False
     fuse_over: ClassVar[int | None] = None
     is_collective: ClassVar[bool] = False
     is_frame: ClassVar[bool] = False

@@ -21,6 +21,7 @@ class StepNumber(Op):
     TensorFlow's.
     """
 
+    is_ours = True
     outputs = "number: int64"
     stateful = True
     takes_step = True

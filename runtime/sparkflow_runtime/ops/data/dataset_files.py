@@ -123,6 +123,8 @@ class _Columns(DatasetOp):
 class SparkflowParquetDataset(_Columns):
     """The rows of Parquet files."""
 
+    is_ours = True
+
     def compute(
         self, xp: Any, filenames: Array, *, columns: Sequence[str], output_types: Sequence[DType]
     ) -> Dataset:
@@ -133,6 +135,8 @@ class SparkflowParquetDataset(_Columns):
 @register
 class SparkflowArrowDataset(_Columns):
     """The rows of files in Arrow's IPC format."""
+
+    is_ours = True
 
     def compute(
         self, xp: Any, filenames: Array, *, columns: Sequence[str], output_types: Sequence[DType]

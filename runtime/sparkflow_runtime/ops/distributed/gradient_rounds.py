@@ -65,6 +65,7 @@ class NoGradients(Gradients):
 class GradientRounds(_RoundsOp):
     """The rounds that replicas meet in, of the task where they have a shared_name."""
 
+    is_ours = True
     outputs = "handle: resource"
     attrs = {
         "num_replicas": int_attr(1, minimum=1),
@@ -155,6 +156,7 @@ class GradientRoundsMeet(_Meets):
     replica has any weight, there is no update to make.
     """
 
+    is_ours = True
     inputs = (
         "handle: resource, ready: bool, step: int64, weight: Tweight, "
         "dense: dense_types, indices: index_types, values: value_types"
@@ -216,6 +218,7 @@ class ReplicaMean(_Meets):
     All count alike where no replica has any weight.
     """
 
+    is_ours = True
     inputs = (
         "handle: resource, weight: Tweight, dense: dense_types, indices: index_types, "
         "values: value_types"
@@ -253,6 +256,8 @@ class _ByReplica(_RoundsOp):
 class GradientRoundsRelease(_ByReplica):
     """Ends the round if it is this replica's to end, so that all go on."""
 
+    is_ours = True
+
     def compute(self, xp: Any, handle: Any, *, replica: int) -> None:
         """See `resources.gradient_rounds.GradientRounds.release`."""
         handle.release(replica)
@@ -261,6 +266,8 @@ class GradientRoundsRelease(_ByReplica):
 @register
 class GradientRoundsJoin(_ByReplica):
     """Has a replica that is new, or starts anew, contribute to the open round."""
+
+    is_ours = True
 
     def compute(self, xp: Any, handle: Any, *, replica: int) -> None:
         """See `resources.gradient_rounds.GradientRounds.join`."""
@@ -271,6 +278,8 @@ class GradientRoundsJoin(_ByReplica):
 class GradientRoundsLeave(_ByReplica):
     """Takes a replica out: no round waits for it any more."""
 
+    is_ours = True
+
     def compute(self, xp: Any, handle: Any, *, replica: int) -> None:
         """See `resources.gradient_rounds.GradientRounds.leave`."""
         handle.leave(replica)
@@ -280,6 +289,7 @@ class GradientRoundsLeave(_ByReplica):
 class GradientRoundsStep(_ByReplica):
     """The number of the round that a replica works for."""
 
+    is_ours = True
     outputs = "step: int64"
     infer = scalars
 

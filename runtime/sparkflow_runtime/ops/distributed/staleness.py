@@ -27,6 +27,7 @@ class _ClockOp(Op):
 class StalenessClock(_ClockOp):
     """The clock of a task."""
 
+    is_ours = True
     outputs = "handle: resource"
     attrs = {
         "num_replicas": int_attr(1, minimum=1),
@@ -71,6 +72,7 @@ class _ByReplica(_ClockOp):
 class StalenessClockAdvance(_ByReplica):
     """Counts a step of this replica and waits until it may begin the next one."""
 
+    is_ours = True
     takes_step = True
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
@@ -87,6 +89,8 @@ class StalenessClockAdvance(_ByReplica):
 class StalenessClockJoin(_ByReplica):
     """Has a replica take part that is new, or starts anew."""
 
+    is_ours = True
+
     def compute(self, xp: Any, handle: staleness.StalenessClock, *, replica: int) -> None:
         """See `resources.staleness.StalenessClock.join`."""
         handle.join(replica)
@@ -95,6 +99,8 @@ class StalenessClockJoin(_ByReplica):
 @register
 class StalenessClockLeave(_ByReplica):
     """Takes a replica out that makes no more steps."""
+
+    is_ours = True
 
     def compute(self, xp: Any, handle: staleness.StalenessClock, *, replica: int) -> None:
         """See `resources.staleness.StalenessClock.leave`."""

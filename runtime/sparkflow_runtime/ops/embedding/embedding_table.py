@@ -52,6 +52,7 @@ class _TableOp(Op):
 class EmbeddingTable(_TableOp):
     """The table of this name on the task, made at the first mention."""
 
+    is_ours = True
     outputs = "handle: resource"
     attrs = {
         "container": string_attr(""),
@@ -93,6 +94,7 @@ class EmbeddingLookup(_TableOp):
     `initial` are rows to start from: an id gets the one that its number says.
     """
 
+    is_ours = True
     reads_parts = True
     inputs = "handle: resource, values: Ref(T), initial: T, ids: int64, counts: int32"
     outputs = "found: T, rows: int64"
@@ -194,6 +196,7 @@ def _numbers(keys: Array, count: int) -> Array:
 class EmbeddingShard(Op):
     """Which of `num_shards` tables keeps each id."""
 
+    is_ours = True
     inputs = "ids: int64"
     outputs = "shards: int32"
     attrs = {"num_shards": int_attr(minimum=1)}
@@ -210,6 +213,7 @@ class EmbeddingShard(Op):
 class EmbeddingEvict(_TableOp):
     """Takes away rows that are too old, and those whose norm is too small; says how many."""
 
+    is_ours = True
     inputs = "handle: resource, values: Ref(T), least_norm: T"
     outputs = "evicted: int64"
     attrs = {"T": _VALUES}
@@ -231,6 +235,7 @@ class EmbeddingEvict(_TableOp):
 class EmbeddingStatistics(_TableOp):
     """Ids with a row; ids counted without one; rows of the arrays; rows evicted; lookups."""
 
+    is_ours = True
     inputs = "handle: resource"
     outputs = "numbers: int64"
     infer = sizes((5,))
@@ -246,6 +251,7 @@ class EmbeddingStatistics(_TableOp):
 class EmbeddingExport(_TableOp):
     """All ids of a table, those with a row first; their rows, after `FRESH_ROW`."""
 
+    is_ours = True
     inputs = "handle: resource"
     outputs = "keys: int64, rows: int64, counts: int64, ages: int64"
 
@@ -265,6 +271,7 @@ class EmbeddingExport(_TableOp):
 class EmbeddingImport(_TableOp):
     """Holds the ids of one shard and no others; says which of their rows go where."""
 
+    is_ours = True
     inputs = "handle: resource, keys: int64, num_rows: int64, counts: int64, ages: int64"
     outputs = "rows: int64, places: int64"
     attrs = {"shard": int_attr(minimum=0), "num_shards": int_attr(minimum=1)}
@@ -307,6 +314,7 @@ class EmbeddingImport(_TableOp):
 class EmbeddingRestore(_TableOp):
     """Gives a variable of a table the rows that were saved."""
 
+    is_ours = True
     inputs = "values: Ref(T), rows: int64, places: int64, saved: T"
     outputs = "ref: Ref(T)"
     attrs = {"T": _VALUES}

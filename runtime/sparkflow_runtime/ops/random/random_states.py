@@ -32,6 +32,7 @@ class _StatesOp(Op):
 class RandomStates(_StatesOp):
     """The states of all streams that the session has on this task, as one text."""
 
+    is_ours = True
     outputs = "states: string"
     infer = scalars
 
@@ -44,6 +45,7 @@ class RandomStates(_StatesOp):
 class SetRandomStates(_StatesOp):
     """Has the session's streams on this task go on from what `RandomStates` gave."""
 
+    is_ours = True
     inputs = "states: string"
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:

@@ -114,6 +114,7 @@ class AccumulatorSetGlobalStep(_AccumulatorOp):
 class AccumulatorCancelTakes(_AccumulatorOp):
     """Ends all taking until the step is set: sparkflow's own, to stop the chief of replicas."""
 
+    is_ours = True
     inputs = "handle: Ref(string)"
 
     def compute(self, xp: Any, handle: Any) -> None:

@@ -387,6 +387,7 @@ class QueueIsClosedV2(_QueueOp):
 class SelectHandle(_QueueOp):
     """One of several handles. Ours, for `QueueBase.from_list`."""
 
+    is_ours = True
     inputs = "index: int32, handles: N * resource"
     outputs = "handle: resource"
     attrs = {"N": int_attr(minimum=1)}

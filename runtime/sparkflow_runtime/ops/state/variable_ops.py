@@ -178,6 +178,7 @@ class InitializedValue(Op):
     on another one reads of that other one.
     """
 
+    is_ours = True
     inputs = "ref: Ref(T), initial_value: T"
     outputs = "value: T"
     aliases = frozenset({"initial_value"})
