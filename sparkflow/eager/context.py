@@ -20,7 +20,7 @@ from sparkflow.graph.nodes.attributes import completed_attrs
 from sparkflow.graph.nodes.source import user_line
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime.compiler.immediate import Immediate
+from sparkflow_runtime.compiler.run.immediate import Immediate
 from sparkflow_runtime.device.device import task_devices
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.function import called

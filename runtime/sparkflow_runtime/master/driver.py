@@ -10,7 +10,7 @@ import numpy as np
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph_def import import_graph
-from sparkflow_runtime.master.loops import Loop
+from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.master.remote_link import RemoteLink
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sparkflow_runtime.errors import to_status
-from sparkflow_runtime.master.loops import Loop
+from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos.named_tensor_pb2 import NamedTensorProto
 from sparkflow_runtime.protos.run_loop_pb2 import (

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime.errors import DeadlineExceededError, UnavailableError, from_status
-from sparkflow_runtime.master.remote_loop import RemoteLoop
+from sparkflow_runtime.master.loops.remote_loop import RemoteLoop
 from sparkflow_runtime.master.running_loops import LoopRegister, RunningLoop
 from sparkflow_runtime.master.service import ANSWER_TIME_S, SERVICE, MasterService, masters_here
 from sparkflow_runtime.master.session import Feeds, StepCall, run_session

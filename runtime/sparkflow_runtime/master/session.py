@@ -39,7 +39,7 @@ from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
 
 if TYPE_CHECKING:
     from sparkflow_runtime.master.keep_alive import KeepAlive
-    from sparkflow_runtime.master.loops import Loop
+    from sparkflow_runtime.master.loops.step_loop import Loop
     from sparkflow_runtime.master.partial import PartialRun
     from sparkflow_runtime.master.placement_log import PlacementLog
     from sparkflow_runtime.worker.loop import LoopTerms
@@ -307,7 +307,7 @@ class MasterSession:
         terms: LoopTerms,
     ) -> Loop:
         """Starts a step loop, see `Loop`."""
-        from sparkflow_runtime.master.loops import Loop
+        from sparkflow_runtime.master.loops.step_loop import Loop
 
         executable = self.prepare(list(feeds), fetches, targets)
         return Loop(executable, terms, list(feeds.values()))

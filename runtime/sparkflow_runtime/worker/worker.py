@@ -48,7 +48,7 @@ from sparkflow_runtime.worker.sessions import WorkerSessions
 from sparkflow_runtime.worker.step import Step
 
 if TYPE_CHECKING:
-    from sparkflow_runtime.compiler.traced import TracedPartition
+    from sparkflow_runtime.compiler.run.traced import TracedPartition
     from sparkflow_runtime.device.shared_memory import SharedArena
     from sparkflow_runtime.transport.channel.address import ChannelAddress
     from sparkflow_runtime.transport.channel.pool import Channels
@@ -209,7 +209,7 @@ class Worker:
         program = compile_partition(nodes, context, functions)
         running: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
         if device.gpu is not None:
-            from sparkflow_runtime.compiler.on_stream import on_stream
+            from sparkflow_runtime.compiler.run.on_stream import on_stream
 
             stream = device.gpu.new_stream()
             program, running = on_stream(program, stream), stream.running
@@ -218,7 +218,7 @@ class Worker:
 
         @once
         def traced() -> TracedPartition:
-            from sparkflow_runtime.compiler.traced import TracedPartition
+            from sparkflow_runtime.compiler.run.traced import TracedPartition
 
             return TracedPartition(nodes, context, functions, program, device.synchronize, running)
 

@@ -13,7 +13,7 @@ from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.replicas import Replicas
 from sparkflow_runtime.master.driver import DriverMaster
-from sparkflow_runtime.master.loops import Loop
+from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from sparkflow.spark.graphs.state import VariableNodes
 from sparkflow.spark.graphs.training import TrainingGraph
 from sparkflow_runtime import shapes
 from sparkflow_runtime.master.driver import DriverMaster, DriverSession
-from sparkflow_runtime.master.loops import Loop
+from sparkflow_runtime.master.loops.step_loop import Loop
 
 R = TypeVar("R")
 

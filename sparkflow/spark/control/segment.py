@@ -16,7 +16,7 @@ from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.replicas import Replicas
 from sparkflow.spark.control.schedule import Schedule
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow_runtime.master.loops import Loop, stop_together
+from sparkflow_runtime.master.loops.step_loop import Loop, stop_together
 
 _LOOP_END_S: Final = 10.0
 

@@ -10,7 +10,7 @@ import numpy as np
 from sparkflow.spark.control.replicas import open_sessions
 from sparkflow.spark.graphs.evaluation import EvaluationGraph
 from sparkflow_runtime.master.driver import DriverMaster
-from sparkflow_runtime.master.loops import Loop
+from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 _POLL_S = 0.5

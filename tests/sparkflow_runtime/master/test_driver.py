@@ -16,7 +16,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.master.driver import DriverMaster, DriverSession
-from sparkflow_runtime.master.loops import Loop
+from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.resources.datasets.batch_source import ArraySource
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport.threads import DaemonThreads

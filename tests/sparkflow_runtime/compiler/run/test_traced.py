@@ -6,7 +6,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.program import compile_partition
-from sparkflow_runtime.compiler.traced import TRANSFER, TracedPartition
+from sparkflow_runtime.compiler.run.traced import TRANSFER, TracedPartition
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.kernel import KernelContext

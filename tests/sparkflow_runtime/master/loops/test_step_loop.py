@@ -12,7 +12,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError, UnavailableError
 from sparkflow_runtime.master.client import SessionClient, open_session
-from sparkflow_runtime.master.loops import JoinedUpdates, Loop
+from sparkflow_runtime.master.loops.step_loop import JoinedUpdates, Loop
 from sparkflow_runtime.master.remote_session import RemoteSession
 from sparkflow_runtime.master.running import RunningSteps
 from sparkflow_runtime.master.running_loops import RunningLoop

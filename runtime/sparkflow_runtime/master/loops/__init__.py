@@ -1,0 +1,1 @@
+"""Step loops: many steps with one call, in this process or another."""
