@@ -1,19 +1,26 @@
-"""Draws docs/images/architecture.svg and .png: the packages, and the ways of a step and of a row.
+"""Draws docs/images/architecture and docs/images/floors, each as .svg and .png.
+
+The first shows the packages, and the ways of a step and of a row. The second shows which package
+may import which, and is made from the contracts at the end of pyproject.toml.
 
 .venv/bin/python scripts/draw_architecture.py
 """
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import tomllib
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
 INK, FAINT = "#1f2933", "#9aa5b1"
 STEP, ROW = "#1769aa", "#b45309"
 FRONT, BACK, SPARK = "#e3f2fd", "#e8f5e9", "#fff3e0"
@@ -83,11 +90,8 @@ def way(
     ax.text(*at, text, fontsize=7.8, color=color, va="center", weight="bold")
 
 
-def draw() -> None:
-    """Draws both files."""
-    plt.switch_backend("Agg")
-    mpl.rcParams["svg.hashsalt"] = "sparkflow"  # the same file from the same drawing
-    mpl.rcParams["svg.fonttype"] = "none"
+def draw_processes() -> None:
+    """Draws the processes, and what moves through them."""
     figure, ax = plt.subplots(figsize=(15.2, 9.0))
     ax.set_xlim(0, 16.6)
     ax.set_ylim(0, 10.8)
@@ -263,12 +267,78 @@ def draw() -> None:
     ):
         ax.add_patch(Rectangle((x, 0.68), 0.5, 0.34, facecolor=color, edgecolor=INK, linewidth=0.7))
         ax.text(x + 0.62, 0.85, text, fontsize=9, va="center", color=INK)
+    save(figure, "architecture")
+
+
+def draw_floors() -> None:
+    """Draws the layers of both packages: each imports only what lies below it."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    floors = {
+        contract["containers"][0]: [re.findall(r"\w+", layer) for layer in contract["layers"]]
+        for contract in contracts["contracts"]
+        if contract["type"] == "layers"
+    }
+    figure, ax = plt.subplots(figsize=(15.2, 11.4))
+    ax.set_xlim(0, 15.2)
+    ax.set_ylim(0, 11.4)
+    ax.axis("off")
+    columns = (
+        (0.1, 7.5, FRONT, ("sparkflow", "sparkflow.ops", "sparkflow.train")),
+        (7.8, 7.3, BACK, ("sparkflow_runtime", "sparkflow_runtime.codegen", "sparkflow.spark")),
+    )
+    for left, width, color, packages in columns:
+        top = 11.1
+        for package_name in packages:
+            shade = SPARK if package_name == "sparkflow.spark" else color
+            ax.text(left, top, package_name, fontsize=11, weight="bold", color=INK, va="center")
+            top -= 0.2
+            for modules in floors[package_name]:
+                top -= floor(ax, left, top, width, shade, modules)
+            top -= 0.35
+    save(figure, "floors")
+
+
+def floor(ax: Axes, left: float, top: float, width: float, color: str, modules: list[str]) -> float:
+    """One layer, its modules side by side in boxes as wide as their names; gives its height."""
+    height, right, x, y = 0.29, left + width, left, top
+    for module in modules:
+        size = 0.092 * len(module) + 0.22
+        if x + size > right:
+            x, y = left, y - height
+        box = FancyBboxPatch(
+            (x, y - height + 0.05),
+            size,
+            height - 0.06,
+            boxstyle="round,pad=0,rounding_size=0.05",
+            facecolor=color,
+            edgecolor=INK,
+            linewidth=0.5,
+        )
+        ax.add_patch(box)
+        middle = y - height / 2 + 0.02
+        ax.text(
+            x + size / 2, middle, module, fontsize=7.6, family="monospace", ha="center", va="center"
+        )
+        x += size + 0.08
+    ax.plot([left, right], [y - height - 0.005] * 2, color=FAINT, linewidth=0.6)
+    return top - y + height + 0.05
+
+
+def save(figure: Figure, name: str) -> None:
+    """Writes a figure as .svg and .png."""
     for kind in ("svg", "png"):
         metadata = {"Date": None} if kind == "svg" else None
-        figure.savefig(
-            IMAGES / f"architecture.{kind}", bbox_inches="tight", dpi=100, metadata=metadata
-        )
+        figure.savefig(IMAGES / f"{name}.{kind}", bbox_inches="tight", dpi=100, metadata=metadata)
+
+
+def main() -> None:
+    """Draws all files."""
+    plt.switch_backend("Agg")
+    mpl.rcParams["svg.hashsalt"] = "sparkflow"  # the same file from the same drawing
+    mpl.rcParams["svg.fonttype"] = "none"
+    draw_processes()
+    draw_floors()
 
 
 if __name__ == "__main__":
-    draw()
+    main()

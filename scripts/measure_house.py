@@ -21,7 +21,7 @@ circles
     Strongly connected components of the folders and top modules of a package by their imports, at
     import time and in functions, and of modules by the same.
 modules in one folder, at most
-    Files beside each other, without `__init__.py`.
+    Files beside each other that are written by hand, without `__init__.py`.
 modules loaded by the first addition
     Modules of ours in `sys.modules` of a new process after
     `import sparkflow as tf; tf.Session().run(tf.add(1.0, 2.0))`.
@@ -111,13 +111,13 @@ def measure(tree: Path, wheel: bool) -> None:
         )
     circles = import_graph.circles(import_graph.graph())
     row("module circles", len(circles), " | ".join(str(len(each)) for each in circles))
-    folders = Counter(path.parent for path in paths.values() if path.name != "__init__.py")
+    folders = Counter(
+        path.parent
+        for path in paths.values()
+        if path.name != "__init__.py" and not GENERATED.search(str(path))
+    )
     folder, most = max(
-        (
-            (folder, count)
-            for folder, count in folders.items()
-            if not GENERATED.search(f"{folder}/")
-        ),
+        ((folder, count) for folder, count in folders.items()),
         key=lambda pair: pair[1],
     )
     row("modules in one folder, at most", most, str(folder.relative_to(tree)))

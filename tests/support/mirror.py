@@ -47,9 +47,14 @@ def mirrored(module: str, path: Path, tests: Path) -> list[Path]:
     return [each for each in own if each.exists()] + sorted((folder / name).glob("test_*.py"))
 
 
+def is_generated(module: str) -> bool:
+    """Whether a script writes it."""
+    return _GENERATED.search(module) is not None
+
+
 def needs_tests(module: str, path: Path) -> bool:
     """Whether a module has code of its own: it was not generated, and does not only re-export."""
-    if _GENERATED.search(module) or module.startswith("support"):
+    if is_generated(module) or module.startswith("support"):
         return False
     return any(not isinstance(node, NO_CODE) for node in ast.parse(path.read_text()).body)
 
