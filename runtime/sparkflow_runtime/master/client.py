@@ -18,11 +18,11 @@ from sparkflow_runtime.master.running_loops import LoopRegister, RunningLoop
 from sparkflow_runtime.master.session import Feeds, MasterSession, StepCall, run_session
 from sparkflow_runtime.process import apply_threads
 from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
-from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
     from sparkflow_runtime.security import Credentials
     from sparkflow_runtime.worker.loop import LoopTerms
 

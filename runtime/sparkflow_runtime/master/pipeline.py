@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sparkflow_runtime.dtypes import resource
 from sparkflow_runtime.ir.function import Function, no_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint
@@ -72,8 +73,15 @@ def _is_convolution(op: Op) -> bool:
     return op.images is not None and op.images.is_convolution
 
 
-def _gives_state(op: Op) -> bool:
-    return op.signature.gives_references or op.signature.gives_handles
+def _has_state(graph: Graph, *_: object) -> bool:
+    """Whether some tensor is a reference or a handle."""
+    for node in graph:
+        signature = registry.lookup(node.op).signature
+        if (signature.gives_references or signature.gives_handles) and any(
+            dtype.is_ref or dtype is resource for dtype in signature.output_dtypes(node.attrs)
+        ):
+            return True
+    return False
 
 
 def _several_devices(graph: Graph, *_: object) -> bool:
@@ -152,8 +160,8 @@ PASSES: Final[tuple[Phase | Repeated, ...]] = (
         when=_any_op(lambda op: op.is_frame),
     ),
     Phase("infer_types", infer_types, ("graph",), ("types",)),
-    graph_pass(_late_reads, when=_any_op(_gives_state)),
-    graph_pass(_late_fetches, "targets", when=_any_op(_gives_state)),
+    graph_pass(_late_reads, when=_has_state),
+    graph_pass(_late_fetches, "targets", when=_has_state),
     CLEANING,
     Phase("functions", _functions, ("graph", "raised", "load"), ("functions",)),
     Phase("bodies", bodies, ("graph", "functions"), ("bodies",)),

@@ -17,7 +17,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ir.types import TensorType
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.distributed.collective_halves import START, WAIT
+from sparkflow_runtime.passes.partitioning.partition import START, WAIT
 
 _KEPT: Final = ("merge_op", "final_op", "shape", "root")
 _Instance = tuple[int, int]

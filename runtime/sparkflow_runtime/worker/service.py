@@ -165,7 +165,7 @@ class _Service:
 
     def complete_group(self, request: Any, context: Any) -> worker_pb2.CompleteGroupResponse:
         applicant = Applicant(request.group, request.group_size, request.rank, request.member)
-        table = self._worker.groups.table
+        table = self._worker.groups().table
         context.add_callback(table.wake)
         timeout_s = min(max(0.0, request.timeout_s), _MAX_JOIN_S)
         number = table.join(applicant, timeout_s, context.is_active)

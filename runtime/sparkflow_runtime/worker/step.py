@@ -64,7 +64,7 @@ class Step:
         local_task: str,
         num_steps: int = 1,
         first_step: int = 0,
-        groups: Groups | None = None,
+        groups: Callable[[], Groups] | None = None,
     ) -> None:
         self.first_step = first_step
         self.step_id = step_id
@@ -185,7 +185,7 @@ class Step:
     def _known_groups(self) -> Groups:
         if self._groups is None:
             raise InternalError(message=f"Step {self.step_id} was made without collective groups")
-        return self._groups
+        return self._groups()
 
 
 def _snapshot(values: tuple[Any, ...]) -> tuple[Any, ...]:

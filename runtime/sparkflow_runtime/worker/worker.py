@@ -29,30 +29,23 @@ from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.once import once
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
 from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.worker.alone import Alone
 from sparkflow_runtime.worker.answering import Answering
-from sparkflow_runtime.worker.groups import Groups
-from sparkflow_runtime.worker.loop import (
-    FOREVER,
-    Listen,
-    LoopEnd,
-    LoopTerms,
-    LoopUpdate,
-    run_loop,
-)
 from sparkflow_runtime.worker.sessions import WorkerSessions
 from sparkflow_runtime.worker.step import Step
 
 if TYPE_CHECKING:
     from sparkflow_runtime.compiler.run.traced import TracedPartition
     from sparkflow_runtime.device.shared_memory import SharedArena
+    from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
     from sparkflow_runtime.transport.channel.address import ChannelAddress
     from sparkflow_runtime.transport.channel.pool import Channels
     from sparkflow_runtime.transport.peers import Peers
+    from sparkflow_runtime.worker.groups import Groups
+    from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
@@ -97,14 +90,13 @@ class Worker:
     """One task's worker. Safe to use from several threads.
 
     Making one has the process keep freed memory, see `device.host_memory`. `_lock` guards
-    `_peers`, `_running` and the graphs of sessions.
+    `_peers`, `_groups`, `_running` and the graphs of sessions.
 
     Attributes:
         task: The task's name, `/job:worker/replica:0/task:0`.
         devices: Its devices.
         resources: What outlives steps and sessions: variables, queues, batch sources.
         rendezvous: Where the running steps' tensors meet.
-        groups: Where the ranks of collectives meet.
         incarnation: A number that differs each time the task starts.
         sessions: What masters have here.
         arena: Where the values of variables lie; None for the process's own memory.
@@ -133,7 +125,8 @@ class Worker:
         self._peers: Peers | Alone = Alone()
         self.channel_address: ChannelAddress | None = None
         self.answering = Answering(self, arena)
-        self.groups = Groups(self.task, self.rendezvous, self._found_peers)
+        self._groups: Groups | None = None
+        self._closed_with: OpError | None = None
         self._lock = threading.Lock()
         self._running: set[Step] = set()
         self.on_loop_update: Listen | None = None
@@ -144,6 +137,8 @@ class Worker:
 
     def describe_devices(self) -> list[DeviceAttributes]:
         """Its devices as ListDevices and GetStatus show them."""
+        from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
+
         return [
             DeviceAttributes(
                 name=device.name,
@@ -164,6 +159,17 @@ class Worker:
     def channels(self) -> Channels:
         """The tensor channels to other tasks."""
         return self._found_peers().channels
+
+    def groups(self) -> Groups:
+        """Where the ranks of collectives meet; made for the first of them."""
+        from sparkflow_runtime.worker.groups import Groups
+
+        with self._lock:
+            if self._groups is None:
+                self._groups = Groups(self.task, self.rendezvous, self._found_peers)
+                if self._closed_with is not None:
+                    self._groups.close(self._closed_with)
+            return self._groups
 
     def learn(self, addresses: Mapping[str, str]) -> None:
         """Adds tasks to those it knows, see `Peers.learn`; itself may be among them."""
@@ -312,6 +318,8 @@ class Worker:
         Raises:
             OpError: A step failed, or was aborted.
         """
+        from sparkflow_runtime.worker.loop import FOREVER, run_loop
+
         rendezvous = self.rendezvous.find(step_id)
         count = FOREVER if terms.num_steps is None else terms.num_steps
         step, end = self._begin(step_id, rendezvous, graph.wanted, count, terms.first_step)
@@ -377,9 +385,11 @@ class Worker:
         error = kind(message=f"Task {self.task} is shutting down")
         self.rendezvous.close(error)
         self.answering.close(error)
-        self.groups.close(error)
         with self._lock:
-            peers = self._peers
+            self._closed_with = error
+            peers, groups = self._peers, self._groups
+        if groups is not None:
+            groups.close(error)
         self.sessions.clear()
         self.resources.clear()
         peers.close()

@@ -19,6 +19,7 @@ from sparkflow_runtime.errors import (
     UnimplementedError,
 )
 from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.rendezvous.groups import Applicant
 from sparkflow_runtime.resources.datasets.batch_source import ArraySource
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.transport import codec, rpc
@@ -296,3 +297,14 @@ def test_variables_of_every_session_lie_in_the_arena(isolate: bool) -> None:
     worker.close()
     assert arena.locate(array) is None
     assert array.sum() == 32 * 64
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_nobody_joins_a_group_on_a_task_that_was_closed(asked_before: bool) -> None:
+    worker = Worker("w", 0)
+    if asked_before:
+        assert worker.groups() is worker.groups()
+    worker.close()
+    applicant = Applicant("g", 2, 0, "a")
+    with pytest.raises(CancelledError, match="is shutting down"):
+        worker.groups().table.join(applicant, WAIT_S, lambda: True)

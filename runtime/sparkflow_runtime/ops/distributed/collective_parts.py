@@ -18,7 +18,6 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.distributed.collective import ON_CPU_AND_GPU
 from sparkflow_runtime.ops.distributed.collective_gpu import bind_on_gpu, split
-from sparkflow_runtime.ops.distributed.collective_halves import START, WAIT
 from sparkflow_runtime.ops.inference import attribute
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, NodeView, Op
@@ -57,7 +56,7 @@ PART_ATTRS: Final[dict[str, Attr]] = {
 class CollectiveStart(Op):
     """Begins a run of an instance with this rank's tensors, of which it keeps copies."""
 
-    type = START
+    type = "_CollectiveStart"
     inputs = "inputs: Tin"
     attrs = {
         "Tin": list_attr("type"),
@@ -93,7 +92,7 @@ class CollectiveStart(Op):
 class CollectiveWait(Op):
     """The result of the run that this step's `_CollectiveStart` of the same instance began."""
 
-    type = WAIT
+    type = "_CollectiveWait"
     outputs = "outputs: Tout"
     attrs = {"Tout": list_attr("type"), "shapes": list_attr("shape"), **PART_ATTRS}
     stateful = True

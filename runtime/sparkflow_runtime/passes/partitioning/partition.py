@@ -27,7 +27,6 @@ from sparkflow_runtime.ir.strands import (
     may_block,
 )
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.distributed.collective_halves import START, WAIT
 from sparkflow_runtime.passes.partitioning.bundles import (
     Bundle,
     Bundles,
@@ -37,6 +36,9 @@ from sparkflow_runtime.passes.partitioning.bundles import (
     value_dtype,
 )
 
+START: Final = "_CollectiveStart"
+WAIT: Final = "_CollectiveWait"
+"""The halves of a collective, see `passes.collectives`."""
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
 

@@ -13,9 +13,9 @@ from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.distributed.collective_parts import START, WAIT
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Inference
+from sparkflow_runtime.passes.partitioning.partition import START, WAIT
 from sparkflow_runtime.resources.container import Resources
 from support.eager import EagerBuilder
 from support.graphs import node

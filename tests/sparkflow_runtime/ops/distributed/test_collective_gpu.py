@@ -16,8 +16,8 @@ from sparkflow_runtime.errors import (
     InvalidArgumentError,
 )
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.distributed.collective_parts import START, WAIT
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.passes.partitioning.partition import START, WAIT
 from sparkflow_runtime.resources.container import Resources
 from support.fake_cupy import FakeCupy
 from support.fake_nccl import FakeNccl
