@@ -158,11 +158,14 @@ class Signature:
 
     def __post_init__(self) -> None:
         """Finds out once what passes ask of every node."""
-        held = any(arg.is_ref or arg.list_attr is not None for arg in self.outputs)
+        has_lists = any(arg.list_attr is not None for arg in self.outputs)
+        has_references = any(arg.is_ref for arg in self.outputs)
         # Arguments of functions have references as their type, see `ir.function`.
-        object.__setattr__(self, "gives_references", held or self.op_type == "_Arg")
         object.__setattr__(
-            self, "gives_handles", held or any(map(self._may_be_handle, self.outputs))
+            self, "gives_references", has_lists or has_references or self.op_type == "_Arg"
+        )
+        object.__setattr__(
+            self, "gives_handles", has_lists or any(map(self._may_be_handle, self.outputs))
         )
         object.__setattr__(self, "binds_to_inputs", any(map(self._binds, self.inputs)))
         object.__setattr__(self, "_input_plan", _plan(self.inputs))
@@ -327,6 +330,8 @@ class Signature:
         return tuple(flat)
 
     def _may_be_handle(self, arg: Arg) -> bool:
+        if arg.is_ref:
+            return False
         if arg.type_attr is None:
             return arg.dtype is dtypes.resource
         allowed = self.attrs[arg.type_attr].allowed

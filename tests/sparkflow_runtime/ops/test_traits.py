@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.ops import traits
+from sparkflow_runtime.ops import all as _all, registry, traits  # noqa: F401
 from sparkflow_runtime.ops.images import Images
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.signature import int_attr, string_attr, type_attr
@@ -95,3 +95,10 @@ def test_images_need_an_order_of_dimensions() -> None:
 def test_a_list_has_as_many_inputs_as_a_node_says() -> None:
     attrs = {**T, "N": int_attr(minimum=1)}
     traits.check(op(inputs="x: N * T", attrs=attrs, value_rule=moving(3)))
+
+
+def test_a_variable_gives_references_or_handles() -> None:
+    variables = [op for op in registry.all_ops() if op.is_variable]
+    assert {"VariableV2", "VarHandleOp"} <= {op.op_type for op in variables}
+    for op in variables:
+        assert op.signature.gives_references != op.signature.gives_handles, op.op_type
