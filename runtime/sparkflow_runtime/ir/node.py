@@ -19,6 +19,9 @@ class Endpoint(NamedTuple):
         return f"{self.node}:{self.slot}"
 
 
+START: Final = "_CollectiveStart"
+WAIT: Final = "_CollectiveWait"
+"""The ops that are the two halves of a collective, see `passes.collectives`."""
 _MAX_DIGITS: Final = 9
 """Of the number of an output; Python refuses to read numbers of thousands of digits."""
 

@@ -14,10 +14,9 @@ from typing import Any, Final
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph
-from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
+from sparkflow_runtime.ir.node import SOURCE_ATTR, START, WAIT, Endpoint, Node
 from sparkflow_runtime.ir.types import TensorType
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.passes.partitioning.partition import START, WAIT
 
 _KEPT: Final = ("merge_op", "final_op", "shape", "root")
 _Instance = tuple[int, int]

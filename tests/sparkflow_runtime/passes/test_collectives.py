@@ -7,12 +7,12 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ir.graph import Graph
-from sparkflow_runtime.ir.node import Endpoint
+from sparkflow_runtime.ir.node import START, WAIT, Endpoint
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.master.pipeline import Request, optimise
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.collectives import split_collectives
-from sparkflow_runtime.passes.partitioning.partition import START, WAIT, waiting_for_all
+from sparkflow_runtime.passes.partitioning.partition import waiting_for_all
 from sparkflow_runtime.passes.place import Placement
 from support.graphs import const, node
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
-from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
+from sparkflow_runtime.ir.node import SOURCE_ATTR, START, WAIT, Endpoint, Node
 from sparkflow_runtime.ir.purity import mutates
 from sparkflow_runtime.ir.strands import (
     Classes,
@@ -36,9 +36,6 @@ from sparkflow_runtime.passes.partitioning.bundles import (
     value_dtype,
 )
 
-START: Final = "_CollectiveStart"
-WAIT: Final = "_CollectiveWait"
-"""The halves of a collective, see `passes.collectives`."""
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
 

@@ -11,11 +11,10 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
-from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.node import START, WAIT, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Inference
-from sparkflow_runtime.passes.partitioning.partition import START, WAIT
 from sparkflow_runtime.resources.container import Resources
 from support.eager import EagerBuilder
 from support.graphs import node

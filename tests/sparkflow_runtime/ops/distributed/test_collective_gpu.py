@@ -15,9 +15,9 @@ from sparkflow_runtime.errors import (
     InternalError,
     InvalidArgumentError,
 )
+from sparkflow_runtime.ir.node import START, WAIT
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.passes.partitioning.partition import START, WAIT
 from sparkflow_runtime.resources.container import Resources
 from support.fake_cupy import FakeCupy
 from support.fake_nccl import FakeNccl
