@@ -25,6 +25,7 @@ from sparkflow_runtime.ops.convolution.conv_native import (
 )
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, NodeView, Op
+from sparkflow_runtime.ops.static import shape_tensor
 from sparkflow_runtime.ops.windows import Layout, from_channels_last
 
 
@@ -101,3 +102,48 @@ class ConvolutionOp(Op):
         attrs = {name: op.attr(name) for name in self.attrs if name not in ("T", "Tshape")}
         result: Tensor = getattr(g, self.family[index])(*inputs, **attrs)
         return result
+
+
+class Forward(ConvolutionOp):
+    """The convolution of a family."""
+
+    inputs = "input: T, filter: T"
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
+        """The two other ops of the family."""
+        images, filters = op.inputs
+        return (
+            self.add(g, op, 1, shape_tensor(g, images), filters, dy),
+            self.add(g, op, 2, images, shape_tensor(g, filters), dy),
+        )
+
+
+class BackpropInput(ConvolutionOp):
+    """Its gradient by images, whose shape is an input."""
+
+    inputs = "input_sizes: int32, filter: T, out_backprop: T"
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """Linear in the filter and in out_backprop."""
+        _, filters, out_backprop = op.inputs
+        return (
+            None,
+            self.add(g, op, 2, dy, shape_tensor(g, filters), out_backprop),
+            self.add(g, op, 0, dy, filters),
+        )
+
+
+class BackpropFilter(ConvolutionOp):
+    """Its gradient by filters, whose shape is an input."""
+
+    inputs = "input: T, filter_sizes: int32, out_backprop: T"
+    of_filter = True
+
+    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """Linear in the input and in out_backprop."""
+        images, _, out_backprop = op.inputs
+        return (
+            self.add(g, op, 1, shape_tensor(g, images), dy, out_backprop),
+            None,
+            self.add(g, op, 0, images, dy),
+        )

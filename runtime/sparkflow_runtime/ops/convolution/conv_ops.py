@@ -14,13 +14,12 @@ from typing import Any
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import FLOATING, INDEX, int32
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.convolution.conv_arithmetic import (
     convolve,
     filter_gradient,
     input_gradient,
 )
-from sparkflow_runtime.ops.convolution.conv_base import ConvolutionOp
+from sparkflow_runtime.ops.convolution.conv_base import BackpropFilter, BackpropInput, Forward
 from sparkflow_runtime.ops.convolution.conv_native import Geometry
 from sparkflow_runtime.ops.images import Images
 from sparkflow_runtime.ops.op import Array, Inference
@@ -30,7 +29,6 @@ from sparkflow_runtime.ops.static import (
     bracketed,
     checked_dims,
     constant_shape,
-    shape_tensor,
     vector,
 )
 from sparkflow_runtime.ops.windows import (
@@ -113,9 +111,7 @@ def _sizes(array: Array, name: str, rank: int) -> tuple[int, ...]:
     return dims
 
 
-class _Forward(ConvolutionOp):
-    inputs = "input: T, filter: T"
-
+class _Forward(Forward):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(batch, windows over each spatial dimension, outputs)."""
         layout = Layout.of(node.attrs)
@@ -147,20 +143,12 @@ class _Forward(ConvolutionOp):
         images = as_channels_last(images, layout.data_format, "input")
         return convolve(xp, images, filters, geometry.windows, geometry.groups)
 
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
-        """The two other ops of the family."""
-        images, filters = op.inputs
-        return (
-            self.add(g, op, 1, shape_tensor(g, images), filters, dy),
-            self.add(g, op, 2, images, shape_tensor(g, filters), dy),
-        )
-
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
         """A product and a sum per weight of a filter and element of the output."""
         return 2 * math.prod(shapes.sizes(node.shapes[1])[:-1]) * shapes.size(outputs[0])
 
 
-class _BackpropInput(ConvolutionOp):
+class _BackpropInput(BackpropInput):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape `input_sizes` gives."""
         rank = len(node.attrs["data_format"])
@@ -191,20 +179,8 @@ class _BackpropInput(ConvolutionOp):
         size = geometry.images[1:-1]
         return input_gradient(xp, dy, filters, geometry.windows, size, geometry.groups)
 
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Linear in the filter and in out_backprop."""
-        _, filters, out_backprop = op.inputs
-        return (
-            None,
-            self.add(g, op, 2, dy, shape_tensor(g, filters), out_backprop),
-            self.add(g, op, 0, dy, filters),
-        )
 
-
-class _BackpropFilter(ConvolutionOp):
-    inputs = "input: T, filter_sizes: int32, out_backprop: T"
-    of_filter = True
-
+class _BackpropFilter(BackpropFilter):
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape `filter_sizes` gives."""
         rank = len(node.attrs["data_format"])
@@ -235,15 +211,6 @@ class _BackpropFilter(ConvolutionOp):
         dy = as_channels_last(dy, layout.data_format, "out_backprop")
         return filter_gradient(xp, images, dy, geometry.windows, geometry.groups)
 
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Linear in the input and in out_backprop."""
-        images, _, out_backprop = op.inputs
-        return (
-            self.add(g, op, 1, shape_tensor(g, images), dy, out_backprop),
-            None,
-            self.add(g, op, 0, images, dy),
-        )
-
 
 _FLAT_FAMILY = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter")
 _SOLID_FAMILY = ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")
@@ -272,7 +239,6 @@ class Conv2DBackpropInput(_BackpropInput):
     capturable = True
     host_inputs = frozenset({"input_sizes"})
     images = Images((2,), sizes=0)
-    inputs = "input_sizes: int32, filter: T, out_backprop: T"
     family = _FLAT_FAMILY
     attrs = {"T": type_attr(FLOATING | {int32}), **_FLAT}
 

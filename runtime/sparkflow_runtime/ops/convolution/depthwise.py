@@ -14,15 +14,19 @@ from typing import Any
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import FLOATING
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.convolution.conv_arithmetic import covering
-from sparkflow_runtime.ops.convolution.conv_base import ConvolutionOp
+from sparkflow_runtime.ops.convolution.conv_base import (
+    BackpropFilter,
+    BackpropInput,
+    ConvolutionOp,
+    Forward,
+)
 from sparkflow_runtime.ops.convolution.conv_native import Geometry
 from sparkflow_runtime.ops.images import Images
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr, type_attr
-from sparkflow_runtime.ops.static import bracketed, constant_shape, shape_tensor, vector
+from sparkflow_runtime.ops.static import bracketed, constant_shape, vector
 from sparkflow_runtime.ops.windows import (
     Layout,
     Windows,
@@ -66,11 +70,10 @@ def _windows(layout: Layout, images: Sequence[int], filters: Sequence[int]) -> W
 
 
 @register
-class DepthwiseConv2dNative(_Depthwise):
+class DepthwiseConv2dNative(_Depthwise, Forward):
     """Each channel convolved with `multiplier` filters, the results side by side."""
 
     images = Images((0,), is_convolution=True)
-    inputs = "input: T, filter: T"
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(batch, rows, columns, channels · multiplier)."""
@@ -107,25 +110,16 @@ class DepthwiseConv2dNative(_Depthwise):
             result += padded[index][..., None] * filters[place]
         return result.reshape(*result.shape[:3], depth * multiplier)
 
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
-        """The two ops below."""
-        images, filters = op.inputs
-        return (
-            self.add(g, op, 1, shape_tensor(g, images), filters, dy),
-            self.add(g, op, 2, images, shape_tensor(g, filters), dy),
-        )
-
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
         """A product and a sum per weight of a filter and element of the output."""
         return 2 * math.prod(shapes.sizes(node.shapes[1])[:-2]) * shapes.size(outputs[0])
 
 
 @register
-class DepthwiseConv2dNativeBackpropInput(_Depthwise):
+class DepthwiseConv2dNativeBackpropInput(_Depthwise, BackpropInput):
     """The gradient with respect to the images, whose shape is `input_sizes`."""
 
     images = Images((2,), sizes=0)
-    inputs = "input_sizes: int32, filter: T, out_backprop: T"
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape `input_sizes` gives."""
@@ -151,23 +145,12 @@ class DepthwiseConv2dNativeBackpropInput(_Depthwise):
             padded[index] += (dy * filters[place]).sum(axis=-1)
         return padded[within(windows, images[1:3])]
 
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Linear in the filter and in out_backprop."""
-        _, filters, out_backprop = op.inputs
-        return (
-            None,
-            self.add(g, op, 2, dy, shape_tensor(g, filters), out_backprop),
-            self.add(g, op, 0, dy, filters),
-        )
-
 
 @register
-class DepthwiseConv2dNativeBackpropFilter(_Depthwise):
+class DepthwiseConv2dNativeBackpropFilter(_Depthwise, BackpropFilter):
     """The gradient with respect to the filter, whose shape is `filter_sizes`."""
 
     images = Images((0, 2), is_output=False)
-    inputs = "input: T, filter_sizes: int32, out_backprop: T"
-    of_filter = True
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape `filter_sizes` gives."""
@@ -195,15 +178,6 @@ class DepthwiseConv2dNativeBackpropFilter(_Depthwise):
         for place, index in offsets(windows):
             result[place] = (padded[index][..., None] * dy).sum(axis=(0, 1, 2))
         return result
-
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Linear in the input and in out_backprop."""
-        images, _, out_backprop = op.inputs
-        return (
-            self.add(g, op, 1, shape_tensor(g, images), dy, out_backprop),
-            None,
-            self.add(g, op, 0, images, dy),
-        )
 
 
 def _outputs(dy: Array, filters: Sequence[int]) -> Array:

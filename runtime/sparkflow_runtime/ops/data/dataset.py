@@ -316,13 +316,12 @@ def cached(source: Dataset, filename: Array) -> Dataset:
 
 
 @register
-class CacheDatasetV2(DatasetOp):
+class CacheDatasetV2(CacheDataset):
     """The same; the cache belongs to the dataset, not to the handle."""
 
-    inputs = "input_dataset: variant, filename: string, cache: resource"
-    attrs = {**OUTPUTS, **_METADATA}
+    inputs = f"{CacheDataset.inputs}, cache: resource"
 
-    def compute(self, xp: Any, source: Dataset, filename: Array, _: Any) -> Dataset:
+    def compute(self, xp: Any, source: Dataset, filename: Array, _: Any = None) -> Dataset:
         """Kept in memory where the name is empty."""
         return cached(source, filename)
 
@@ -388,53 +387,27 @@ class ShuffleDatasetV2(DatasetOp):
 
 
 @register
-class ShuffleDatasetV3(DatasetOp):
-    """Elements in random order."""
+class ShuffleDatasetV3(ShuffleDataset):
+    """The same; TensorFlow keeps the seeds in what a handle stands for."""
 
-    inputs = (
-        "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, "
-        "seed_generator: resource"
-    )
-    attrs = {"reshuffle_each_iteration": bool_attr(True), **OUTPUTS, **_METADATA}
+    inputs = f"{ShuffleDataset.inputs}, seed_generator: resource"
 
-    def compute(
-        self,
-        xp: Any,
-        source: Dataset,
-        size: Array,
-        seed: Array,
-        seed2: Array,
-        _: Any,
-        *,
-        reshuffle_each_iteration: bool,
-    ) -> Dataset:
+    def compute(self, xp: Any, *inputs: Any, reshuffle_each_iteration: bool) -> Dataset:
         """Shuffled."""
-        seeds = dataset_shuffle.Seeds(int(seed), int(seed2), reshuffle_each_iteration)
-        return dataset_shuffle.shuffled(source, _buffer(size), seeds)
+        return super().compute(xp, *inputs[:-1], reshuffle_each_iteration=reshuffle_each_iteration)
 
 
 @register
-class ShuffleAndRepeatDataset(DatasetOp):
+class ShuffleAndRepeatDataset(ShuffleDataset):
     """Elements in random order, again and again."""
 
-    inputs = "input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, count: int64"
+    inputs = f"{ShuffleDataset.inputs}, count: int64"
     attrs = {**OUTPUTS, "reshuffle_each_iteration": bool_attr(True), **_METADATA}
 
-    def compute(
-        self,
-        xp: Any,
-        source: Dataset,
-        size: Array,
-        seed: Array,
-        seed2: Array,
-        count: Array,
-        *,
-        reshuffle_each_iteration: bool,
-    ) -> Dataset:
+    def compute(self, xp: Any, *inputs: Any, reshuffle_each_iteration: bool) -> Dataset:
         """Shuffled and repeated."""
-        seeds = dataset_shuffle.Seeds(int(seed), int(seed2), reshuffle_each_iteration)
-        mixed = dataset_shuffle.shuffled(source, _buffer(size), seeds)
-        return dataset_transforms.repeated(mixed, integer(count, "count"))
+        mixed = super().compute(xp, *inputs[:-1], reshuffle_each_iteration=reshuffle_each_iteration)
+        return dataset_transforms.repeated(mixed, integer(inputs[-1], "count"))
 
 
 @register
@@ -506,7 +479,7 @@ class _Same(DatasetOp):
 
     inputs = "input_dataset: variant"
 
-    def compute(self, xp: Any, source: Dataset) -> Dataset:
+    def compute(self, xp: Any, source: Dataset, *_: Array) -> Dataset:
         """The same dataset."""
         return source
 
@@ -528,16 +501,11 @@ class OptionsDataset(_Same):
     attrs = {"serialized_options": string_attr(), **OUTPUTS, **_METADATA}
 
 
-@register
-class OptimizeDataset(DatasetOp):
+class OptimizeDataset(_Same):
     """Asks TensorFlow to rewrite."""
 
     inputs = "input_dataset: variant, optimizations: string"
     attrs = {**OUTPUTS, "optimization_configs": list_attr("string", [])}
-
-    def compute(self, xp: Any, source: Dataset, _: Array) -> Dataset:
-        """The same dataset."""
-        return source
 
 
 @register
@@ -553,5 +521,11 @@ class DatasetCardinality(DatasetOp):
         return np.int64(source.length)
 
 
-for _op in (DummyMemoryCache, DummySeedGenerator, ModelDataset, OptionsDataset):
+for _op in (
+    DummyMemoryCache,
+    DummySeedGenerator,
+    ModelDataset,
+    OptionsDataset,
+    OptimizeDataset,
+):
     add(_op())

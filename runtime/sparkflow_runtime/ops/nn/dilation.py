@@ -118,6 +118,27 @@ class Dilation2D(_Dilation):
 class _DilationGrad(_Dilation):
     inputs = "input: T, filter: T, out_backprop: T"
 
+    def compute(
+        self,
+        xp: Any,
+        images: Array,
+        filters: Array,
+        dy: Array,
+        *,
+        strides: list[int],
+        rates: list[int],
+        padding: str,
+    ) -> Array:
+        """The gradient."""
+        attrs = {"strides": strides, "rates": rates, "padding": padding}
+        return self.routed_to(xp, images, filters, dy, self.windows(images, filters, attrs))
+
+    def routed_to(
+        self, xp: Any, images: Array, filters: Array, dy: Array, windows: Windows
+    ) -> Array:
+        """The gradients of the windows at what was in their maxima."""
+        raise NotImplementedError
+
     def routed(
         self, xp: Any, images: Array, filters: Array, dy: Array, windows: Windows
     ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], Array]]:
@@ -137,20 +158,10 @@ class Dilation2DBackpropInput(_DilationGrad):
     outputs = "in_backprop: T"
     infer = same_as(0, 4, "input")
 
-    def compute(
-        self,
-        xp: Any,
-        images: Array,
-        filters: Array,
-        dy: Array,
-        *,
-        strides: list[int],
-        rates: list[int],
-        padding: str,
+    def routed_to(
+        self, xp: Any, images: Array, filters: Array, dy: Array, windows: Windows
     ) -> Array:
         """The gradient."""
-        attrs = {"strides": strides, "rates": rates, "padding": padding}
-        windows = self.windows(images, filters, attrs)
         dims = images.shape[1:3]
         result = xp.zeros((len(images), *covering(windows, dims), images.shape[3]), images.dtype)
         for _, index, part in self.routed(xp, images, filters, dy, windows):
@@ -165,20 +176,10 @@ class Dilation2DBackpropFilter(_DilationGrad):
     outputs = "filter_backprop: T"
     infer = same_as(1, 3, "filter")
 
-    def compute(
-        self,
-        xp: Any,
-        images: Array,
-        filters: Array,
-        dy: Array,
-        *,
-        strides: list[int],
-        rates: list[int],
-        padding: str,
+    def routed_to(
+        self, xp: Any, images: Array, filters: Array, dy: Array, windows: Windows
     ) -> Array:
         """The gradient."""
-        attrs = {"strides": strides, "rates": rates, "padding": padding}
-        windows = self.windows(images, filters, attrs)
         result = xp.zeros(filters.shape, filters.dtype)
         for place, _, part in self.routed(xp, images, filters, dy, windows):
             result[place] = part.sum(axis=(0, 1, 2), dtype=filters.dtype)
