@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sparkflow.export.freeze import freeze_graph
-from sparkflow.export.signature import DENSE, Signature
+from sparkflow.export.signature import DENSE, Exported, Signature
 from sparkflow.export.values import cut_rows, feed_arrays
 from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
-
-if TYPE_CHECKING:
-    from sparkflow.export.inference_model import InferenceModel
 
 _FROZEN_BYTES = 64 << 20
 """Larger variables stay variables: a protobuf message holds 2 GB at most, and makes copies."""
@@ -37,7 +34,7 @@ class Predictor:
         signature: Of the model.
     """
 
-    def __init__(self, model: InferenceModel, device: str = "", threads: int = 0) -> None:
+    def __init__(self, model: Exported, device: str = "", threads: int = 0) -> None:
         self.signature: Signature = model.signature
         self._names = [output.name for output in model.signature.outputs]
         large = {

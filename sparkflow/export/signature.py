@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 DENSE, SPARSE, RAGGED = "dense", "sparse", "ragged"
 
@@ -109,3 +113,26 @@ def _input(value: Mapping[str, Any]) -> Input:
         raise ValueError(f"an input of kind {kind!r} with {len(tensors)} tensors")
     shape = tuple(map(int, value["shape"]))
     return Input(str(value["name"]), kind, str(value["dtype"]), shape, tensors)
+
+
+class Exported(Protocol):
+    """What is asked of an `InferenceModel` by those that run, describe and convert it."""
+
+    @property
+    def graph_def(self) -> GraphDef:
+        """The inference graph with its variables."""
+
+    @property
+    def variables(self) -> Mapping[str, npt.NDArray[Any]]:
+        """Their values by name."""
+
+    @property
+    def signature(self) -> Signature:
+        """Inputs and outputs."""
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """Further values that JSON can hold."""
+
+    def to_graph_def(self, frozen: bool = True) -> GraphDef:
+        """The graph, with constants in place of the variables unless `frozen` is false."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sparkflow.export.signature import RAGGED
+from sparkflow.export.signature import RAGGED, Exported
 from sparkflow_runtime import shapes
-
-if TYPE_CHECKING:
-    from sparkflow.export.inference_model import InferenceModel
 
 Row = tuple[str, ...]
 
@@ -47,7 +44,7 @@ class ModelSummary:
         return "".join(map(_html, self.tables))
 
 
-def summarize(model: InferenceModel) -> ModelSummary:
+def summarize(model: Exported) -> ModelSummary:
     """The summary of a model."""
     inputs = tuple(
         (each.name, each.kind, each.dtype, _batch(each.shape if each.kind != RAGGED else (None,)))

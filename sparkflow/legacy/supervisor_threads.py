@@ -3,16 +3,49 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from sparkflow import logging
-from sparkflow.train.sessions.coordinator import LooperThread
+from sparkflow.train.sessions.coordinator import Coordinator, LooperThread
 from sparkflow.train.step_counter import global_step
 from sparkflow_runtime.protos.event_pb2 import SessionLog
 from sparkflow_runtime.protos.summary_pb2 import Summary
 
-if TYPE_CHECKING:
-    from sparkflow.legacy.supervisor import Supervisor
+
+class Supervised(Protocol):
+    """What the threads ask a supervisor for; see there."""
+
+    @property
+    def coord(self) -> Coordinator:
+        """Ends its threads."""
+
+    @property
+    def global_step(self) -> Any:
+        """The counter of steps, or None."""
+
+    @property
+    def save_model_secs(self) -> Any:
+        """Between two checkpoints."""
+
+    @property
+    def save_path(self) -> Any:
+        """Where checkpoints go."""
+
+    @property
+    def save_summaries_secs(self) -> Any:
+        """Between two summaries."""
+
+    @property
+    def saver(self) -> Any:
+        """Writes checkpoints."""
+
+    @property
+    def summary_op(self) -> Any:
+        """What is written as summaries."""
+
+    @property
+    def summary_writer(self) -> Any:
+        """Writes events, or None."""
 
 
 class SVSummaryThread(LooperThread):
@@ -23,7 +56,7 @@ class SVSummaryThread(LooperThread):
         sess: The session to run them in.
     """
 
-    def __init__(self, sv: Supervisor, sess: Any) -> None:
+    def __init__(self, sv: Supervised, sess: Any) -> None:
         super().__init__(sv.coord, sv.save_summaries_secs)
         self._sv = sv
         self._sess = sess
@@ -48,7 +81,7 @@ class SVStepCounterThread(LooperThread):
         step_counter: What counts; the supervisor's counter when None.
     """
 
-    def __init__(self, sv: Supervisor, sess: Any, step_counter: Any = None) -> None:
+    def __init__(self, sv: Supervised, sess: Any, step_counter: Any = None) -> None:
         super().__init__(sv.coord, sv.save_summaries_secs)
         self._sv = sv
         self._sess = sess
@@ -83,7 +116,7 @@ class SVTimerCheckpointThread(LooperThread):
         sess: The session to save.
     """
 
-    def __init__(self, sv: Supervisor, sess: Any) -> None:
+    def __init__(self, sv: Supervised, sess: Any) -> None:
         super().__init__(sv.coord, sv.save_model_secs)
         self._sv = sv
         self._sess = sess

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from sparkflow.export.onnx.table import OPSET, TABLE, Node, Target, unknown
+from sparkflow.export.signature import Exported
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.messages.importing import import_graph_def
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.files.whole import sync_file
-
-if TYPE_CHECKING:
-    from sparkflow.export.inference_model import InferenceModel
 
 _IR_VERSION: Final = 10
 _BATCH: Final = "batch"
@@ -25,7 +23,7 @@ _BATCH: Final = "batch"
 _LARGEST_MESSAGE_BYTES: Final = 1 << 30
 
 
-def write_onnx(model: InferenceModel, path: str | Path) -> None:
+def write_onnx(model: Exported, path: str | Path) -> None:
     """Writes a model as a file in ONNX's format.
 
     Its inputs and outputs have the names of the signature; of a sparse input they are
@@ -53,7 +51,7 @@ def write_onnx(model: InferenceModel, path: str | Path) -> None:
             each.replace(target.parent / each.name)
 
 
-def to_onnx(model: InferenceModel) -> Any:
+def to_onnx(model: Exported) -> Any:
     """A model as ONNX's ModelProto, checked by `onnx.checker`; raises as `write_onnx`."""
     onnx = _onnx()
     _fill_table()
