@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from sparkflow.spark.cluster.registration import Progress
+from sparkflow.spark.cluster.task_board import Progress
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError, StalledError
 from sparkflow_runtime.protos.rendezvous_pb2 import ReportStateRequest, TaskInfo

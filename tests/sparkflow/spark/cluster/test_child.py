@@ -92,7 +92,7 @@ def test_it_ends_when_the_job_does(driver: Driver) -> None:
     process = driver.start()
     _send(process, {"rows": 0, "validation_rows": 0})
     with driver.server._changed:
-        while driver.server._tasks == {}:
+        while not driver.server._board.tasks:
             assert driver.server._changed.wait(TIMEOUT_S)
     driver.server.end()
     assert _end(process) == (0, "")

@@ -265,7 +265,7 @@ def test_a_task_that_was_given_up_is_refused(driver: Driver) -> None:
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    while not driver.server.states(0.01) and ps not in driver.server._following:
+    while not driver.server.states(0.01) and ps not in driver.server._board.following:
         pass
     stream.cancel()  # type: ignore[attr-defined]  # grpc's own
     while not isinstance(driver.event(), TaskGone):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sparkflow.spark.cluster.registration import Progress
+from sparkflow.spark.cluster.task_board import Progress
 from sparkflow.spark.cluster.watchdog import Watchdog
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError, StalledError

@@ -1,0 +1,285 @@
+"""Who has registered, lives, was lost and may come back: the driver's view of a job's tasks.
+
+A value: each method gives a new board, or an answer to somebody who waits. No threads, clocks or
+network; `registration` brings those. Answers are None for as long as there is nothing to answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sparkflow.spark.cluster.events import TaskGone
+from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow_runtime.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    CancelledError,
+    InvalidArgumentError,
+)
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.protos.rendezvous_pb2 import ReportStateRequest, TaskInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a task's last heartbeat said.
+
+    Attributes:
+        rows: Rows received so far.
+        steps: Steps of its loops so far.
+        heard_s: `time.monotonic()` when it came.
+    """
+
+    rows: int
+    steps: int
+    heard_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What a task that follows is told.
+
+    Attributes:
+        attempt: The attempt that has begun; 0 for none.
+        wants_state: Whether it is to say what it does.
+        ended: The reason why training is over; None while it goes on.
+    """
+
+    attempt: int = 0
+    wants_state: bool = False
+    ended: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBoard:
+    """The tasks of a job.
+
+    Attributes:
+        layout: The tasks that must come.
+        attempt: The number of the attempt, from 1; 0 before the first.
+        feed_plan: What workers are told about their rows, as JSON.
+        tasks: What those that have registered said.
+        ready: Those that can be used.
+        gone: Those that were given up in this attempt.
+        following: Those that wait for instructions, each with a mark of its process.
+        lost: Those whose process ended, and who ask whether to start another.
+        returning: Lost ones that may come back, with their own feed plans.
+        progress: The last heartbeats.
+        clock_ahead: By how many seconds each task's clock is ahead.
+        states: Answers to the last question what tasks do.
+        states_asked: How often they were asked.
+        ended: Why training is over, "" if it ended well; None while it goes on.
+    """
+
+    layout: Layout
+    attempt: int = 0
+    feed_plan: str = ""
+    tasks: Mapping[TaskName, TaskInfo] = field(default_factory=dict)
+    ready: frozenset[TaskName] = frozenset()
+    gone: frozenset[TaskName] = frozenset()
+    following: Mapping[TaskName, object] = field(default_factory=dict)
+    lost: frozenset[TaskName] = frozenset()
+    returning: Mapping[TaskName, str] = field(default_factory=dict)
+    progress: Mapping[TaskName, Progress] = field(default_factory=dict)
+    clock_ahead: Mapping[TaskName, float] = field(default_factory=dict)
+    states: Mapping[TaskName, ReportStateRequest] = field(default_factory=dict)
+    states_asked: int = 0
+    ended: str | None = None
+
+    # ------------------------------------------------------------------ what the driver asks
+
+    @property
+    def missing(self) -> list[TaskName]:
+        """The tasks that have not registered yet."""
+        return sorted(set(self.layout.tasks) - self.tasks.keys())
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether there is no use in waiting for the tasks that have registered to be ready."""
+        return self.tasks.keys() <= self.ready or bool(self.gone) or self.ended is not None
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether every task can begin a new attempt: it lives, or asks to be started again."""
+        return set(self.layout.tasks) <= self.following.keys() | self.lost
+
+    @property
+    def all_answered(self) -> bool:
+        """Whether all that follow have said what they do."""
+        return self.following.keys() <= self.states.keys()
+
+    def cluster(self) -> ClusterDef:
+        """The tasks that have registered, with their addresses, and what they host."""
+        members = {task: info.address for task, info in self.tasks.items()}
+        for task, info in self.tasks.items():
+            hosted = self.layout.hosted_by(task)
+            if hosted is not None:
+                members[hosted] = info.ps_address
+        cluster = ClusterDef()
+        for job in sorted({task.job for task in members}):
+            own = {task.index: where for task, where in members.items() if task.job == job}
+            cluster.job.add(name=job, tasks=dict(sorted(own.items())))
+        return cluster
+
+    # ------------------------------------------------------------------ what the driver decides
+
+    def begun(self, feed_plan: str) -> TaskBoard:
+        """Another attempt begins: all tasks have to register, again if they did before."""
+        return replace(
+            self,
+            attempt=self.attempt + 1,
+            feed_plan=feed_plan,
+            tasks={},
+            ready=frozenset(),
+            gone=frozenset(),
+            lost=frozenset(),
+            returning={},
+            progress={},
+        )
+
+    def returnable(self, task: TaskName, start: tuple[int, int]) -> TaskBoard:
+        """A lost worker may come back into the attempt that goes on without it.
+
+        Args:
+            task: The worker.
+            start: Where its data begin: epochs that are over, steps of the next one.
+        """
+        plan = json.loads(self.feed_plan)
+        starts = [list(each) for each in plan.get("start", ())]
+        starts += [[0, 0]] * (task.index + 1 - len(starts))
+        starts[task.index] = list(start)
+        own_plan = json.dumps({**plan, "start": starts})
+        returning = {**self.returning, task: own_plan}
+        return replace(self, returning=returning, ready=self.ready - {task})
+
+    def asked(self) -> TaskBoard:
+        """All tasks are asked what they do."""
+        return replace(self, states={}, states_asked=self.states_asked + 1)
+
+    def over(self, reason: str) -> TaskBoard:
+        """Training is over; the first reason counts."""
+        return self if self.ended is not None else replace(self, ended=reason)
+
+    # ------------------------------------------------------------------ what tasks say
+
+    def registered(self, info: TaskInfo, now_s: float) -> tuple[TaskBoard, str]:
+        """A task has come.
+
+        Args:
+            info: What it says.
+            now_s: Seconds of the driver's clock.
+
+        Returns:
+            The board, and the feed plan that is the task's own; "" for that of all.
+
+        Raises:
+            InvalidArgumentError: The job has no such task.
+            AlreadyExistsError: It has come before, and was not lost.
+        """
+        name = TaskName(info.job, info.task)
+        if name not in self.layout.tasks:
+            raise InvalidArgumentError(message=f"The job has no {name}")
+        if name in self.tasks and name not in self.returning:
+            raise AlreadyExistsError(
+                message=f"{name} has registered from {self.tasks[name].address} already"
+            )
+        ahead = info.time_s - now_s if info.time_s else 0.0
+        board = replace(
+            self,
+            tasks={**self.tasks, name: info},
+            returning=_without(self.returning, name),
+            lost=self.lost - {name},
+            gone=self.gone - {name},
+            clock_ahead={**self.clock_ahead, name: ahead},
+        )
+        return board, self.returning.get(name, "")
+
+    def answer_to_registered(self, attempt: int, own_plan: str) -> str | None:
+        """The feed plan for a task that registered in an attempt, once all have come.
+
+        Raises:
+            CancelledError: Training is over.
+            AbortedError: Another attempt has begun.
+        """
+        if self.ended is not None:
+            raise CancelledError(message=self.ended or "Training has ended")
+        if self.attempt != attempt:
+            raise AbortedError(message="The job has begun another attempt")
+        return None if self.missing else own_plan or self.feed_plan
+
+    def made_ready(self, task: TaskName) -> TaskBoard:
+        """A task can be used."""
+        return replace(self, ready=self.ready | {task})
+
+    def follows(self, task: TaskName, marker: object) -> TaskBoard:
+        """A process of a task waits for instructions.
+
+        Raises:
+            AbortedError: It was given up.
+        """
+        if task in self.gone:
+            raise AbortedError(message=f"{task} was given up: it did not answer for a while")
+        return replace(self, following={**self.following, task: marker})
+
+    def instruction(self, attempt: int, asked: int) -> Instruction | None:
+        """What to tell a task that knows of an attempt and of so many questions."""
+        if self.ended is not None:
+            return Instruction(ended=self.ended)
+        if (self.attempt, self.states_asked) == (attempt, asked):
+            return None
+        begun = self.attempt if self.attempt != attempt else 0
+        return Instruction(begun, wants_state=self.states_asked != asked)
+
+    def broke(self, task: TaskName, marker: object) -> TaskBoard | None:
+        """The connection of a process broke; None if another one of the task is there already."""
+        if self.following.get(task) is not marker:
+            return None
+        return replace(self, following=_without(self.following, task))
+
+    def silence(self, task: TaskName, now_s: float) -> float:
+        """Seconds since the last heartbeat of a task; 0 if there was none."""
+        heard = self.progress.get(task)
+        return now_s - heard.heard_s if heard is not None else 0.0
+
+    def is_back(self, task: TaskName, attempt: int) -> bool:
+        """Whether a task whose connection broke in an attempt needs not be given up."""
+        return task in self.following or self.attempt != attempt
+
+    def given_up(self, task: TaskName, silent_s: float) -> tuple[TaskBoard, TaskGone]:
+        """A task's process is taken for lost."""
+        info = self.tasks.get(task)
+        host = info.host if info is not None else "an unknown host"
+        return replace(self, gone=self.gone | {task}), TaskGone(task, host, silent_s)
+
+    def asks_restart(self, task: TaskName) -> TaskBoard:
+        """A task's process ended; it asks whether to start another."""
+        return replace(self, lost=self.lost | {task})
+
+    def answer_to_restart(self, task: TaskName, attempt: int) -> bool | None:
+        """Whether to start another process for a task that asked in an attempt."""
+        if self.ended is not None:
+            return False
+        return True if self.attempt != attempt or task in self.returning else None
+
+    def asks_no_more(self, task: TaskName) -> TaskBoard:
+        """A task that asked whether to start another process has gone as well."""
+        return replace(self, lost=self.lost - {task})
+
+    def heard(self, task: TaskName, progress: Progress) -> TaskBoard:
+        """A heartbeat."""
+        return replace(self, progress={**self.progress, task: progress})
+
+    def told(self, state: ReportStateRequest) -> TaskBoard:
+        """A task says what it does."""
+        return replace(self, states={**self.states, TaskName(state.job, state.task): state})
+
+    def driver_time(self, task: TaskName, time_s: float) -> float:
+        """A time of a task's clock as the driver's."""
+        return time_s - self.clock_ahead.get(task, 0.0)
+
+
+def _without(given: Mapping[TaskName, Any], task: TaskName) -> Mapping[TaskName, Any]:
+    return {each: value for each, value in given.items() if each != task}

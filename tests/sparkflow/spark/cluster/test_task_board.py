@@ -1,0 +1,137 @@
+"""Who has come, lives and was lost, as a value: no network, no threads, no clock."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sparkflow.spark.cluster.events import TaskGone
+from sparkflow.spark.cluster.task_board import Instruction, Progress, TaskBoard
+from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow_runtime.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    CancelledError,
+    InvalidArgumentError,
+)
+from sparkflow_runtime.protos.rendezvous_pb2 import ReportStateRequest, TaskInfo
+
+PS, WORKER = TaskName("ps", 0), TaskName("worker", 0)
+PLAN = '{"epochs": 3}'
+BEGUN = TaskBoard(Layout(1, 1)).begun(PLAN)
+
+
+def _info(task: TaskName, address: str = "here:1", time_s: float = 0.0) -> TaskInfo:
+    return TaskInfo(job=task.job, task=task.index, address=address, host="node7", time_s=time_s)
+
+
+def _come(board: TaskBoard, *tasks: TaskName) -> TaskBoard:
+    for task in tasks:
+        board, _ = board.registered(_info(task, f"{task.job}:1"), 0.0)
+    return board
+
+
+ALL = _come(BEGUN, PS, WORKER)
+
+
+def test_all_are_answered_once_all_have_come() -> None:
+    one = _come(BEGUN, PS)
+    assert (one.missing, one.answer_to_registered(1, "")) == ([WORKER], None)
+    assert (ALL.missing, ALL.answer_to_registered(1, "")) == ([], PLAN)
+    assert {job.name: dict(job.tasks) for job in ALL.cluster().job} == {
+        "ps": {0: "ps:1"},
+        "worker": {0: "worker:1"},
+    }
+    assert BEGUN.missing == [PS, WORKER]  # boards are values
+
+
+def test_strangers_and_doubles_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="no ps task 7"):
+        BEGUN.registered(_info(TaskName("ps", 7)), 0.0)
+    with pytest.raises(AlreadyExistsError, match="ps task 0 has registered from ps:1"):
+        ALL.registered(_info(PS), 0.0)
+
+
+def test_those_who_wait_hear_of_an_end_and_of_another_attempt() -> None:
+    one = _come(BEGUN, PS)
+    with pytest.raises(AbortedError, match="another attempt"):
+        one.begun(PLAN).answer_to_registered(1, "")
+    ended = one.over("Ctrl-C")
+    with pytest.raises(CancelledError, match="Ctrl-C"):
+        ended.answer_to_registered(1, "")
+    assert ended.over("later").ended == "Ctrl-C"
+    with pytest.raises(CancelledError, match="Training has ended"):
+        one.over("").answer_to_registered(1, "")
+
+
+def test_they_are_usable_when_ready_or_when_there_is_no_use_in_waiting() -> None:
+    assert not ALL.made_ready(PS).is_usable
+    assert ALL.made_ready(PS).made_ready(WORKER).is_usable
+    assert ALL.over("").is_usable
+    assert ALL.given_up(PS, 0.0)[0].is_usable
+
+
+def test_instructions() -> None:
+    board = ALL.follows(PS, "a process")
+    assert board.instruction(1, 0) is None
+    assert board.asked().instruction(1, 0) == Instruction(wants_state=True)
+    assert board.begun(PLAN).instruction(1, 0) == Instruction(attempt=2)
+    assert board.asked().begun(PLAN).over("enough").instruction(1, 0) == Instruction(ended="enough")
+    asked = board.asked()
+    assert not asked.all_answered
+    assert asked.told(ReportStateRequest(job="ps", task=0)).all_answered
+
+
+def test_a_broken_connection() -> None:
+    board = ALL.follows(PS, "first")
+    assert board.follows(PS, "second").broke(PS, "first") is None
+    broken = board.broke(PS, "first")
+    assert broken is not None
+    assert not broken.is_back(PS, 1)
+    assert broken.follows(PS, "second").is_back(PS, 1)
+    assert broken.begun(PLAN).is_back(PS, 1)
+    gone, event = broken.given_up(PS, 6.0)
+    assert event == TaskGone(PS, "node7", 6.0)
+    with pytest.raises(AbortedError, match="ps task 0 was given up"):
+        gone.follows(PS, "late")
+    _, unknown = BEGUN.given_up(PS, 0.0)
+    assert unknown.host == "an unknown host"
+
+
+def test_silence_counts_from_the_last_heartbeat() -> None:
+    assert ALL.silence(PS, 100.0) == 0.0
+    assert ALL.heard(PS, Progress(5, 2, 90.0)).silence(PS, 100.0) == 10.0
+
+
+def test_another_attempt_needs_an_answer_of_every_task() -> None:
+    lives = ALL.follows(PS, "a process")
+    assert not lives.can_begin
+    asks = lives.asks_restart(WORKER)
+    assert asks.can_begin
+    assert not asks.asks_no_more(WORKER).can_begin
+    assert asks.answer_to_restart(WORKER, 1) is None
+    assert asks.begun(PLAN).answer_to_restart(WORKER, 1)
+    assert asks.over("").answer_to_restart(WORKER, 1) is False
+    again = asks.begun('{"epochs": 1}')
+    assert (again.attempt, again.missing, again.lost) == (2, [PS, WORKER], frozenset())
+    assert _come(again, PS, WORKER).answer_to_registered(2, "") == '{"epochs": 1}'
+
+
+def test_a_lost_worker_comes_back_with_a_plan_of_its_own() -> None:
+    ready = ALL.made_ready(PS).made_ready(WORKER).asks_restart(WORKER)
+    waits = ready.returnable(WORKER, (1, 7))
+    assert not waits.is_usable
+    assert waits.answer_to_restart(WORKER, 1)
+    back, plan = waits.registered(_info(WORKER, "there:2"), 0.0)
+    assert json.loads(plan) == {"epochs": 3, "start": [[1, 7]]}
+    assert back.answer_to_registered(1, plan) == plan
+    assert (back.lost, dict(back.returning)) == (frozenset(), {})
+    with pytest.raises(AlreadyExistsError):
+        back.registered(_info(WORKER), 0.0)
+
+
+def test_times_of_tasks_are_those_of_the_driver() -> None:
+    board, _ = BEGUN.registered(_info(PS, time_s=130.0), 100.0)
+    assert board.driver_time(PS, 140.0) == 110.0
+    assert board.driver_time(WORKER, 140.0) == 140.0
