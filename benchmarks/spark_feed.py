@@ -177,7 +177,7 @@ def feed(frame: Any, features_col: str | list[str], way: str) -> Phases:
 
     from sparkflow.spark.data.plan import spooled
     from sparkflow.spark.data.plan.arrange import arranged_rows
-    from sparkflow.spark.params.trainer import TrainerParams
+    from sparkflow.spark.params.trainer_params import TrainerParams
 
     params = TrainerParams()._set(
         featuresCol=features_col, numPs=NUM_PS, numWorkers=NUM_WORKERS, batchSize=BATCH

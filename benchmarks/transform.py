@@ -135,8 +135,8 @@ def _transformed(
     import pyarrow as pa
 
     from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR_PARTS, InputColumns
-    from sparkflow.spark.model.inference import InferencePlan, predict_batches
     from sparkflow.spark.model.outputs import output_columns
+    from sparkflow.spark.model.prediction import InferencePlan, predict_batches
 
     (given,) = model.signature.inputs
     rows, dim = x.shape

@@ -2,7 +2,7 @@
 
 From `sparkflow.spark.params.table`: accessors (`params/accessors.py`), the fields of `FitConfig`
 (`params/values.py`) and the table of `docs/spark_trainer.md`. From
-`sparkflow.spark.estimators.table`: the accessors of the estimators.
+`sparkflow.spark.estimators.estimator_table`: the accessors of the estimators.
 
     .venv/bin/python scripts/generate_params.py
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sparkflow.spark.estimators import table as estimators
+from sparkflow.spark.estimators import estimator_table as estimators
 from sparkflow.spark.params import table as trainer
 from sparkflow.spark.params.row import UNSET, Group, Row
 
@@ -50,8 +50,8 @@ def generated() -> Mapping[Path, str]:
     return {
         params / "accessors.py": accessors("sparkflow.spark.params.table", trainer, groups),
         params / "values.py": values(trainer.TRAINER),
-        own / "accessors.py": accessors(
-            "sparkflow.spark.estimators.table", estimators, estimators.GROUPS
+        own / "estimator_accessors.py": accessors(
+            "sparkflow.spark.estimators.estimator_table", estimators, estimators.GROUPS
         ),
         docs: documented(docs.read_text(), trainer.TRAINER),
     }
@@ -62,7 +62,7 @@ def accessors(module: str, table: Any, groups: Sequence[Group]) -> str:
     text = "\n\n\n".join(_class(_constant(table, group), group) for group in groups)
     package, _, name = module.rpartition(".")
     lines = [
-        f'"""Params with their getters and setters.\n\n{_NOTE.format(table="table.py")}\n"""',
+        f'"""Params with their getters and setters.\n\n{_NOTE.format(table=f"{name}.py")}\n"""',
         "",
         "from __future__ import annotations",
         "",
@@ -74,7 +74,7 @@ def accessors(module: str, table: Any, groups: Sequence[Group]) -> str:
     if shared:
         lines += [f"from pyspark.ml.param.shared import {', '.join(shared)}", ""]
     lines += [
-        f"from {package} import {name}",
+        f"from {package} import {name}" + (" as table" if name != "table" else ""),
         "from sparkflow.spark.params.aliases import ParamAliases, Self, param",
     ]
     if "FeaturesCol:" in text or "-> FeaturesCol" in text:

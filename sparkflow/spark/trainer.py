@@ -30,7 +30,7 @@ from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.fit_multiple import fit_multiple
 from sparkflow.spark.graphs.digest import GraphDigest
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
-from sparkflow.spark.graphs.inference import (
+from sparkflow.spark.graphs.inference_graph import (
     InferenceGraph,
     build_inference_graph,
     require_same_variables,
@@ -42,7 +42,7 @@ from sparkflow.spark.graphs.model_fn import (
     require_callable,
     takes,
 )
-from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.graphs.training_graph import build_training_graph
 from sparkflow.spark.launch.backends import backend_for
 from sparkflow.spark.launch.training import Training, TrainingData
 from sparkflow.spark.model.outputs import output_columns
@@ -50,7 +50,7 @@ from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.params.checks import check_metric, check_params
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.identity import deciding, placement
-from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow.spark.params.trainer_params import TrainerParams
 from sparkflow.spark.report.reporters import Reporters
 from sparkflow.spark.unsaved import TrainerReader
 from sparkflow.version import SPARKFLOW_VERSION

@@ -45,7 +45,7 @@ def main() -> None:
     try:
         # Loading 800 modules has the collector look at everything again and again: a tenth of it.
         gc.disable()
-        from sparkflow.spark.cluster.attempts import Attempts
+        from sparkflow.spark.cluster.task_lifecycle import Attempts
 
         gc.freeze()
         gc.enable()

@@ -17,9 +17,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from sparkflow.spark.cluster.barrier_job import BarrierJob
+from sparkflow.spark.cluster.compatibility import check_roll
 from sparkflow.spark.cluster.events import Event, Post
 from sparkflow.spark.cluster.registration import RegistrationServer
-from sparkflow.spark.cluster.roll_call import check_roll
 from sparkflow.spark.cluster.slots import require_slots
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster.task_logs import format_lines

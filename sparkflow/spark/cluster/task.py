@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparkflow.spark.cluster.child_process import ChildProcess, Silence
 from sparkflow.spark.cluster.gpus import gpu_environment
-from sparkflow.spark.cluster.keeper import Keeper
+from sparkflow.spark.cluster.process_supervisor import Keeper
 from sparkflow.spark.cluster.task_logs import LineSender
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, event_listener
 from sparkflow.spark.cluster_layout import Layout, TaskName

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from sparkflow.spark.cluster.events import RowsReady, TaskRegistered
 from sparkflow.spark.cluster_layout import TaskName
-from sparkflow.spark.control.inbox import Message
+from sparkflow.spark.control.event_queue import Message
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.errors import SparkTrainingError
 

@@ -12,7 +12,7 @@ from sparkflow.spark.control.schedule import Schedule, Stops
 from sparkflow.spark.data.feed.feed_plan import ARRIVAL, PERMUTED, FeedPlan
 from sparkflow.spark.data.schema.row_format import RowFormat
 from sparkflow.spark.graphs.evaluation import EvaluationGraph
-from sparkflow.spark.graphs.training import TrainingGraph
+from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime import shapes
 

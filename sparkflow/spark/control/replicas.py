@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot, Values, WorkerState
 from sparkflow.spark.graphs.state import VariableNodes
-from sparkflow.spark.graphs.training import TrainingGraph
+from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime import shapes
 from sparkflow_runtime.master.driver import DriverMaster, DriverSession
 from sparkflow_runtime.master.loops.step_loop import Loop

@@ -10,11 +10,11 @@ import numpy as np
 
 from sparkflow.spark.cluster.events import LoopEnded, StepsDone, TaskRegistered
 from sparkflow.spark.cluster.watchdog import Watchdog
-from sparkflow.spark.control.inbox import Inbox, Message, SegmentEnded, WorkerLost
-from sparkflow.spark.control.lost_workers import LostWorkers
+from sparkflow.spark.control.event_queue import Inbox, Message, SegmentEnded, WorkerLost
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.replicas import Replicas
 from sparkflow.spark.control.schedule import Schedule
+from sparkflow.spark.control.worker_recovery import LostWorkers
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow_runtime.master.loops.step_loop import Loop, stop_together
 

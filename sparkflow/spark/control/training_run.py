@@ -24,11 +24,10 @@ from sparkflow.spark.control.checkpoints.snapshot import FINGERPRINT, IS_FINITE,
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.control.duties import Duty, Pause, is_due
 from sparkflow.spark.control.early_stopping import EarlyStopping
+from sparkflow.spark.control.event_queue import Inbox, Message
 from sparkflow.spark.control.finite import FiniteWatch
 from sparkflow.spark.control.gathering import POLL_S, Gathering, Job
 from sparkflow.spark.control.history import TrainingHistory
-from sparkflow.spark.control.inbox import Inbox, Message
-from sparkflow.spark.control.lost_workers import LostWorkers, Returns
 from sparkflow.spark.control.plan import TrainingPlan as TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.replicas import Replicas
@@ -36,6 +35,7 @@ from sparkflow.spark.control.run_state import RunEvent, RunStory, after
 from sparkflow.spark.control.schedule import Schedule, Stops
 from sparkflow.spark.control.segment import Segments
 from sparkflow.spark.control.validation import Validation
+from sparkflow.spark.control.worker_recovery import LostWorkers, Returns
 from sparkflow_runtime.master.driver import DriverMaster
 
 _log = logging.getLogger(__name__)

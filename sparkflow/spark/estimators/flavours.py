@@ -19,7 +19,7 @@ import sparkflow as tf
 from sparkflow.export import InferenceModel
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.data.plan.prepare import PreparedRows
-from sparkflow.spark.estimators.accessors import ClassifierParams
+from sparkflow.spark.estimators.estimator_accessors import ClassifierParams
 from sparkflow.spark.estimators.heads import (
     Logits,
     ModelFn,

@@ -26,7 +26,7 @@ from pyspark.sql.types import BooleanType
 from sparkflow.spark.data.plan.prepare import release
 from sparkflow.spark.data.schema.frame import quoted
 from sparkflow.spark.data.schema.row_format import RAGGED
-from sparkflow.spark.estimators.accessors import ThresholdParams
+from sparkflow.spark.estimators.estimator_accessors import ThresholdParams
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
 
 _CLASS_METRICS = ("accuracy", "f1", "weightedPrecision", "weightedRecall", "logLoss")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sparkflow.spark.estimators.accessors import OptimizerAccessors
+from sparkflow.spark.estimators.estimator_accessors import OptimizerAccessors
 from sparkflow.spark.estimators.optimizers import (
     CONSTANT,
     COSINE,

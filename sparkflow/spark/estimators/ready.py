@@ -12,7 +12,11 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 
 import sparkflow as tf
 from sparkflow.estimator.canned.models import deep_logits, linear_logits
-from sparkflow.spark.estimators.accessors import HiddenParams, SizeParams, StandardizationParams
+from sparkflow.spark.estimators.estimator_accessors import (
+    HiddenParams,
+    SizeParams,
+    StandardizationParams,
+)
 from sparkflow.spark.estimators.feature_columns import InputColumns, require_numbers
 from sparkflow.spark.estimators.flavours import ClassifierTrainer, RegressorTrainer
 from sparkflow.spark.estimators.heads import Logits

@@ -18,7 +18,7 @@ import sparkflow as tf
 from sparkflow.estimator.canned.models import linear_logits
 from sparkflow.export import InferenceModel
 from sparkflow.spark.data.schema.row_format import RAGGED, Input
-from sparkflow.spark.estimators.accessors import StandardizationParams
+from sparkflow.spark.estimators.estimator_accessors import StandardizationParams
 from sparkflow.spark.estimators.feature_columns import InputColumns
 from sparkflow.spark.estimators.flavours import ClassifierTrainer, HeadTrainer, RegressorTrainer
 from sparkflow.spark.estimators.heads import Logits

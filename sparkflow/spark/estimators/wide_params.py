@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparkflow.spark.estimators.accessors import WideAccessors
+from sparkflow.spark.estimators.estimator_accessors import WideAccessors
 
 
 class WideParams(WideAccessors):

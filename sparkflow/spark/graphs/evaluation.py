@@ -14,15 +14,15 @@ from typing import Any, Final
 import sparkflow as tf
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.schema.row_format import EVAL_DATA
-from sparkflow.spark.graphs.inputs import draw_batch
+from sparkflow.spark.graphs.batch_tensors import draw_batch
+from sparkflow.spark.graphs.devices import WORKER_DEVICE, variables_on_ps
 from sparkflow.spark.graphs.model_fn import (
     ModelFn,
     ModelInputs,
     call_model_fn,
     session_initializers,
 )
-from sparkflow.spark.graphs.placement import WORKER_DEVICE, variables_on_ps
-from sparkflow.spark.graphs.training import TrainingGraph
+from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 

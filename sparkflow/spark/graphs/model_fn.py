@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import sparkflow as tf
 from sparkflow.spark.data.schema.row_format import RowFormat
-from sparkflow.spark.graphs.inputs import BatchTensors
+from sparkflow.spark.graphs.batch_tensors import BatchTensors
 from sparkflow_runtime.ops import registry
 
 ModelFn = Callable[..., Any]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
-from sparkflow.spark.graphs.placement import WORKER_DEVICE
+from sparkflow.spark.graphs.devices import WORKER_DEVICE
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.shapes import Shape
 

@@ -18,9 +18,9 @@ from sparkflow.spark.cluster.slots import (
 )
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.course import Course
+from sparkflow.spark.control.fit_state import Course
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.control.supervisor import Supervisor
+from sparkflow.spark.control.retry_loop import Supervisor
 from sparkflow.spark.launch.training import Trained, Training
 from sparkflow.spark.storage.session_files import files_for
 

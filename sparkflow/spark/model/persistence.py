@@ -17,7 +17,13 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable
 from sparkflow.export import InferenceModel
 from sparkflow.export.model_files import MODEL_FILE, read_description
 from sparkflow.spark.control.history import TrainingHistory
-from sparkflow.spark.model.files import download, local_folder, read_model_file, remove, upload
+from sparkflow.spark.model.model_files import (
+    download,
+    local_folder,
+    read_model_file,
+    remove,
+    upload,
+)
 from sparkflow_runtime.errors import (
     DataLossError,
     InvalidArgumentError,

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from sparkflow.spark.model.inference import Place
+from sparkflow.spark.model.prediction import Place
 from sparkflow_runtime.codegen.machine.threads import VARIABLE
 from sparkflow_runtime.device.device import count_gpus, gpu_uuids
 from sparkflow_runtime.errors import FailedPreconditionError

@@ -15,13 +15,13 @@ from sparkflow.export.summary import ModelSummary
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.data.schema.frame import quoted, require_frame
 from sparkflow.spark.interpreter import use_this_python
-from sparkflow.spark.model.inference import KEEP, SKIP, VALID, InferencePlan
 from sparkflow.spark.model.input_columns import holds_user_types, input_columns
 from sparkflow.spark.model.outputs import OutputColumn, output_columns
 from sparkflow.spark.model.persistence import ModelReader, ModelWriter
+from sparkflow.spark.model.prediction import KEEP, SKIP, VALID, InferencePlan
 from sparkflow.spark.model.shipping import Shipper
 from sparkflow.spark.model.udf import prediction_udf
-from sparkflow.spark.params.inference import InferenceParams
+from sparkflow.spark.params.inference_params import InferenceParams
 from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 

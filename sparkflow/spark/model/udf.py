@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from sparkflow.spark.data.schema.row_schema import SCALARS, VECTOR_PARTS, InputColumns
-from sparkflow.spark.model.inference import VALID, InferencePlan, predict_batches, predictor_for
 from sparkflow.spark.model.place import place_of_task
+from sparkflow.spark.model.prediction import VALID, InferencePlan, predict_batches, predictor_for
 from sparkflow.spark.model.shipping import ShippedModel
 from sparkflow_runtime.resources.datasets.arrow_columns import as_pandas
 

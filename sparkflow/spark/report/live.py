@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from sparkflow.spark.control.callbacks import Callback, RunControl, Update
-from sparkflow.spark.report.figures import Figures, FiguresTracker
+from sparkflow.spark.report.metrics_snapshot import Figures, FiguresTracker
 
 if TYPE_CHECKING:
     from sparkflow.spark.control.history import TrainingHistory

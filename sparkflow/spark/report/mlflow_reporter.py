@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.control.callbacks import Callback, RunControl, Update
-from sparkflow.spark.report.figures import FiguresTracker
+from sparkflow.spark.report.metrics_snapshot import FiguresTracker
 from sparkflow.version import SPARKFLOW_VERSION
 
 if TYPE_CHECKING:

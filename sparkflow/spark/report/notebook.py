@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from sparkflow.spark.report.figures import Figures, describe, duration, number, restarts
+from sparkflow.spark.report.metrics_snapshot import Figures, describe, duration, number, restarts
 
 # The epochs that are listed; of more, the first and these many last ones.
 _LISTED = 12

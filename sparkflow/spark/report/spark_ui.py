@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sparkflow.spark.report.figures import Figures, describe
+from sparkflow.spark.report.metrics_snapshot import Figures, describe
 
 
 class JobDescriptionDisplay:

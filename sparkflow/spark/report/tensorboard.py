@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 from sparkflow.spark.report.event_sinks import EventSink, open_sink
-from sparkflow.spark.report.figures import FiguresTracker
+from sparkflow.spark.report.metrics_snapshot import FiguresTracker
 from sparkflow_runtime.protos.event_pb2 import Event, SessionLog
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.summary_pb2 import Summary, SummaryMetadata

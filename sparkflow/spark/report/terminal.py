@@ -10,7 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from sparkflow.spark.report.figures import Figures, describe, duration
+from sparkflow.spark.report.metrics_snapshot import Figures, describe, duration
 
 _LINE_S = 10.0
 # However long training takes, a log gets about so many lines per tenfold time.

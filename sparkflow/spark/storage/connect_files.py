@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 
-from sparkflow.spark.data.tfrecord.files import plain_path
+from sparkflow.spark.data.tfrecord.record_files import plain_path
 from sparkflow.spark.storage.artifacts import ship
 from sparkflow_runtime.files import system
 from sparkflow_runtime.files.whole import write_whole

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparkflow.spark.fit_multiple import fit_multiple
-from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow.spark.params.trainer_params import TrainerParams
 
 pytestmark = pytest.mark.spark  # pyspark.ml's Params need no session, but pyspark
 

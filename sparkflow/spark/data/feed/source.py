@@ -15,7 +15,7 @@ import numpy as np
 
 from sparkflow.spark.data.feed.feed_plan import ARRIVAL, FeedPlan
 from sparkflow.spark.data.feed.order import Arrivals, Positions, portion_rows, shuffled
-from sparkflow.spark.data.feed.table import Chunk, Components, RowTable
+from sparkflow.spark.data.feed.row_table import Chunk, Components, RowTable
 from sparkflow_runtime.errors import OutOfRangeError
 
 _PORTION_BYTES: Final = 2 << 20

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.feed.row_table import Chunk, RowTable
 from sparkflow.spark.data.feed.source import RowSource, TrainingSource, ValidationSource
-from sparkflow.spark.data.feed.table import Chunk, RowTable
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA
 from sparkflow.spark.data.spool.chunks import MappedChunks, spare_bytes
 from sparkflow.spark.data.spool.share import Share

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame
 
 from sparkflow.spark.cluster_layout import Layout
-from sparkflow.spark.data.plan.placement import PlacedRows, place_rows
+from sparkflow.spark.data.plan.partitioning import PlacedRows, place_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows, prepare_rows
 from sparkflow.spark.data.plan.spooled import spooled_rows
-from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow.spark.params.trainer_params import TrainerParams
 
 
 @contextlib.contextmanager

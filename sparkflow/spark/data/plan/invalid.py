@@ -9,8 +9,8 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, functions as F
 
-from sparkflow.spark.data.plan.checks import FAULTS, NEGATIVE, faults
 from sparkflow.spark.data.plan.sources import SCALAR, Source
+from sparkflow.spark.data.plan.value_checks import FAULTS, NEGATIVE, faults
 from sparkflow.spark.data.schema.frame import quoted
 from sparkflow.spark.data.schema.row_schema import FEATURES, SCALARS
 

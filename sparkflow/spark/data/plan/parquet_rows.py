@@ -20,7 +20,6 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from sparkflow.spark.cluster_layout import Layout
-from sparkflow.spark.data.parquet.content import column_digest
 from sparkflow.spark.data.parquet.footers import ParquetFiles, read_footers
 from sparkflow.spark.data.parquet.shares import (
     ParquetShare,
@@ -28,9 +27,10 @@ from sparkflow.spark.data.parquet.shares import (
     deal_groups,
     drawn_for_validation,
 )
+from sparkflow.spark.data.parquet.stored_bytes import column_digest
 from sparkflow.spark.data.plan import prepare
 from sparkflow.spark.data.plan.invalid import SKIP
-from sparkflow.spark.data.plan.placement import PlacedRows
+from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
 from sparkflow.spark.data.plan.profile import is_uneven, profile_rows, refuse_lengths
 from sparkflow.spark.data.plan.sources import SCALAR
@@ -39,7 +39,7 @@ from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
 from sparkflow.spark.data.schema.row_schema import LABEL, SCALARS, InputColumns
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow.spark.params.table import STRATIFIED
-from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow.spark.params.trainer_params import TrainerParams
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
 
 _SAMPLE_ROWS: Final = 64

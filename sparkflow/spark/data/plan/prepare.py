@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, functions as F
 
-from sparkflow.spark.data.plan.checks import filled, is_invalid
 from sparkflow.spark.data.plan.invalid import ERROR, FILL, SKIP, find_faults, require_none
 from sparkflow.spark.data.plan.profile import (
     RowProfile,
@@ -31,19 +30,20 @@ from sparkflow.spark.data.plan.sources import (
     label_source,
     weight_source,
 )
-from sparkflow.spark.data.plan.validation import (
+from sparkflow.spark.data.plan.validation_split import (
     drawn,
     indicator,
     require_one_way,
     require_same,
     require_some,
 )
+from sparkflow.spark.data.plan.value_checks import filled, is_invalid
 from sparkflow.spark.data.plan.weights import BALANCED, class_factors, require_classes, weight
 from sparkflow.spark.data.schema.frame import Schema, quoted
 from sparkflow.spark.data.schema.row_format import DENSE, VALIDATES, Input, RowFormat
 from sparkflow.spark.data.schema.row_schema import FEATURES, LABEL, WEIGHT
 from sparkflow.spark.params.accessors import DataParams
-from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow.spark.params.trainer_params import TrainerParams
 
 _log = logging.getLogger(__name__)
 

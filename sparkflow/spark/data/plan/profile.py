@@ -14,10 +14,15 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Row, functions as F
 
-from sparkflow.spark.data.plan.checks import is_invalid
-from sparkflow.spark.data.plan.content import CONTENT_SUMS, content_hash, content_sums, content_text
+from sparkflow.spark.data.plan.row_hashes import (
+    CONTENT_SUMS,
+    content_hash,
+    content_sums,
+    content_text,
+)
 from sparkflow.spark.data.plan.selection import STORED, THIN, is_struct, is_thin, measure
 from sparkflow.spark.data.plan.sources import SCALAR, Source
+from sparkflow.spark.data.plan.value_checks import is_invalid
 from sparkflow.spark.data.schema.frame import quoted
 from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, SPARSE, VALIDATES, Input
 from sparkflow.spark.data.schema.row_schema import ARRAY, LABEL, SCALARS, VECTOR

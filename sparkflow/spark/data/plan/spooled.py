@@ -26,11 +26,11 @@ from pyspark.sql import DataFrame, functions as F
 
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.plan import prepare
-from sparkflow.spark.data.plan.content import content_hash, content_text
 from sparkflow.spark.data.plan.first_rows import first_rows
-from sparkflow.spark.data.plan.placement import PlacedRows, is_even, place_in_partition
+from sparkflow.spark.data.plan.partitioning import PlacedRows, is_even, place_in_partition
 from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
 from sparkflow.spark.data.plan.profile import RowProfile, SourceProfile, is_uneven
+from sparkflow.spark.data.plan.row_hashes import content_hash, content_text
 from sparkflow.spark.data.plan.selection import INDICES, SHAPE, SIZE, STORED, VALUES, is_struct
 from sparkflow.spark.data.plan.sources import Source
 from sparkflow.spark.data.schema.row_format import RAGGED, ROW_NUMBER, VALIDATES, RowFormat
@@ -42,7 +42,7 @@ from sparkflow.spark.data.spool.partition_files import (
     read_facts,
 )
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
-from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow.spark.params.trainer_params import TrainerParams
 from sparkflow_runtime.errors import DataLossError
 
 _log = logging.getLogger(__name__)

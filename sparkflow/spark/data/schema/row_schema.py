@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sparkflow.spark.data.schema.finite import nans, not_finite
+from sparkflow.spark.data.schema.finite_values import nans, not_finite
 from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, SPARSE, Input, arrow_type
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.resources.datasets.arrow_columns import (

@@ -32,14 +32,14 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sparkflow.spark.data.tfrecord.decoding import decode_columns
 from sparkflow.spark.data.tfrecord.encoding import encode_records
+from sparkflow.spark.data.tfrecord.example_schema import feature_columns, infer_schema
 from sparkflow.spark.data.tfrecord.examples import FeatureColumn, RecordError
-from sparkflow.spark.data.tfrecord.files import (
+from sparkflow.spark.data.tfrecord.record_files import (
     Staging,
     compression_of,
     find_files,
     numbered_records,
 )
-from sparkflow.spark.data.tfrecord.schema import feature_columns, infer_schema
 from sparkflow_runtime.errors import DataLossError
 from sparkflow_runtime.resources.datasets.arrow_columns import texts
 

@@ -22,11 +22,11 @@ from sparkflow.spark.cluster.events import JobEnded
 from sparkflow.spark.cluster.failures import is_restartable, to_exception
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster_layout import Layout
-from sparkflow.spark.control.supervisor import Supervisor
+from sparkflow.spark.control.retry_loop import Supervisor
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.launch.connect.connect_task import ConnectConfig, run_connect_task
 from sparkflow.spark.launch.connect.lead import Leadership
 from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, Outcome, from_parts, from_rows
-from sparkflow.spark.launch.connect.task import ConnectConfig, run_connect_task
 
 _TOO_FEW_SLOTS = "SPARK-24819"
 _NEW_EXECUTOR_S = 120.0

@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sparkflow.spark.cluster.compatibility import check_roll
 from sparkflow.spark.cluster.events import Post
 from sparkflow.spark.cluster.failures import is_restartable
 from sparkflow.spark.cluster.registration import RegistrationServer
-from sparkflow.spark.cluster.roll_call import check_roll
 from sparkflow.spark.cluster.task_logs import format_lines
 from sparkflow.spark.cluster_layout import Layout, TaskName
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.course import Course
+from sparkflow.spark.control.fit_state import Course
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.control.supervisor import Supervisor
+from sparkflow.spark.control.retry_loop import Supervisor
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.launch.connect.outcome import Outcome

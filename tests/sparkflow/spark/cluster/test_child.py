@@ -115,7 +115,7 @@ def test_it_says_what_is_wrong(driver: Driver) -> None:
 
 def test_it_needs_no_pyspark(tmp_path: Path) -> None:
     program = (
-        "import sys, sparkflow.spark.cluster.child, sparkflow.spark.cluster.attempts; "
+        "import sys, sparkflow.spark.cluster.child, sparkflow.spark.cluster.task_lifecycle; "
         "import sparkflow.spark.cluster.registration_client; "
         "from sparkflow_runtime.server import Server; "
         "print(sorted(m for m in sys.modules if m.split('.')[0] in ('pyspark', 'py4j', 'pandas')))"

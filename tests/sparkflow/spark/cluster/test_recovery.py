@@ -22,14 +22,14 @@ from sparkflow.spark.cluster.task import JobConfig, child_environment, keep_chil
 from sparkflow.spark.cluster_layout import Layout, TaskName
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.course import Course
+from sparkflow.spark.control.fit_state import Course
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.control.supervisor import Supervisor
+from sparkflow.spark.control.retry_loop import Supervisor
 from sparkflow.spark.data.feed.feed_plan import PERMUTED
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.errors import StalledError
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.graphs.training_graph import build_training_graph
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.transport.rpc import Patience

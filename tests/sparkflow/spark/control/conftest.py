@@ -17,13 +17,13 @@ from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.course import Course
+from sparkflow.spark.control.fit_state import Course
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA, Input, RowFormat
 from sparkflow.spark.graphs.digest import GraphDigest
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.graphs.training_graph import build_training_graph
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.errors import OutOfRangeError

@@ -12,7 +12,7 @@ from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, Input, RowFormat
 from sparkflow.spark.graphs.evaluation import EvaluationGraph, build_evaluation_graph
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import TrainingGraph, build_training_graph
+from sparkflow.spark.graphs.training_graph import TrainingGraph, build_training_graph
 from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.master.driver import DriverMaster, DriverSession

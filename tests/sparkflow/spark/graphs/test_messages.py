@@ -14,9 +14,9 @@ import sparkflow as tf
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
-from sparkflow.spark.graphs.inference import build_inference_graph, require_same_variables
+from sparkflow.spark.graphs.inference_graph import build_inference_graph, require_same_variables
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.graphs.training_graph import build_training_graph
 from sparkflow.spark.params.config import FitConfig
 
 ROWS = RowFormat(

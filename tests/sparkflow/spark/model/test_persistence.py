@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from sparkflow.export import InferenceModel
 from sparkflow.spark import SparkTrainer, SparkTrainerModel
 from sparkflow.spark.control.history import TrainingHistory
-from sparkflow.spark.model.files import download, local_folder, read_model_file, upload
+from sparkflow.spark.model.model_files import download, local_folder, read_model_file, upload
 from sparkflow.spark.model.persistence import ModelReader
 from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
 from sparkflow_runtime.errors import (

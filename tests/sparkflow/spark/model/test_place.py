@@ -2,8 +2,8 @@
 
 import pytest
 
-from sparkflow.spark.model.inference import Place
 from sparkflow.spark.model.place import place
+from sparkflow.spark.model.prediction import Place
 from sparkflow_runtime.errors import FailedPreconditionError
 
 UUIDS = ("GPU-a", "GPU-b")

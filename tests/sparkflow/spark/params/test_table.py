@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sparkflow.spark.estimators import table as estimators
+from sparkflow.spark.estimators import estimator_table as estimators
 from sparkflow.spark.params import table
 from sparkflow.spark.params.row import UNSET, Group, Row, camel_case, snake_case
 from sparkflow.spark.params.values import TrainerValues

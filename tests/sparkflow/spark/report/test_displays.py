@@ -12,8 +12,8 @@ import pytest
 
 from sparkflow.spark.report import displays, terminal
 from sparkflow.spark.report.displays import choose_display
-from sparkflow.spark.report.figures import Figures
 from sparkflow.spark.report.live import LiveReporter
+from sparkflow.spark.report.metrics_snapshot import Figures
 from sparkflow.spark.report.notebook import NotebookDisplay, draw
 from sparkflow.spark.report.terminal import LineDisplay, RichDisplay, TqdmDisplay
 from tests.sparkflow.spark.report.runs import Clock, FakeRun, whole_run

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from sparkflow.spark.data.plan.prepare import PreparedRows, plan_rows, prepare_rows
 from sparkflow.spark.data.schema.row_format import Input, RowFormat
-from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow.spark.params.trainer_params import TrainerParams
 
 NAN, INF = math.nan, math.inf
 SPARSE_SIZE = 100

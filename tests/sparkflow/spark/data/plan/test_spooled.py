@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
-from sparkflow.spark.data.plan.placement import place_rows
+from sparkflow.spark.data.plan.partitioning import place_rows
 from sparkflow.spark.data.plan.prepare import prepare_rows
 from sparkflow.spark.data.plan.spooled import SpooledRows, spooled_rows
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
-from sparkflow.spark.params.trainer import TrainerParams
+from sparkflow.spark.params.trainer_params import TrainerParams
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.graphs.training_graph import build_training_graph
 from sparkflow.spark.launch.connect.client import FinishedRun, tell
 from sparkflow.spark.launch.connect.lead import Leadership, picklable
 from sparkflow.spark.params.config import FitConfig

@@ -5,7 +5,7 @@ import pytest
 from sparkflow.spark.cluster.events import Event, LoopEnded, StepsDone, TaskFailed, TaskGone
 from sparkflow.spark.cluster.failures import lost_worker
 from sparkflow.spark.cluster_layout import TaskName
-from sparkflow.spark.control.inbox import Inbox, WorkerLost
+from sparkflow.spark.control.event_queue import Inbox, WorkerLost
 from sparkflow.spark.errors import LostTaskError
 from sparkflow_runtime.errors import InvalidArgumentError, UnavailableError
 

@@ -14,7 +14,7 @@ from sparkflow.spark.params.accessors import (
     ReportingParams,
     TrainingParams,
 )
-from sparkflow.spark.params.columns import ColumnParams
+from sparkflow.spark.params.column_params import ColumnParams
 
 
 class TrainerParams(

@@ -10,11 +10,11 @@ import pytest
 import sparkflow as tf
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA, Input, RowFormat
+from sparkflow.spark.graphs.batch_tensors import feed_features
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
-from sparkflow.spark.graphs.inference import build_inference_graph
-from sparkflow.spark.graphs.inputs import feed_features
+from sparkflow.spark.graphs.inference_graph import build_inference_graph
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow.spark.graphs.training import build_training_graph
+from sparkflow.spark.graphs.training_graph import build_training_graph
 from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.errors import OutOfRangeError
 from sparkflow_runtime.master.driver import DriverMaster

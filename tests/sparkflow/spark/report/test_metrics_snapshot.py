@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sparkflow.spark.report.figures import Figures, FiguresTracker, describe, duration
+from sparkflow.spark.report.metrics_snapshot import Figures, FiguresTracker, describe, duration
 from tests.sparkflow.spark.report.runs import Clock, FakeRun, whole_run
 
 

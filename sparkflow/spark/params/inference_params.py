@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkflow.spark.params.accessors import InferenceAccessors
-from sparkflow.spark.params.columns import ColumnParams
+from sparkflow.spark.params.column_params import ColumnParams
 
 
 class InferenceParams(ColumnParams, InferenceAccessors):

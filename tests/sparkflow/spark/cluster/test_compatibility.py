@@ -2,14 +2,14 @@
 
 import pytest
 
-from sparkflow.spark.cluster.attempts import versions
+from sparkflow.spark.cluster.compatibility import check_roll, describe_versions
 from sparkflow.spark.cluster.gpus import (
     describe_clashes,
     describe_unseen,
     gpu_environment,
     memory_bytes,
 )
-from sparkflow.spark.cluster.roll_call import check_roll, describe_versions
+from sparkflow.spark.cluster.task_lifecycle import versions
 from sparkflow_runtime.protos.rendezvous_pb2 import TaskInfo
 
 HERE = {"python": "3.11.7", "numpy": "2.1.0", "grpcio": "1.70.0", "sparkflow": "0.3.0"}

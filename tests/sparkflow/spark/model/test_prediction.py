@@ -10,14 +10,14 @@ import pytest
 import sparkflow as tf
 from sparkflow.export import InferenceModel, Input, Output, Predictor, Signature
 from sparkflow.spark.data.schema.row_schema import ARRAY, InputColumns
-from sparkflow.spark.model.inference import (
+from sparkflow.spark.model.outputs import OutputColumn
+from sparkflow.spark.model.prediction import (
     VALID,
     InferencePlan,
     Place,
     predict_batches,
     predictor_for,
 )
-from sparkflow.spark.model.outputs import OutputColumn
 from sparkflow_runtime.errors import InvalidArgumentError
 
 HALF = OutputColumn("half", "half", "array<float>")

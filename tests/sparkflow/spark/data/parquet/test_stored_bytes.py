@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkflow.spark.data.parquet.content import _pieces, column_digest
 from sparkflow.spark.data.parquet.footers import read_footers
+from sparkflow.spark.data.parquet.stored_bytes import _pieces, column_digest
 
 ROWS = 3000
 Columns = dict[str, Any]

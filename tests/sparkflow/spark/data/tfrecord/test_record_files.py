@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkflow.spark.data.tfrecord.files import (
+from sparkflow.spark.data.tfrecord.record_files import (
     Staging,
     compression_of,
     find_files,

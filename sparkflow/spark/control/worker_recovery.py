@@ -8,7 +8,7 @@ import time
 from typing import Protocol
 
 from sparkflow.spark.cluster_layout import TaskName
-from sparkflow.spark.control.inbox import Inbox, WorkerLost
+from sparkflow.spark.control.event_queue import Inbox, WorkerLost
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.replicas import Replicas

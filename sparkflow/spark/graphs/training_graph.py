@@ -12,14 +12,14 @@ import sparkflow as tf
 from sparkflow.estimator.broadcasts import warn_of_broadcasts
 from sparkflow.spark.cluster_layout import Layout
 from sparkflow.spark.data.schema.row_format import TRAIN_DATA
-from sparkflow.spark.graphs.inputs import draw_batch
+from sparkflow.spark.graphs.batch_tensors import draw_batch
+from sparkflow.spark.graphs.devices import variables_on_ps
 from sparkflow.spark.graphs.model_fn import (
     ModelFn,
     ModelInputs,
     call_model_fn,
     session_initializers,
 )
-from sparkflow.spark.graphs.placement import variables_on_ps
 from sparkflow.spark.graphs.replication import replica_graph, strategy_for
 from sparkflow.spark.graphs.state import StateNodes, add_state_nodes
 from sparkflow.spark.params.config import FitConfig

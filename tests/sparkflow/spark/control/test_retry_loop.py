@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from sparkflow.spark.control.supervisor import Supervisor
+from sparkflow.spark.control.retry_loop import Supervisor
 from sparkflow.spark.errors import LostTaskError
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import sparkflow as tf
 from sparkflow.export import Input, Output, Signature
-from sparkflow.spark.graphs.inputs import feed_features
+from sparkflow.spark.graphs.batch_tensors import feed_features
 from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs, call_model_fn
-from sparkflow.spark.graphs.training import TrainingGraph
+from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime import shapes
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sparkflow.spark.estimators.converters import (
+from sparkflow.spark.estimators.estimator_converters import (
     class_count,
     column_list,
     crosses,

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from sparkflow.spark.cluster_layout import Layout
-from sparkflow.spark.data.plan.placement import PlacedRows, hash_keys, place_rows
+from sparkflow.spark.data.plan.partitioning import PlacedRows, hash_keys, place_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.row_format import DENSE, ROW_NUMBER, Input, RowFormat
 from sparkflow.spark.data.spool.share import xxhash64

@@ -21,8 +21,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, functions as F
 
 from sparkflow.spark.cluster_layout import Layout
-from sparkflow.spark.data.plan.content import content_hash
 from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.data.plan.row_hashes import content_hash
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
 
 _log = logging.getLogger(__name__)
