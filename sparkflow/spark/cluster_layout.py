@@ -17,7 +17,7 @@ class TaskName:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ClusterLayout:
     """The tasks of the barrier job: parameter servers first, then workers.
 
     Attributes:
@@ -31,7 +31,7 @@ class Layout:
     hosted_ps: int = 0
 
     @classmethod
-    def of(cls, num_ps: int, num_workers: int, sync_mode: str) -> Layout:
+    def of(cls, num_ps: int, num_workers: int, sync_mode: str) -> ClusterLayout:
         """The layout that the parameters ask for.
 
         Without parameter servers every worker hosts one, unless gradients meet without any.

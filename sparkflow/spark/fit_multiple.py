@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan.prepare import release
 from sparkflow.spark.launch.training import TrainingData
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
@@ -176,7 +176,7 @@ def _key(estimator: SharesRows) -> str:
     mode = estimator.getOrDefault("syncMode")
     values["features"] = estimator.getFeaturesCol()  # which some make of other Params
     numbers = estimator.getOrDefault("numPs"), estimator.getOrDefault("numWorkers")
-    values["layout"] = asdict(Layout.of(*numbers, mode))
+    values["layout"] = asdict(ClusterLayout.of(*numbers, mode))
     if estimator.hasParam("standardization"):  # decides what is looked at
         values["standardization"] = estimator.getOrDefault("standardization")
     values["in_step"] = mode in ("sync", "allreduce") and estimator.getOrDefault("shuffle")

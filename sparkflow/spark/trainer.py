@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, require_callbacks
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
@@ -142,7 +142,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     ) -> Iterator[TrainingData]:
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         self._check_params(validation is not None)
-        wanted = Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
+        wanted = ClusterLayout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
         backend_for(dataset.sparkSession).require_slots(wanted)
         with arranged_rows(dataset, self, validation) as (prepared, layout, placed):
             yield TrainingData.of(prepared, layout, placed, self.look_at(prepared))
@@ -167,7 +167,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             )
         self._check_params(False)
         session = SparkSession.active()
-        wanted = Layout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
+        wanted = ClusterLayout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
         backend_for(session).require_slots(wanted)
         looks = type(self).look_at is not BaseTrainer.look_at
         prepared, layout, placed = parquet_rows(session, str(path), self, wants_rows=looks)

@@ -31,10 +31,10 @@ def main() -> None:
     """Runs the process; see the module's docstring."""
     die_with_parent()
     tell = take_stdout()
-    inbox: queue.Queue[Mapping[str, Any]] = queue.Queue()
+    messages: queue.Queue[Mapping[str, Any]] = queue.Queue()
     config = json.loads(first_line())
     threading.Thread(target=_beat, args=(tell,), name="pulse", daemon=True).start()
-    threading.Thread(target=read_lines, args=(inbox,), name="stdin", daemon=True).start()
+    threading.Thread(target=read_lines, args=(messages,), name="stdin", daemon=True).start()
     # Imported late, so that the lines above are in force while numpy and gRPC load.
     from sparkflow.spark.cluster.registration_client import RegistrationClient
     from sparkflow.spark.cluster_layout import TaskName
@@ -45,11 +45,11 @@ def main() -> None:
     try:
         # Loading 800 modules has the collector look at everything again and again: a tenth of it.
         gc.disable()
-        from sparkflow.spark.cluster.task_lifecycle import Attempts
+        from sparkflow.spark.cluster.task_lifecycle import TaskLifecycle
 
         gc.freeze()
         gc.enable()
-        Attempts(config, name, client, inbox, tell).run()
+        TaskLifecycle(config, name, client, messages, tell).run()
         code = 0
     except UnavailableError as error:
         # This process is the one that is lost, so it has nothing to report. Its task says so.
@@ -103,10 +103,10 @@ def first_line() -> str:
     return line
 
 
-def read_lines(inbox: queue.Queue[Mapping[str, Any]]) -> None:
-    """Puts what comes from stdin into the inbox; ends the process when stdin ends."""
+def read_lines(messages: queue.Queue[Mapping[str, Any]]) -> None:
+    """Puts what comes from stdin into the messages; ends the process when stdin ends."""
     for line in sys.stdin:
-        inbox.put(json.loads(line))
+        messages.put(json.loads(line))
     # The other end is closed: nobody waits for what this process does, so nothing is tidied up.
     os._exit(ORPHANED)
 

@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from sparkflow.spark.cluster.barrier_job import BarrierJob
-from sparkflow.spark.cluster.compatibility import check_roll
+from sparkflow.spark.cluster.compatibility import check_compatibility
 from sparkflow.spark.cluster.events import Event, Post
 from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow.spark.cluster.slots import require_slots
@@ -124,7 +124,12 @@ class Cluster:
         with self._lock:
             self._marker = marker
         server = RegistrationServer(
-            config.layout, post, bind, config.token, check=check_roll, show_lines=_show_lines
+            config.layout,
+            post,
+            bind,
+            config.token,
+            check=check_compatibility,
+            show_lines=_show_lines,
         )
         self._jobs += 1
         config = replace(config, driver=f"{host}:{server.port}")

@@ -19,7 +19,7 @@ _PARTS_THAT_COUNT = {"python": 2, "sparkflow": 3, "numpy": 1, "pyarrow": 1, "pro
 """How many leading parts of a version must be the same; of others any may differ."""
 
 
-def check_roll(infos: Sequence[TaskInfo]) -> str:
+def check_compatibility(infos: Sequence[TaskInfo]) -> str:
     """What is wrong with the tasks; an empty text when they fit. Logs what is only doubtful."""
     here = versions()
     problem = describe_versions(infos, here, fatal=True) or describe_clashes(infos)

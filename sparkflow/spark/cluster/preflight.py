@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 
 _MIB = 1 << 20
 PROCESS_MIB = 300
@@ -14,7 +14,7 @@ _LEAST_OVERHEAD_MIB = 384
 _OVERHEAD_FACTOR = 0.1
 
 
-def describe_settings(settings: Mapping[str, str], layout: Layout) -> str:
+def describe_settings(settings: Mapping[str, str], layout: ClusterLayout) -> str:
     """What cannot work with these settings, and what to do; an empty text if nothing.
 
     Args:
@@ -29,7 +29,7 @@ def describe_settings(settings: Mapping[str, str], layout: Layout) -> str:
     )
 
 
-def describe_slots(found: int, layout: Layout, settings: Mapping[str, str]) -> str:
+def describe_slots(found: int, layout: ClusterLayout, settings: Mapping[str, str]) -> str:
     """That there are too few slots, with all numbers."""
     cpus = settings.get("spark.task.cpus", "1")
     takes = f" (each of spark.task.cpus={cpus} cores)" if cpus != "1" else ""
@@ -45,7 +45,7 @@ def describe_slots(found: int, layout: Layout, settings: Mapping[str, str]) -> s
 
 
 def describe_memory(
-    settings: Mapping[str, str], master: str, layout: Layout, variable_bytes: int
+    settings: Mapping[str, str], master: str, layout: ClusterLayout, variable_bytes: int
 ) -> str:
     """That executors may run out of memory, where the cluster manager enforces a limit.
 
@@ -79,7 +79,7 @@ def describe_memory(
     )
 
 
-def _describe_dynamic_allocation(settings: Mapping[str, str], layout: Layout) -> str:
+def _describe_dynamic_allocation(settings: Mapping[str, str], layout: ClusterLayout) -> str:
     if settings.get("spark.dynamicAllocation.enabled", "false").lower() != "true":
         return ""
     cores = int(settings.get("spark.executor.cores", "1"))
@@ -103,7 +103,7 @@ def _describe_cores(settings: Mapping[str, str]) -> str:
     )
 
 
-def _describe_gpus(settings: Mapping[str, str], layout: Layout) -> str:
+def _describe_gpus(settings: Mapping[str, str], layout: ClusterLayout) -> str:
     wanted = settings.get("spark.task.resource.gpu.amount")
     if wanted is None:
         return ""

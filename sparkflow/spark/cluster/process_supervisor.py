@@ -32,7 +32,7 @@ class Driver(Protocol):
     def close(self) -> None: ...  # noqa: D102
 
 
-class Keeper:
+class ProcessSupervisor:
     """Watches the child of one task in a thread of its own. `_lock` guards the other fields.
 
     Args:

@@ -1,8 +1,8 @@
 """Where tasks report who and where they are: the service on the driver.
 
-`RegisterTask` answers when every task has come, with the whole cluster: rendezvous and roll-call in
-one. `AwaitEnd` lasts as long as the job and brings instructions. When a task's process dies, its
-call breaks and the driver knows at once; when the driver dies, the tasks do.
+`RegisterTask` answers when every task has come, with the whole cluster: a rendezvous and a check of
+compatibility in one. `AwaitEnd` lasts as long as the job and brings instructions. When a task's
+process dies, its call breaks and the driver knows at once; when the driver dies, the tasks do.
 
 A job may take several attempts. When one begins, the processes that live forget the one before and
 register again, and those that were lost are started again by their Spark tasks.
@@ -23,7 +23,7 @@ from sparkflow.spark.cluster.events import (
     TaskRegistered,
 )
 from sparkflow.spark.cluster.task_board import Progress, TaskBoard
-from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow_runtime.errors import (
     UnavailableError,
 )
@@ -69,7 +69,7 @@ class RegistrationServer:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: ClusterLayout,
         post: Post,
         host: str,
         token: str,

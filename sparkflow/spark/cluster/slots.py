@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from sparkflow.spark.cluster.gpus import memory_bytes
 from sparkflow.spark.cluster.preflight import describe_memory, describe_settings, describe_slots
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.interpreter import use_this_python
 
@@ -33,7 +33,9 @@ GPU_MEMORY = "spark.sparkflow.gpu.memory"
 """The Spark setting of how much memory of each GPU a worker takes: `8g`."""
 
 
-def require_slots(session: SparkSession, layout: Layout, wait_s: float = _REGISTRATION_S) -> None:
+def require_slots(
+    session: SparkSession, layout: ClusterLayout, wait_s: float = _REGISTRATION_S
+) -> None:
     """Passes when all tasks of the layout can run at the same time.
 
     Waits a while for executors that have not registered yet, except on `local[n]`.
@@ -54,7 +56,7 @@ def require_slots(session: SparkSession, layout: Layout, wait_s: float = _REGIST
 
 def check_slots(
     count: Callable[[], int],
-    layout: Layout,
+    layout: ClusterLayout,
     wait_s: float,
     settings: dict[str, str] | None = None,
 ) -> None:
@@ -83,7 +85,7 @@ def gpu_memory_bytes(session: SparkSession) -> int | None:
         raise ValueError(f"{GPU_MEMORY}: {error}") from None
 
 
-def warn_of_memory(session: SparkSession, layout: Layout, variable_bytes: int) -> None:
+def warn_of_memory(session: SparkSession, layout: ClusterLayout, variable_bytes: int) -> None:
     """Logs a warning where executors may not have the memory that the tasks' processes need.
 
     Args:
@@ -162,7 +164,7 @@ _ledger = SlotLedger()  # A process has one Spark context.
 
 @contextlib.contextmanager
 def reserved_slots(
-    session: SparkSession, layout: Layout, on_waiting: Callable[[str], None]
+    session: SparkSession, layout: ClusterLayout, on_waiting: Callable[[str], None]
 ) -> Iterator[None]:
     """Holds the layout's slots against other fits of this process, see `SlotLedger.reserved`."""
     context: Any = session.sparkContext

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from sparkflow.spark.cluster.child_process import ChildProcess, Silence
 from sparkflow.spark.cluster.gpus import gpu_environment
-from sparkflow.spark.cluster.process_supervisor import Keeper
+from sparkflow.spark.cluster.process_supervisor import ProcessSupervisor
 from sparkflow.spark.cluster.task_logs import LineSender
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, event_listener
-from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.data.schema.row_format import RowFormat
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow_runtime.process import worker_environment
@@ -49,7 +49,7 @@ class JobConfig:
 
     driver: str
     token: str = field(repr=False)
-    layout: Layout
+    layout: ClusterLayout
     row_format: RowFormat
     sends_logs: bool = False
     callbacks: tuple[WorkerCallback, ...] = ()
@@ -111,7 +111,7 @@ def keep_child(
         return RegistrationClient(config.driver, config.token)
 
     def fail(error: BaseException) -> None:
-        keeper.fail(error)
+        supervisor.fail(error)
 
     listen = event_listener(name, config.callbacks, fail)
     ports: dict[str, int] = {}
@@ -130,18 +130,18 @@ def keep_child(
 
     sender = _Lines(driver, name) if config.sends_logs else None
     on_line = sender.add if sender is not None else lambda line: None
-    keeper = Keeper(name, start, driver)
-    spool = RowSpool(config.row_format, local_directories(os.environ), keeper.send)
+    supervisor = ProcessSupervisor(name, start, driver)
+    spool = RowSpool(config.row_format, local_directories(os.environ), supervisor.send)
     try:
         try:
             spool.take(batches)
         except Exception as error:
             # Spark will tell the driver as well, but later and with the JVM's stack around it.
-            keeper.fail(error)
+            supervisor.fail(error)
             raise
-        keeper.wait()
+        supervisor.wait()
     finally:
-        keeper.end()
+        supervisor.end()
         spool.close()
         if sender is not None:
             sender.end()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkflow.spark.cluster.events import TaskGone
-from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow_runtime.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -74,7 +74,7 @@ class TaskBoard:
         ended: Why training is over, "" if it ended well; None while it goes on.
     """
 
-    layout: Layout
+    layout: ClusterLayout
     attempt: int = 0
     feed_plan: str = ""
     tasks: Mapping[TaskName, TaskInfo] = field(default_factory=dict)

@@ -53,14 +53,14 @@ class _Instruction:
     error: Exception | None = None
 
 
-class Attempts:
+class TaskLifecycle:
     """The life of a task's process, as its main thread runs it.
 
     Args:
         config: What the Spark task said.
         name: The task.
         client: The way to the driver.
-        inbox: What comes from the Spark task.
+        incoming: What comes from the Spark task.
         tell: Tells the Spark task what happens.
     """
 
@@ -69,13 +69,13 @@ class Attempts:
         config: Mapping[str, Any],
         name: TaskName,
         client: RegistrationClient,
-        inbox: queue.Queue[Any],
+        incoming: queue.Queue[Any],
         tell: Tell,
     ) -> None:
         self._config = config
         self._name = name
         self._client = client
-        self._inbox = inbox
+        self._incoming = incoming
         self._tell = tell
         self._messages: list[Mapping[str, Any]] = []
         self._steps = StepCounter(tell)
@@ -162,7 +162,7 @@ class Attempts:
 
     def _take(self) -> _Instruction | None:
         """Waits for one message; remembers it if it is of the Spark task."""
-        message = self._inbox.get()
+        message = self._incoming.get()
         if not isinstance(message, _Instruction):
             self._messages.append(message)
             return None
@@ -256,11 +256,11 @@ class Attempts:
                 if error.code() is grpc.StatusCode.UNAVAILABLE and now - broken_s < _REACH_AGAIN_S:
                     pause.wait(_AGAIN_S)
                     continue
-                self._inbox.put(_Instruction(None, error))
+                self._incoming.put(_Instruction(None, error))
                 return
 
     def _pass_on(self, told: AwaitEndResponse) -> None:
-        self._inbox.put(_Instruction(None if told.ended else told.attempt))
+        self._incoming.put(_Instruction(None if told.ended else told.attempt))
 
     def _report_state(self) -> None:
         waits = [wait for server in self._servers for wait in server.worker.waits()]

@@ -45,7 +45,7 @@ class WorkerLost:
 Message: TypeAlias = Event | SegmentEnded | CheckpointEnded | WorkerLost
 
 
-class Inbox:
+class EventQueue:
     """One queue of messages. `put` is for any thread, the rest for the one that called `fit`.
 
     What its messages mean is decided by `FailureTriage`; here is only the waiting.

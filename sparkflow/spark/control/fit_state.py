@@ -1,4 +1,4 @@
-"""The course of one fit: what lives through all its attempts, and where each of them begins."""
+"""The state of one fit: what lives through all its attempts, and where each of them begins."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sparkflow.spark.control.training_run import TrainingRun
 _log = logging.getLogger(__name__)
 
 
-class Course:
+class FitState:
     """Makes the runs of one fit. Used by the thread that called it.
 
     Reads the last checkpoint at once, so that what is wrong with it is said before any job.

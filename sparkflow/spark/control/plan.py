@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint
 from sparkflow.spark.control.schedule import Schedule, Stops
 from sparkflow.spark.data.feed.feed_plan import ARRIVAL, PERMUTED, FeedPlan
@@ -31,7 +31,7 @@ class TrainingPlan:
         fingerprint: What tells this training from others; None where nothing is kept of it.
     """
 
-    layout: Layout
+    layout: ClusterLayout
     graph: TrainingGraph
     fetch: tuple[str, ...]
     worker_rows: tuple[int, ...]

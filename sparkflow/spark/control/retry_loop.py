@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-class Supervisor(Generic[Result]):
+class RetryLoop(Generic[Result]):
     """Runs attempts one after the other.
 
     Args:

@@ -10,11 +10,11 @@ import numpy as np
 
 from sparkflow.spark.cluster.events import LoopEnded, StepsDone, TaskRegistered
 from sparkflow.spark.cluster.watchdog import Watchdog
-from sparkflow.spark.control.event_queue import Inbox, Message, SegmentEnded, WorkerLost
+from sparkflow.spark.control.event_queue import EventQueue, Message, SegmentEnded, WorkerLost
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.replicas import Replicas
 from sparkflow.spark.control.schedule import Schedule
-from sparkflow.spark.control.worker_recovery import LostWorkers
+from sparkflow.spark.control.worker_recovery import WorkerRecovery
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow_runtime.master.loops.step_loop import Loop, stop_together
 
@@ -42,7 +42,7 @@ class Segments:
 
     Args:
         plan: What is trained.
-        inbox: Where everything is heard.
+        events: Where everything is heard.
         replicas: The sessions.
         watchdog: Sees to it that steps are made.
         lost: Brings lost workers back.
@@ -52,21 +52,21 @@ class Segments:
     def __init__(
         self,
         plan: TrainingPlan,
-        inbox: Inbox,
+        events: EventQueue,
         replicas: Replicas,
         watchdog: Watchdog,
-        lost: LostWorkers,
+        lost: WorkerRecovery,
         listener: Listener,
     ) -> None:
         self._plan = plan
-        self._inbox = inbox
+        self._events = events
         self._replicas = replicas
         self._watchdog = watchdog
         self._lost = lost
         self._listener = listener
         self._loops: dict[int, Loop] = {}
         self._threads: list[threading.Thread] = []
-        inbox.may_lose = lambda worker: worker in self._loops and lost.may_lose_one()
+        events.may_lose = lambda worker: worker in self._loops and lost.may_lose_one()
 
     def run(self, schedule: Schedule, steps: Sequence[int]) -> list[int]:
         """Has all workers make their steps, or fewer if the listener wants to halt.
@@ -83,7 +83,7 @@ class Segments:
             Exception: What failed, or what the listener raises.
         """
         leaves = self._plan.config.leaves
-        with self._inbox.guard():
+        with self._events.guard():
             if leaves:
                 self._replicas.join([worker for worker, count in enumerate(steps) if count])
             self._loops = self._replicas.start_loops(steps, schedule.done)
@@ -95,7 +95,7 @@ class Segments:
         halted = False
         self._watchdog.begin()
         while left:
-            message = self._inbox.next(self._listener.poll_s())
+            message = self._events.next(self._listener.poll_s())
             match message:
                 case None:
                     self._watchdog.check_steps()
@@ -123,7 +123,7 @@ class Segments:
                     left.discard(worker)
                     silent.discard(worker)
                     if leaves:
-                        with self._inbox.guard():
+                        with self._events.guard():
                             self._replicas.leave(worker)
                     if not halted and made[worker] < steps[worker]:
                         raise SparkTrainingError(
@@ -168,12 +168,12 @@ class Segments:
         try:
             for update in loop.updates():
                 losses, weights, waits = (np.asarray(v, np.float32).ravel() for v in update.values)
-                self._inbox.put(StepsDone(worker, losses, weights, float(waits.sum())))
+                self._events.put(StepsDone(worker, losses, weights, float(waits.sum())))
             end = loop.wait()
         except BaseException as error:
-            self._inbox.put(LoopEnded(worker, error))
+            self._events.put(LoopEnded(worker, error))
         else:
-            self._inbox.put(SegmentEnded(worker, end.num_steps, end.out_of_range))
+            self._events.put(SegmentEnded(worker, end.num_steps, end.out_of_range))
 
     def _join_threads(self) -> None:
         for thread in self._threads:

@@ -1,7 +1,7 @@
 """One training run, as the driver sees it: wait for the tasks, run segment after segment.
 
 Everything that happens elsewhere (registrations, rows, steps, failures, the end of the Spark job)
-arrives as a message in one inbox, read by the thread that called `fit`. Nothing else decides
+arrives as a message in one event queue, read by the thread that called `fit`. Nothing else decides
 anything. Between segments no step is under way: then it is validated, saved and told. The states
 of a run and their order are those of `run_state`; what is due between segments is said by `duties`.
 """
@@ -24,7 +24,7 @@ from sparkflow.spark.control.checkpoints.snapshot import FINGERPRINT, IS_FINITE,
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.control.duties import Duty, Pause, is_due
 from sparkflow.spark.control.early_stopping import EarlyStopping
-from sparkflow.spark.control.event_queue import Inbox, Message
+from sparkflow.spark.control.event_queue import EventQueue, Message
 from sparkflow.spark.control.finite import FiniteWatch
 from sparkflow.spark.control.gathering import POLL_S, Gathering, Job
 from sparkflow.spark.control.history import TrainingHistory
@@ -35,7 +35,7 @@ from sparkflow.spark.control.run_state import RunEvent, RunStory, after
 from sparkflow.spark.control.schedule import Schedule, Stops
 from sparkflow.spark.control.segment import Segments
 from sparkflow.spark.control.validation import Validation
-from sparkflow.spark.control.worker_recovery import LostWorkers, Returns
+from sparkflow.spark.control.worker_recovery import Returns, WorkerRecovery
 from sparkflow_runtime.master.driver import DriverMaster
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class TrainingRun:
         snapshot: Snapshot | None = None,
         store: CheckpointStore | None = None,
     ) -> None:
-        self.events = Inbox()
+        self.events = EventQueue()
         self._plan = plan
         self._token = token
         self._recorder = recorder
@@ -103,7 +103,7 @@ class TrainingRun:
         self._replicas: Replicas
         self._watchdog: Watchdog
         self._segments: Segments
-        self._lost: LostWorkers
+        self._lost: WorkerRecovery
         self._validation: Validation | None = None
 
     @property
@@ -198,7 +198,7 @@ class TrainingRun:
                     self._validation = Validation(
                         master, plan.evaluation, plan.validation_steps, stack
                     )
-            lost = LostWorkers(
+            lost = WorkerRecovery(
                 plan, self._token, server, self.events, self._replicas, self._recorder, stack
             )
             self._lost = lost

@@ -8,7 +8,7 @@ import time
 from typing import Protocol
 
 from sparkflow.spark.cluster_layout import TaskName
-from sparkflow.spark.control.event_queue import Inbox, WorkerLost
+from sparkflow.spark.control.event_queue import EventQueue, WorkerLost
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.replicas import Replicas
@@ -29,14 +29,14 @@ class Returns(Protocol):
         """Lets a lost worker come back, with its data from this epoch and step on."""
 
 
-class LostWorkers:
+class WorkerRecovery:
     """Brings lost workers back. Used by the thread that called `fit`.
 
     Args:
         plan: What is trained.
         token: The job's token.
         service: Lets them return.
-        inbox: Where their loss and return are told.
+        events: Where their loss and return are told.
         replicas: The sessions.
         recorder: Notes every restart.
         stack: Closes what is opened.
@@ -50,7 +50,7 @@ class LostWorkers:
         plan: TrainingPlan,
         token: str,
         service: Returns,
-        inbox: Inbox,
+        events: EventQueue,
         replicas: Replicas,
         recorder: HistoryRecorder,
         stack: contextlib.ExitStack,
@@ -58,7 +58,7 @@ class LostWorkers:
         self._plan = plan
         self._token = token
         self._service = service
-        self._inbox = inbox
+        self._events = events
         self._replicas = replicas
         self._recorder = recorder
         self._stack = stack
@@ -108,11 +108,11 @@ class LostWorkers:
             number: The number of the first of them.
         """
         del self._absent[worker]
-        with self._inbox.guard():
+        with self._events.guard():
             master = DriverMaster(self._service.cluster(), self._token)
             self._stack.callback(master.close)
             self._replicas.replace(worker, master, self._stack)
-            self._inbox.welcome(worker)
+            self._events.welcome(worker)
             if not count:
                 return None
             loop = self._replicas.start_loop(worker, count, number)
@@ -123,7 +123,7 @@ class LostWorkers:
         """Notes how many steps were applied that no worker has told of. No step is under way."""
         if not self.any:
             return
-        with self._inbox.guard():
+        with self._events.guard():
             applied = self._replicas.applied()
         history = self._recorder.history
         before, told = history.repeated_steps, history.steps - self._steps_before

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.schema.row_format import EVAL_DATA
 from sparkflow.spark.graphs.batch_tensors import draw_batch
 from sparkflow.spark.graphs.devices import WORKER_DEVICE, variables_on_ps
@@ -65,7 +65,7 @@ class EvaluationGraph:
 
 
 def build_evaluation_graph(
-    model_fn: ModelFn, inputs: ModelInputs, layout: Layout, training: TrainingGraph
+    model_fn: ModelFn, inputs: ModelInputs, layout: ClusterLayout, training: TrainingGraph
 ) -> EvaluationGraph:
     """Calls `model_fn` in EVAL mode and returns the graph it built.
 
@@ -136,7 +136,7 @@ def _mean_loss(loss: Any, num_rows: Any) -> tuple[Any, Any]:
     return tf.math.div_no_nan(total, count), update
 
 
-def _beside(training: TrainingGraph, layout: Layout) -> Callable[[Any], str]:
+def _beside(training: TrainingGraph, layout: ClusterLayout) -> Callable[[Any], str]:
     """A function for `tf.device`: the variables of training where training has them."""
     trained = set(training.variables)  # metrics of the same names are not meant
     known = {node.name: node.device for node in training.graph_def.node if node.name in trained}

@@ -10,7 +10,7 @@ from typing import Any
 
 import sparkflow as tf
 from sparkflow.estimator.broadcasts import warn_of_broadcasts
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.schema.row_format import TRAIN_DATA
 from sparkflow.spark.graphs.batch_tensors import draw_batch
 from sparkflow.spark.graphs.devices import variables_on_ps
@@ -77,7 +77,7 @@ class TrainingGraph:
 
 
 def build_training_graph(
-    model_fn: ModelFn, inputs: ModelInputs, layout: Layout, config: FitConfig
+    model_fn: ModelFn, inputs: ModelInputs, layout: ClusterLayout, config: FitConfig
 ) -> TrainingGraph:
     """Calls `model_fn` in TRAIN mode and returns the graph it built.
 
@@ -137,7 +137,7 @@ def build_training_graph(
     )
 
 
-def _counted(made: Any, config: FitConfig, layout: Layout) -> tuple[Any, Any]:
+def _counted(made: Any, config: FitConfig, layout: ClusterLayout) -> tuple[Any, Any]:
     """The operation of a step, and the variable that counts those applied, None without one.
 
     A worker that is lost may have made steps that it has not told of: only who applied them knows.

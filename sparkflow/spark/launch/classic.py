@@ -16,11 +16,11 @@ from sparkflow.spark.cluster.slots import (
     reserved_slots,
     warn_of_memory,
 )
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.fit_state import Course
+from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.control.retry_loop import Supervisor
+from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.launch.training import Trained, Training
 from sparkflow.spark.storage.session_files import files_for
 
@@ -35,7 +35,7 @@ class ClassicBackend:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def require_slots(self, layout: Layout) -> None:
+    def require_slots(self, layout: ClusterLayout) -> None:
         """Asks the scheduler."""
         require_slots(self._session, layout)
 
@@ -44,29 +44,27 @@ class ClassicBackend:
         plan, callbacks = training.plan, training.callbacks
         warn_of_memory(self._session, plan.layout, plan.variable_bytes)
         store = self._store(plan)
-        course = Course(plan, training.token, callbacks, store, start=training.start)
+        fit_state = FitState(plan, training.token, callbacks, store, start=training.start)
         job_config = training.job(gpu_memory_bytes(self._session))
         cluster = Cluster(training.rows, job_config, training.name, training.description)
         feed = training.feed
 
         def attempt(number: int) -> Mapping[str, Any]:
-            run = course.attempt()
-            fed = replace(feed, start=course.positions)
+            run = fit_state.attempt()
+            fed = replace(feed, start=fit_state.positions)
             server, job = cluster.begin_attempt(run.events.put, json.dumps(fed.to_json()))
             return run.run(server, job)
 
-        supervisor = Supervisor(
-            attempt, plan.config.max_restarts, is_restartable, course.on_restart
-        )
-        values = course.finished_values
+        retries = RetryLoop(attempt, plan.config.max_restarts, is_restartable, fit_state.on_restart)
+        values = fit_state.finished_values
         if values is None:
             with (
                 reserved_slots(self._session, plan.layout, callbacks.on_waiting),
                 contextlib.closing(cluster),
             ):
-                values = supervisor.run()
+                values = retries.run()
                 cluster.end()
-        return values, course.history
+        return values, fit_state.history
 
     def _store(self, plan: TrainingPlan) -> CheckpointStore | None:
         """Where checkpoints are, reached by pyarrow where it can, else by Hadoop."""

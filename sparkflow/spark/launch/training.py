@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.history import TrainingHistory
@@ -80,7 +80,7 @@ class Backend(Protocol):
     loop over attempts is.
     """
 
-    def require_slots(self, layout: Layout) -> None:
+    def require_slots(self, layout: ClusterLayout) -> None:
         """Passes when all tasks can run at once.
 
         Raises:
@@ -105,7 +105,7 @@ class TrainingData:
     """
 
     prepared: PreparedRows
-    layout: Layout
+    layout: ClusterLayout
     placed: DataFrame
     worker_rows: tuple[int, ...]
     validation_rows: tuple[int, ...]
@@ -113,7 +113,7 @@ class TrainingData:
 
     @classmethod
     def of(
-        cls, prepared: PreparedRows, layout: Layout, placed: PlacedRows, facts: Any
+        cls, prepared: PreparedRows, layout: ClusterLayout, placed: PlacedRows, facts: Any
     ) -> TrainingData:
         """From what `prepare_rows` and `place_rows` gave."""
         shares = tuple(placed.worker_rows), tuple(placed.validation_rows)

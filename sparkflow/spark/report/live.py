@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from sparkflow.spark.control.callbacks import Callback, RunControl, Update
-from sparkflow.spark.report.metrics_snapshot import Figures, FiguresTracker
+from sparkflow.spark.report.metrics_snapshot import MetricsSnapshot, SnapshotTracker
 
 if TYPE_CHECKING:
     from sparkflow.spark.control.history import TrainingHistory
@@ -23,10 +23,10 @@ class Display(Protocol):
     def period_s(self) -> float:
         """Seconds between two calls of `show`, at least."""
 
-    def show(self, figures: Figures) -> None:
+    def show(self, snapshot: MetricsSnapshot) -> None:
         """Shows the figures."""
 
-    def close(self, figures: Figures) -> None:
+    def close(self, snapshot: MetricsSnapshot) -> None:
         """Shows them for the last time."""
 
 
@@ -41,7 +41,7 @@ class LiveReporter(Callback):
     def __init__(self, display: Display, clock: Callable[[], float] = time.monotonic) -> None:
         self._display: Display | None = display
         self._clock = clock
-        self._tracker = FiguresTracker(clock)
+        self._tracker = SnapshotTracker(clock)
         self._next = clock()
         self._phase = ""
 
@@ -89,13 +89,13 @@ class LiveReporter(Callback):
     def on_close(self) -> None:
         """Shows how it ended."""
         self._tracker.on_close()
-        self._guard(lambda display: display.close(self._tracker.figures()))
+        self._guard(lambda display: display.close(self._tracker.snapshot()))
         self._display = None
 
     def _refresh(self, at_once: bool = False) -> None:
         if self._display is None or (not at_once and self._clock() < self._next):
             return
-        self._guard(lambda display: display.show(self._tracker.figures()))
+        self._guard(lambda display: display.show(self._tracker.snapshot()))
         if self._display is not None:
             self._next = self._clock() + self._display.period_s
 

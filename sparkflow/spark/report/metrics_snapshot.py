@@ -24,7 +24,7 @@ _WINDOW_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class MetricsSnapshot:
     """How a training stands.
 
     Attributes:
@@ -76,7 +76,7 @@ class Figures:
         return max(self.total_rows - self.rows, 0) / self.rows_per_s
 
 
-class FiguresTracker(Callback):
+class SnapshotTracker(Callback):
     """Keeps the figures of a run. For the thread of `fit`.
 
     Args:
@@ -97,16 +97,16 @@ class FiguresTracker(Callback):
         # (seconds, rows, seconds waited) at some moments of the last _WINDOW_S.
         self._window: deque[tuple[float, int, float]] = deque()
 
-    def figures(self) -> Figures:
+    def snapshot(self) -> MetricsSnapshot:
         """The figures as they are now."""
         run, elapsed_s = self._run, self._clock() - self._began
         if run is None:
-            return Figures(phase=self._phase, elapsed_s=elapsed_s, ended=self._ended)
+            return MetricsSnapshot(phase=self._phase, elapsed_s=elapsed_s, ended=self._ended)
         history = run.history
         rows = sum(history.epoch_rows)
         rows_per_s, wait_share = self._rates(run)
         epochs = round(run.total_rows / run.rows_per_epoch) if run.rows_per_epoch else 0
-        return Figures(
+        return MetricsSnapshot(
             phase=self._phase,
             epoch=min(int(history.epochs) + 1, max(epochs, 1)),
             epochs=epochs,
@@ -217,21 +217,21 @@ def _follow(mean: float | None, losses: npt.NDArray[np.float32]) -> float | None
     return mean * float((1 - _LOSS_SHARE) ** len(losses)) + new
 
 
-def describe(figures: Figures) -> str:
+def describe(snapshot: MetricsSnapshot) -> str:
     """The figures in one line, such as "epoch 2/5, step 120/600, loss 0.31, 45,600 rows/s"."""
-    if figures.phase:
-        return figures.phase
-    if not figures.step:
-        return figures.ended or "starting"
+    if snapshot.phase:
+        return snapshot.phase
+    if not snapshot.step:
+        return snapshot.ended or "starting"
     parts = [
-        f"epoch {figures.epoch}/{figures.epochs}",
-        f"step {figures.step:,}/{figures.total_steps:,}" if figures.total_steps else "",
-        f"loss {number(figures.loss)}" if figures.loss is not None else "",
-        f"{figures.rows_per_s:,.0f} rows/s",
-        f"wait {figures.wait_share:.0%}",
-        *(f"val {name} {number(value)}" for name, value in figures.validation.items()),
-        restarts(figures.restarts),
-        f"{figures.ended} ({figures.reason})" if figures.reason else figures.ended,
+        f"epoch {snapshot.epoch}/{snapshot.epochs}",
+        f"step {snapshot.step:,}/{snapshot.total_steps:,}" if snapshot.total_steps else "",
+        f"loss {number(snapshot.loss)}" if snapshot.loss is not None else "",
+        f"{snapshot.rows_per_s:,.0f} rows/s",
+        f"wait {snapshot.wait_share:.0%}",
+        *(f"val {name} {number(value)}" for name, value in snapshot.validation.items()),
+        restarts(snapshot.restarts),
+        f"{snapshot.ended} ({snapshot.reason})" if snapshot.reason else snapshot.ended,
     ]
     return ", ".join(part for part in parts if part)
 

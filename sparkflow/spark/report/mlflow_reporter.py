@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.control.callbacks import Callback, RunControl, Update
-from sparkflow.spark.report.metrics_snapshot import FiguresTracker
+from sparkflow.spark.report.metrics_snapshot import SnapshotTracker
 from sparkflow.version import SPARKFLOW_VERSION
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class MlflowReporter(Callback):
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
         self._clock = clock
-        self._tracker = FiguresTracker(clock)
+        self._tracker = SnapshotTracker(clock)
         self._run_id = ""
         self._losses: list[tuple[int, float, int]] = []  # step, loss, rows; not sent yet
         self._sent: list[Any] = []
@@ -116,7 +116,7 @@ class MlflowReporter(Callback):
 
         self._tracker.on_restart(reason)
         if self._run_id:
-            restarts = str(self._tracker.figures().restarts)
+            restarts = str(self._tracker.snapshot().restarts)
             mlflow.MlflowClient().set_tag(self._run_id, "sparkflow.restarts", restarts)
 
     def on_train_end(self, history: TrainingHistory) -> None:
@@ -182,9 +182,9 @@ class MlflowReporter(Callback):
             found.append(("loss", mean, steps[-1]))
         step = self._losses[-1][0]
         self._losses.clear()
-        figures = self._tracker.figures()
-        found.append(("rows_per_second", figures.rows_per_s, step))
-        found.append(("wait_share", figures.wait_share, step))
+        snapshot = self._tracker.snapshot()
+        found.append(("rows_per_second", snapshot.rows_per_s, step))
+        found.append(("wait_share", snapshot.wait_share, step))
         self._send(found)
         self._next = self._clock() + _FLUSH_S
 

@@ -7,7 +7,13 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from sparkflow.spark.report.metrics_snapshot import Figures, describe, duration, number, restarts
+from sparkflow.spark.report.metrics_snapshot import (
+    MetricsSnapshot,
+    describe,
+    duration,
+    number,
+    restarts,
+)
 
 # The epochs that are listed; of more, the first and these many last ones.
 _LISTED = 12
@@ -38,47 +44,47 @@ class NotebookDisplay:
         self._id = f"sparkflow-{uuid.uuid4().hex}"
         self._shown = False
 
-    def show(self, figures: Figures) -> None:
+    def show(self, snapshot: MetricsSnapshot) -> None:
         """Replaces the table."""
         from IPython.display import display, update_display
 
         content = {
-            "text/html": draw(self._name, figures),
-            "text/plain": f"{self._name}: {describe(figures)}",
+            "text/html": draw(self._name, snapshot),
+            "text/plain": f"{self._name}: {describe(snapshot)}",
         }
         put: Any = update_display if self._shown else display
         put(content, raw=True, display_id=self._id)
         self._shown = True
 
-    def close(self, figures: Figures) -> None:
+    def close(self, snapshot: MetricsSnapshot) -> None:
         """Leaves the last table there."""
-        self.show(figures)
+        self.show(snapshot)
 
 
-def draw(name: str, figures: Figures) -> str:
+def draw(name: str, snapshot: MetricsSnapshot) -> str:
     """The table as HTML, without scripts and without styles of its own."""
-    colour = _COLOURS[figures.ended]
+    colour = _COLOURS[snapshot.ended]
     cells = [
-        ("epoch", f"{figures.epoch} of {figures.epochs}"),
+        ("epoch", f"{snapshot.epoch} of {snapshot.epochs}"),
         (
             "step",
-            f"{figures.step:,}" + (f" of {figures.total_steps:,}" * bool(figures.total_steps)),
+            f"{snapshot.step:,}" + (f" of {snapshot.total_steps:,}" * bool(snapshot.total_steps)),
         ),
-        ("loss", number(figures.loss)),
-        ("rows/s", f"{figures.rows_per_s:,.0f}"),
-        ("waiting for data", f"{figures.wait_share:.0%}"),
-        *((f"val {key}", number(value)) for key, value in figures.validation.items()),
+        ("loss", number(snapshot.loss)),
+        ("rows/s", f"{snapshot.rows_per_s:,.0f}"),
+        ("waiting for data", f"{snapshot.wait_share:.0%}"),
+        *((f"val {key}", number(value)) for key, value in snapshot.validation.items()),
     ]
-    if not figures.step:
+    if not snapshot.step:
         cells = []
-    state = figures.phase or figures.ended or ("training" if figures.step else "starting")
-    if figures.reason:
-        state += f": {figures.reason}"
-    if figures.restarts:
-        state += f", {restarts(figures.restarts)}"
-    times = duration(figures.elapsed_s)
-    if figures.remaining_s is not None:
-        times += f", {duration(figures.remaining_s)} to go"
+    state = snapshot.phase or snapshot.ended or ("training" if snapshot.step else "starting")
+    if snapshot.reason:
+        state += f": {snapshot.reason}"
+    if snapshot.restarts:
+        state += f", {restarts(snapshot.restarts)}"
+    times = duration(snapshot.elapsed_s)
+    if snapshot.remaining_s is not None:
+        times += f", {duration(snapshot.remaining_s)} to go"
     parts = [
         f'<div style="{_STYLE}">',
         '<div style="display: flex; justify-content: space-between; margin: 2px 0 4px">',
@@ -86,15 +92,15 @@ def draw(name: str, figures: Figures) -> str:
         f'<span style="opacity: 0.7">{times}</span></div>',
         '<div style="background: rgba(128, 128, 128, 0.2); border-radius: 3px; height: 6px">',
         f'<div style="background: {colour}; border-radius: 3px; height: 6px; '
-        f'width: {100 * figures.done:.1f}%"></div></div>',
-        _figures(cells),
-        _epochs(figures.epoch_rows) if figures.epochs != 1 else "",
+        f'width: {100 * snapshot.done:.1f}%"></div></div>',
+        _snapshot(cells),
+        _epochs(snapshot.epoch_rows) if snapshot.epochs != 1 else "",
         "</div>",
     ]
     return "".join(parts)
 
 
-def _figures(cells: list[tuple[str, str]]) -> str:
+def _snapshot(cells: list[tuple[str, str]]) -> str:
     if not cells:
         return ""
     blocks = "".join(

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sparkflow.spark.report.metrics_snapshot import Figures, describe
+from sparkflow.spark.report.metrics_snapshot import MetricsSnapshot, describe
 
 
 class JobDescriptionDisplay:
@@ -45,7 +45,7 @@ class JobDescriptionDisplay:
         # What the listener writes from, with whether its description is an Option.
         self._live: list[tuple[Any, bool]] = []
 
-    def show(self, figures: Figures) -> None:
+    def show(self, snapshot: MetricsSnapshot) -> None:
         """Shows the figures, if the job has been submitted."""
         following = list(self._tracker.getJobIdsForTag(f"{self._tag}-{self._attempt + 1}"))
         if following:
@@ -56,11 +56,11 @@ class JobDescriptionDisplay:
             return
         if max(jobs) != self._job:
             self._find(max(jobs))
-        self._describe(f"{self._title}: {describe(figures)}")
+        self._describe(f"{self._title}: {describe(snapshot)}")
 
-    def close(self, figures: Figures) -> None:
+    def close(self, snapshot: MetricsSnapshot) -> None:
         """Leaves the last figures there."""
-        self.show(figures)
+        self.show(snapshot)
 
     def _find(self, job: int) -> None:
         """Looks up what belongs to a job."""

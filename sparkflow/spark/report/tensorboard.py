@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 from sparkflow.spark.report.event_sinks import EventSink, open_sink
-from sparkflow.spark.report.metrics_snapshot import FiguresTracker
+from sparkflow.spark.report.metrics_snapshot import SnapshotTracker
 from sparkflow_runtime.protos.event_pb2 import Event, SessionLog
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.summary_pb2 import Summary, SummaryMetadata
@@ -60,7 +60,7 @@ class TensorBoardReporter(Callback):
         self._run_directory = _run_directory(directory, name, wall_clock())
         self._train = open_sink(f"{self._run_directory}/train", wall_clock)
         self._validation: EventSink | None = None
-        self._tracker = FiguresTracker(clock)
+        self._tracker = SnapshotTracker(clock)
         self._losses: list[tuple[int, float, int]] = []  # step, loss, rows; not written yet
         self._next = clock()
         self._step = 0
@@ -137,10 +137,10 @@ class TensorBoardReporter(Callback):
                 mean = float(np.average(losses, weights=rows)) if sum(rows) else losses[-1]
                 self._train.add(self._scalars(steps[-1], {"loss": mean}))
             self._losses.clear()
-            figures = self._tracker.figures()
+            snapshot = self._tracker.snapshot()
             rates = {
-                "rows_per_second": figures.rows_per_s,
-                "wait_share": figures.wait_share,
+                "rows_per_second": snapshot.rows_per_s,
+                "wait_share": snapshot.wait_share,
             }
             self._train.add(self._scalars(self._step, rates))
         self._flush()

@@ -10,7 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from sparkflow.spark.report.metrics_snapshot import Figures, describe, duration
+from sparkflow.spark.report.metrics_snapshot import MetricsSnapshot, describe, duration
 
 _LINE_S = 10.0
 # However long training takes, a log gets about so many lines per tenfold time.
@@ -32,27 +32,27 @@ class LineDisplay:
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
         self._clock = clock
-        self._shown = Figures()
+        self._shown = MetricsSnapshot()
         self._next = clock()
 
-    def show(self, figures: Figures) -> None:
+    def show(self, snapshot: MetricsSnapshot) -> None:
         """Prints a line if it is time for one, or something new is waited for."""
         told = self._shown
-        news = figures.phase != told.phase or figures.restarts != told.restarts
-        if (news and figures.phase) or self._clock() >= self._next:
-            self._print(figures)
+        news = snapshot.phase != told.phase or snapshot.restarts != told.restarts
+        if (news and snapshot.phase) or self._clock() >= self._next:
+            self._print(snapshot)
 
-    def close(self, figures: Figures) -> None:
+    def close(self, snapshot: MetricsSnapshot) -> None:
         """Prints the last line."""
-        self._print(figures)
+        self._print(snapshot)
 
-    def _print(self, figures: Figures) -> None:
+    def _print(self, snapshot: MetricsSnapshot) -> None:
         took = ""
-        if figures.ended and figures.ended != "returned":
-            took = f" after {duration(figures.elapsed_s)}"
-        print(f"{self._name}: {describe(figures)}{took}", file=sys.stderr, flush=True)
-        self._shown = figures
-        self._next = self._clock() + max(_LINE_S, _LINE_SHARE * figures.elapsed_s)
+        if snapshot.ended and snapshot.ended != "returned":
+            took = f" after {duration(snapshot.elapsed_s)}"
+        print(f"{self._name}: {describe(snapshot)}{took}", file=sys.stderr, flush=True)
+        self._shown = snapshot
+        self._next = self._clock() + max(_LINE_S, _LINE_SHARE * snapshot.elapsed_s)
 
 
 class TqdmDisplay:
@@ -68,19 +68,19 @@ class TqdmDisplay:
         self._name = name
         self._bar: Any = None
 
-    def show(self, figures: Figures) -> None:
+    def show(self, snapshot: MetricsSnapshot) -> None:
         """Redraws the bar."""
         if self._bar is None:
             self._bar = tqdm(desc=self._name, bar_format=_BAR, dynamic_ncols=True)
         bar = self._bar
-        if figures.total_rows and bar.total != figures.total_rows:
-            bar.reset(figures.total_rows)  # rows/s count from the first step on
-        bar.n = figures.rows
-        bar.set_postfix_str(describe(figures))
+        if snapshot.total_rows and bar.total != snapshot.total_rows:
+            bar.reset(snapshot.total_rows)  # rows/s count from the first step on
+        bar.n = snapshot.rows
+        bar.set_postfix_str(describe(snapshot))
 
-    def close(self, figures: Figures) -> None:
+    def close(self, snapshot: MetricsSnapshot) -> None:
         """Draws the bar for the last time."""
-        self.show(figures)
+        self.show(snapshot)
         self._bar.close()
 
 
@@ -95,19 +95,19 @@ class RichDisplay:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._figures = Figures()
+        self._snapshot = MetricsSnapshot()
         self._is_shown = False
 
-    def show(self, figures: Figures) -> None:
+    def show(self, snapshot: MetricsSnapshot) -> None:
         """Has the next frame show these."""
-        self._figures = figures
+        self._snapshot = snapshot
         if not self._is_shown:
             self._is_shown = True
             _screen.add(self)
 
-    def close(self, figures: Figures) -> None:
+    def close(self, snapshot: MetricsSnapshot) -> None:
         """Leaves the last figures on the screen."""
-        self.show(figures)
+        self.show(snapshot)
         _screen.remove(self)
 
     def frame(self) -> Any:
@@ -117,21 +117,21 @@ class RichDisplay:
         from rich.table import Table
         from rich.text import Text
 
-        figures = self._figures
+        snapshot = self._snapshot
         line = Table.grid(padding=(0, 1), expand=True)
         line.add_column(no_wrap=True)
         line.add_column(ratio=1)
         line.add_column(no_wrap=True, justify="right")
         line.add_column(no_wrap=True, justify="right")
-        remaining = duration(figures.remaining_s)
+        remaining = duration(snapshot.remaining_s)
         line.add_row(
             Text(self._name, style="bold"),
-            ProgressBar(figures.total_rows or 1, figures.rows, pulse=not figures.total_rows),
-            f"{figures.done:.0%}",
-            duration(figures.elapsed_s) + (f", {remaining} left" if remaining else ""),
+            ProgressBar(snapshot.total_rows or 1, snapshot.rows, pulse=not snapshot.total_rows),
+            f"{snapshot.done:.0%}",
+            duration(snapshot.elapsed_s) + (f", {remaining} left" if remaining else ""),
         )
         return Group(
-            line, Text(f"  {describe(figures)}", style="red" * (figures.ended == "failed"))
+            line, Text(f"  {describe(snapshot)}", style="red" * (snapshot.ended == "failed"))
         )
 
 

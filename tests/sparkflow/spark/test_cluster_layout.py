@@ -2,11 +2,11 @@
 
 import pytest
 
-from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 
 
 def test_parameter_servers_come_first() -> None:
-    layout = Layout(num_ps=2, num_workers=3)
+    layout = ClusterLayout(num_ps=2, num_workers=3)
     assert layout.num_tasks == 5
     assert [str(task) for task in layout.tasks] == [
         "ps task 0",
@@ -23,22 +23,22 @@ def test_parameter_servers_come_first() -> None:
     [(0, [0, 0, 0]), (1, [1, 0, 0]), (7, [3, 2, 2]), (9, [3, 3, 3])],
 )
 def test_workers_get_equal_shares(rows: int, expected: list[int]) -> None:
-    assert Layout(1, 3).worker_rows(rows) == expected
+    assert ClusterLayout(1, 3).worker_rows(rows) == expected
 
 
 @pytest.mark.parametrize(("rows", "steps"), [(1, 1), (8, 2), (9, 2), (10, 2), (13, 3)])
 def test_an_epoch_is_as_long_as_that_of_the_largest_share(rows: int, steps: int) -> None:
-    assert Layout(1, 3).steps_per_epoch(rows, batch_size=2) == steps
+    assert ClusterLayout(1, 3).steps_per_epoch(rows, batch_size=2) == steps
 
 
 def test_workers_host_the_variables_without_parameter_servers() -> None:
-    layout = Layout.of(0, 2, "sync")
+    layout = ClusterLayout.of(0, 2, "sync")
     assert (layout.num_tasks, layout.num_shards) == (2, 2)
     assert layout.tasks == [TaskName("worker", 0), TaskName("worker", 1)]
     assert layout.hosted_by(TaskName("worker", 1)) == TaskName("ps", 1)
-    assert Layout.of(1, 2, "async").hosted_by(TaskName("worker", 0)) is None
+    assert ClusterLayout.of(1, 2, "async").hosted_by(TaskName("worker", 0)) is None
 
 
 def test_all_reduce_needs_no_parameter_servers() -> None:
-    layout = Layout.of(1, 3, "allreduce")
+    layout = ClusterLayout.of(1, 3, "allreduce")
     assert (layout.num_ps, layout.num_shards, layout.num_tasks) == (0, 0, 3)

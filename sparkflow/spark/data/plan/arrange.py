@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pyspark.sql import DataFrame
 
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan.partitioning import PlacedRows, place_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows, prepare_rows
 from sparkflow.spark.data.plan.spooled import spooled_rows
@@ -17,7 +17,7 @@ from sparkflow.spark.params.trainer_params import TrainerParams
 @contextlib.contextmanager
 def arranged_rows(
     dataset: DataFrame, params: TrainerParams, validation: DataFrame | None
-) -> Iterator[tuple[PreparedRows, Layout, PlacedRows]]:
+) -> Iterator[tuple[PreparedRows, ClusterLayout, PlacedRows]]:
     """The rows, the tasks of the job, and which of them gets which rows.
 
     Blocks for the Spark jobs of `prepare` and `placement`, or of `spooled` in a local session.
@@ -39,11 +39,11 @@ def arranged_rows(
             spooled_rows(dataset, params, validation, by_content=by_content)
         )
         if spooled is not None:
-            layout = Layout.of(params.getNumPs(), params.getNumWorkers(), mode)
+            layout = ClusterLayout.of(params.getNumPs(), params.getNumWorkers(), mode)
             yield spooled.prepared, layout, spooled.place(layout)
             return
         prepared = stack.enter_context(prepare_rows(dataset, params, validation))
         # A worker without rows would have nothing to do.
         workers = min(params.getNumWorkers(), prepared.num_rows)
-        layout = Layout.of(params.getNumPs(), workers, mode)
+        layout = ClusterLayout.of(params.getNumPs(), workers, mode)
         yield prepared, layout, place_rows(prepared, layout, params.getSeed(), by_content)

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.parquet.footers import ParquetFiles, read_footers
 from sparkflow.spark.data.parquet.shares import (
     ParquetShare,
@@ -48,7 +48,7 @@ _VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
 
 def parquet_rows(
     session: SparkSession, uri: str, params: TrainerParams, wants_rows: bool = False
-) -> tuple[PreparedRows, Layout, PlacedRows]:
+) -> tuple[PreparedRows, ClusterLayout, PlacedRows]:
     """The rows of Parquet files, dealt to the workers by row groups.
 
     With `handleInvalid='skip'` blocks for a Spark job whose tasks count the rows that are left.
@@ -92,7 +92,7 @@ def parquet_rows(
         template = replace(
             template, class_column=label.columns[0], class_weights=tuple(factors.items())
         )
-    layout = Layout.of(
+    layout = ClusterLayout.of(
         params.getNumPs(), min(params.getNumWorkers(), files.rows), params.getSyncMode()
     )
     seed = params.getSeed() if params.getShuffle() else None

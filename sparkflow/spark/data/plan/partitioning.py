@@ -20,7 +20,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, functions as F
 
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.plan.row_hashes import content_hash
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
@@ -54,7 +54,9 @@ class PlacedRows:
     validation_rows: list[int]
 
 
-def place_rows(prepared: PreparedRows, layout: Layout, seed: int, by_content: bool) -> PlacedRows:
+def place_rows(
+    prepared: PreparedRows, layout: ClusterLayout, seed: int, by_content: bool
+) -> PlacedRows:
     """Numbers the rows and says which partition each goes to.
 
     Blocks for one Spark job where `by_content` or where rows validate.
@@ -86,12 +88,12 @@ def place_rows(prepared: PreparedRows, layout: Layout, seed: int, by_content: bo
     return _placed(dealt, layout, (rows, [0] * layout.num_workers))
 
 
-def _dealt(prepared: PreparedRows, layout: Layout) -> DataFrame:
+def _dealt(prepared: PreparedRows, layout: ClusterLayout) -> DataFrame:
     numbered = prepared.rows.withColumn(ROW_NUMBER, _row_number(prepared.partition_rows))
     return numbered.withColumn(_WORKER, F.pmod(F.col(ROW_NUMBER), F.lit(layout.num_workers)))
 
 
-def _hashed(prepared: PreparedRows, layout: Layout, seed: int) -> DataFrame:
+def _hashed(prepared: PreparedRows, layout: ClusterLayout, seed: int) -> DataFrame:
     numbered = prepared.rows.withColumn(ROW_NUMBER, content_hash(prepared.rows, seed))
     # Hashed again, so that the numbers of a worker's rows are as random as those of all.
     worker = F.pmod(F.xxhash64(F.col(ROW_NUMBER)), F.lit(layout.num_workers))
@@ -99,7 +101,7 @@ def _hashed(prepared: PreparedRows, layout: Layout, seed: int) -> DataFrame:
 
 
 def _count(
-    assigned: DataFrame, prepared: PreparedRows, layout: Layout
+    assigned: DataFrame, prepared: PreparedRows, layout: ClusterLayout
 ) -> tuple[list[int], list[int]]:
     """Rows that train and rows that validate, by worker."""
     has_validation = VALIDATES in prepared.rows.columns
@@ -122,7 +124,9 @@ def is_even(shares: list[int]) -> bool:
     return max(shares) <= mean * (1 + _MOST_SKEW) + _MOST_SKEW_ROWS
 
 
-def _placed(assigned: DataFrame, layout: Layout, shares: tuple[list[int], list[int]]) -> PlacedRows:
+def _placed(
+    assigned: DataFrame, layout: ClusterLayout, shares: tuple[list[int], list[int]]
+) -> PlacedRows:
     target = (F.col(_WORKER) + layout.num_ps).cast("int")
     if hasattr(assigned, "repartitionById"):  # Spark 4.1
         with_task = assigned.withColumn(_TASK, target)

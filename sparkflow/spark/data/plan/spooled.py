@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, functions as F
 
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan import prepare
 from sparkflow.spark.data.plan.first_rows import first_rows
 from sparkflow.spark.data.plan.partitioning import PlacedRows, is_even, place_in_partition
@@ -65,7 +65,7 @@ class SpooledRows:
     files: tuple[PartitionFile, ...]
     by_content: bool
 
-    def place(self, layout: Layout) -> PlacedRows:
+    def place(self, layout: ClusterLayout) -> PlacedRows:
         """Says which worker feeds which rows; starts no job.
 
         Args:

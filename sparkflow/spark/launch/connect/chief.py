@@ -23,8 +23,8 @@ def main() -> None:
     die_with_parent()
     tell = take_stdout()
     config = json.loads(first_line())
-    inbox: queue.Queue[Any] = queue.Queue()
-    threading.Thread(target=read_lines, args=(inbox,), name="stdin", daemon=True).start()
+    messages: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=read_lines, args=(messages,), name="stdin", daemon=True).start()
     # Imported late, so that the lines above are in force while numpy and gRPC load.
     from sparkflow.spark.cluster.failures import is_restartable
     from sparkflow.spark.launch.connect.lead import JobCluster, lead

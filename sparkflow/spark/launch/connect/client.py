@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sparkflow.spark.cluster.gpus import memory_bytes
 from sparkflow.spark.cluster.slots import GPU_MEMORY
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callbacks, Update
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
@@ -33,7 +33,7 @@ class ConnectBackend:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def require_slots(self, layout: Layout) -> None:
+    def require_slots(self, layout: ClusterLayout) -> None:
         """Runs a small barrier job, for a Connect client cannot ask the scheduler."""
         if self._setting("spark.dynamicAllocation.enabled", "false") == "true":
             raise SparkTrainingError(

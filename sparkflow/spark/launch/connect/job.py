@@ -21,8 +21,8 @@ from sparkflow.spark.cluster.barrier_job import describe_spark_failure
 from sparkflow.spark.cluster.events import JobEnded
 from sparkflow.spark.cluster.failures import is_restartable, to_exception
 from sparkflow.spark.cluster.task import JobConfig
-from sparkflow.spark.cluster_layout import Layout
-from sparkflow.spark.control.retry_loop import Supervisor
+from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect.connect_task import ConnectConfig, run_connect_task
 from sparkflow.spark.launch.connect.lead import Leadership
@@ -57,8 +57,8 @@ class ConnectJob:
         Raises:
             Exception: As `SparkTrainer.fit` does.
         """
-        supervisor = Supervisor(self._attempt, self.max_restarts, is_restartable, self.on_restart)
-        return supervisor.run()
+        retries = RetryLoop(self._attempt, self.max_restarts, is_restartable, self.on_restart)
+        return retries.run()
 
     def _attempt(self, number: int) -> Outcome:
         if number:
@@ -104,7 +104,7 @@ def collect_interruptibly(query: DataFrame) -> list[Any]:
         session.removeTag(tag)
 
 
-def require_slots(session: Any, layout: Layout) -> None:
+def require_slots(session: Any, layout: ClusterLayout) -> None:
     """Passes when the cluster can run all tasks at once, as a small barrier job finds out.
 
     Raises:

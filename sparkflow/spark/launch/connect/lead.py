@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sparkflow.spark.cluster.compatibility import check_roll
+from sparkflow.spark.cluster.compatibility import check_compatibility
 from sparkflow.spark.cluster.events import Post
 from sparkflow.spark.cluster.failures import is_restartable
 from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow.spark.cluster.task_logs import format_lines
-from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.fit_state import Course
+from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.control.retry_loop import Supervisor
+from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.launch.connect.outcome import Outcome
@@ -107,10 +107,10 @@ class JobCluster:
         host: The address to listen on.
     """
 
-    def __init__(self, layout: Layout, token: str, host: str) -> None:
+    def __init__(self, layout: ClusterLayout, token: str, host: str) -> None:
         self._post: Post = lambda event: None
         self._server = RegistrationServer(
-            layout, self._pass_on, host, token, check=check_roll, show_lines=_show_lines
+            layout, self._pass_on, host, token, check=check_compatibility, show_lines=_show_lines
         )
         self._attempts = 0
         self.port = self._server.port
@@ -150,19 +150,19 @@ def lead(work: Leadership, cluster: JobCluster) -> Outcome:
     store = None
     if config.checkpoint_dir:
         store = CheckpointStore(config.checkpoint_dir, config.keep_checkpoint_max, PathFiles())
-    course = Course(work.plan, work.token, Callbacks(), store, start=work.start)
+    fit_state = FitState(work.plan, work.token, Callbacks(), store, start=work.start)
 
     def attempt(number: int) -> Mapping[str, Any]:
-        run = course.attempt()
-        fed = replace(work.feed, start=course.positions)
+        run = fit_state.attempt()
+        fed = replace(work.feed, start=fit_state.positions)
         server, job = cluster.begin_attempt(run.events.put, json.dumps(fed.to_json()))
         return run.run(server, job)
 
-    values = course.finished_values
+    values = fit_state.finished_values
     if values is None:
-        supervisor = Supervisor(attempt, work.max_restarts, is_restartable, course.on_restart)
-        values = supervisor.run()
-    return Outcome(values, course.history.to_dict())
+        retries = RetryLoop(attempt, work.max_restarts, is_restartable, fit_state.on_restart)
+        values = retries.run()
+    return Outcome(values, fit_state.history.to_dict())
 
 
 def _show_lines(task: TaskName, lines: Sequence[str], dropped: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sparkflow.spark.cluster.registration import RegistrationServer
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 
@@ -26,7 +26,7 @@ class Driver:
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.server = RegistrationServer(
-            Layout.of(1, 1, "allreduce"), self.events.append, "127.0.0.1", "token"
+            ClusterLayout.of(1, 1, "allreduce"), self.events.append, "127.0.0.1", "token"
         )
         self.server.begin_attempt(json.dumps(PLAN))
         self.processes: list[subprocess.Popen[str]] = []

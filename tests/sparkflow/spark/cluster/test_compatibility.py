@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparkflow.spark.cluster.compatibility import check_roll, describe_versions
+from sparkflow.spark.cluster.compatibility import check_compatibility, describe_versions
 from sparkflow.spark.cluster.gpus import (
     describe_clashes,
     describe_unseen,
@@ -20,7 +20,7 @@ def _task(index: int, **fields: object) -> TaskInfo:
 
 
 def test_the_same_versions_fit() -> None:
-    assert check_roll([_task(0, versions=versions())]) == ""
+    assert check_compatibility([_task(0, versions=versions())]) == ""
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_gpu_of_two_tasks_is_a_clash() -> None:
     tasks = [_task(0, gpu_uuids=["GPU-a", "GPU-b"]), _task(1, gpu_uuids=["GPU-b"])]
     assert "worker task 0, worker task 1 on node7 all use GPU-b" in describe_clashes(tasks)
     assert describe_clashes(tasks[:1]) == ""
-    assert check_roll(tasks).startswith("Tasks share GPUs")
+    assert check_compatibility(tasks).startswith("Tasks share GPUs")
 
 
 def test_gpus_that_nobody_sees() -> None:

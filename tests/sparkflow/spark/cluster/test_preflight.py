@@ -3,9 +3,9 @@
 import pytest
 
 from sparkflow.spark.cluster.preflight import describe_memory, describe_settings, describe_slots
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 
-LAYOUT = Layout(1, 4)
+LAYOUT = ClusterLayout(1, 4)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkflow.spark.cluster.process_supervisor import Keeper
+from sparkflow.spark.cluster.process_supervisor import ProcessSupervisor
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError
 
@@ -57,7 +57,7 @@ class Task:
         self.children: list[FakeChild] = []
         self.started = threading.Semaphore(0)
         self.driver = FakeDriver(restart)
-        self.keeper = Keeper(WORKER, self._start, lambda: self.driver)
+        self.supervisor = ProcessSupervisor(WORKER, self._start, lambda: self.driver)
 
     def _start(self) -> FakeChild:
         self.children.append(FakeChild())
@@ -72,42 +72,42 @@ class Task:
 def test_a_killed_child_is_started_again_with_all_messages() -> None:
     task = Task(restart=True)
     first = task.child()
-    task.keeper.send({"chunk": 1})
+    task.supervisor.send({"chunk": 1})
     first.codes.put(-9)
     second = task.child()
-    task.keeper.send({"rows": 2})
+    task.supervisor.send({"rows": 2})
     second.codes.put(0)
-    task.keeper.wait()
+    task.supervisor.wait()
     assert task.driver.reports == [("ended with -9", True)]
     assert second.got == [{"chunk": 1}, {"rows": 2}]
-    task.keeper.end()
+    task.supervisor.end()
 
 
 def test_the_driver_may_have_had_enough() -> None:
     task = Task(restart=False)
     task.child().codes.put(-9)
     with pytest.raises(SparkTrainingError, match="ended with -9"):
-        task.keeper.wait()
+        task.supervisor.wait()
     with pytest.raises(SparkTrainingError, match="ended with -9"):
-        task.keeper.send({"chunk": 1})
-    task.keeper.end()
+        task.supervisor.send({"chunk": 1})
+    task.supervisor.end()
 
 
 def test_a_child_that_failed_by_itself_is_not_started_again() -> None:
     task = Task(restart=True)
     task.child().codes.put(1)
     with pytest.raises(SparkTrainingError, match="ended with 1"):
-        task.keeper.wait()
+        task.supervisor.wait()
     assert task.driver.reports == [("ended with 1", False)]
-    task.keeper.end()
+    task.supervisor.end()
     assert len(task.children) == 1
 
 
 def test_an_error_beside_the_child_ends_it() -> None:
     task = Task(restart=True)
     task.child()
-    task.keeper.fail(ValueError("the user's"))
+    task.supervisor.fail(ValueError("the user's"))
     with pytest.raises(ValueError, match="the user's"):
-        task.keeper.wait()
+        task.supervisor.wait()
     assert task.driver.reports == [("the user's", False)]
-    task.keeper.end()
+    task.supervisor.end()

@@ -19,12 +19,12 @@ from sparkflow.spark.cluster.child_process import Silence
 from sparkflow.spark.cluster.failures import is_restartable
 from sparkflow.spark.cluster.registration import PATIENCE, RegistrationServer
 from sparkflow.spark.cluster.task import JobConfig, child_environment, keep_child
-from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.fit_state import Course
+from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.control.retry_loop import Supervisor
+from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.data.feed.feed_plan import PERMUTED
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.errors import StalledError
@@ -53,7 +53,7 @@ def linear(features: Any, labels: Any, mode: str) -> Any:
 class Tasks:
     """The job of a fit: a thread for what each Spark task would do."""
 
-    def __init__(self, layout: Layout, server: RegistrationServer, silence: Silence) -> None:
+    def __init__(self, layout: ClusterLayout, server: RegistrationServer, silence: Silence) -> None:
         driver = f"127.0.0.1:{server.port}"
         config = JobConfig(driver, TOKEN, layout, ROWS, silence=silence)
         self._threads = [
@@ -151,7 +151,7 @@ class Fit:
             stall_timeout=100.0,
             **control,
         )
-        layout = Layout.of(num_ps, 2, mode)
+        layout = ClusterLayout.of(num_ps, 2, mode)
         graph = build_training_graph(linear, ModelInputs(ROWS, {}, 1), layout, config)
         self.plan = TrainingPlan(layout, graph, ("layer/kernel", "global_step"), (SHARE, SHARE))
         self.feed = replace(self.plan.feed(ROWS), order=PERMUTED)
@@ -164,7 +164,7 @@ class Fit:
     def run(self, *callbacks: Callback) -> tuple[Mapping[str, Any], Any]:
         folder = self.plan.config.checkpoint_dir
         store = CheckpointStore(folder, 3, PathFiles()) if folder else None
-        course = Course(self.plan, TOKEN, Callbacks(callbacks), store)
+        course = FitState(self.plan, TOKEN, Callbacks(callbacks), store)
 
         def attempt(number: int) -> Mapping[str, Any]:
             run = course.attempt()
@@ -175,7 +175,7 @@ class Fit:
             return run.run(self.server, self.tasks)
 
         try:
-            values = Supervisor(attempt, 3, is_restartable, course.on_restart).run()
+            values = RetryLoop(attempt, 3, is_restartable, course.on_restart).run()
             return values, course.history
         finally:
             for info in self.server.infos().values():

@@ -20,7 +20,7 @@ from sparkflow.spark.cluster.events import (
 )
 from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow.spark.cluster.registration_client import RegistrationClient
-from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow_runtime.errors import (
     AlreadyExistsError,
     CancelledError,
@@ -37,7 +37,7 @@ TIMEOUT_S = 20
 class Driver:
     def __init__(self) -> None:
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.server = RegistrationServer(Layout(1, 1), self.events.put, "127.0.0.1", TOKEN)
+        self.server = RegistrationServer(ClusterLayout(1, 1), self.events.put, "127.0.0.1", TOKEN)
         self.server.begin_attempt('{"epochs": 3}')
         self._clients: list[RegistrationClient] = []
 
@@ -184,7 +184,7 @@ def test_another_attempt_reaches_those_that_live_and_those_that_were_lost(driver
     asking.join(TIMEOUT_S)
     assert answers == [True]
     # Both register again, as if they had never been there.
-    assert driver.server.missing() == Layout(1, 1).tasks
+    assert driver.server.missing() == ClusterLayout(1, 1).tasks
     _both_registered(driver)
 
 
@@ -211,7 +211,11 @@ def test_a_lost_task_may_come_back_while_others_go_on(driver: Driver) -> None:
 def test_tasks_that_do_not_fit_are_refused() -> None:
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     server = RegistrationServer(
-        Layout(0, 1), events.put, "127.0.0.1", TOKEN, check=lambda infos: f"{len(infos)} is odd"
+        ClusterLayout(0, 1),
+        events.put,
+        "127.0.0.1",
+        TOKEN,
+        check=lambda infos: f"{len(infos)} is odd",
     )
     client = RegistrationClient(f"127.0.0.1:{server.port}", TOKEN)
     with pytest.raises(CancelledError, match="1 is odd"):
@@ -222,7 +226,9 @@ def test_tasks_that_do_not_fit_are_refused() -> None:
 
 
 def test_hosted_parameter_servers_are_in_the_cluster() -> None:
-    server = RegistrationServer(Layout.of(0, 1, "sync"), lambda event: None, "127.0.0.1", TOKEN)
+    server = RegistrationServer(
+        ClusterLayout.of(0, 1, "sync"), lambda event: None, "127.0.0.1", TOKEN
+    )
     client = RegistrationClient(f"127.0.0.1:{server.port}", TOKEN)
     answer = client.register(TaskInfo(job="worker", task=0, address="a:1", ps_address="a:2"))
     found = {job.name: dict(job.tasks) for job in answer.cluster.job}

@@ -6,19 +6,19 @@ import threading
 import pytest
 
 from sparkflow.spark.cluster.slots import SlotLedger, check_slots
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.errors import SparkTrainingError
 
 
 def test_executors_that_register_late_are_waited_for() -> None:
     counts = itertools.count(1)
-    check_slots(lambda: next(counts), Layout(1, 2), wait_s=60)
+    check_slots(lambda: next(counts), ClusterLayout(1, 2), wait_s=60)
     assert next(counts) == 4
 
 
 def test_too_few_slots_after_the_wait() -> None:
     with pytest.raises(SparkTrainingError, match=r"numWorkers=2 and numPs=1 need 3 .* Spark has 2"):
-        check_slots(lambda: 2, Layout(1, 2), wait_s=0)
+        check_slots(lambda: 2, ClusterLayout(1, 2), wait_s=0)
 
 
 class Fit(threading.Thread):

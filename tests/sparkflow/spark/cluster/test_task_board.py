@@ -8,7 +8,7 @@ import pytest
 
 from sparkflow.spark.cluster.events import TaskGone
 from sparkflow.spark.cluster.task_board import Instruction, Progress, TaskBoard
-from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow_runtime.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -19,7 +19,7 @@ from sparkflow_runtime.protos.rendezvous_pb2 import ReportStateRequest, TaskInfo
 
 PS, WORKER = TaskName("ps", 0), TaskName("worker", 0)
 PLAN = '{"epochs": 3}'
-BEGUN = TaskBoard(Layout(1, 1)).begun(PLAN)
+BEGUN = TaskBoard(ClusterLayout(1, 1)).begun(PLAN)
 
 
 def _info(task: TaskName, address: str = "here:1", time_s: float = 0.0) -> TaskInfo:

@@ -13,11 +13,11 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.spark.cluster.events import RowsReady, TaskRegistered
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.fit_state import Course
+from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA, Input, RowFormat
 from sparkflow.spark.graphs.digest import GraphDigest
@@ -207,7 +207,7 @@ class Rig:
 
     def plan(self) -> TrainingPlan:
         config = replace(self.config, validates=any(self.validation))
-        layout = Layout.of(config.num_ps, len(self.shares), config.sync_mode)
+        layout = ClusterLayout.of(config.num_ps, len(self.shares), config.sync_mode)
         inputs = ModelInputs(ROWS, self.params, config.seed)
         training = build_training_graph(self.model_fn, inputs, layout, config)
         evaluation = None
@@ -246,24 +246,24 @@ class Rig:
     def train(self) -> Result:
         """Trains on a new cluster."""
         plan = self.plan()
-        course = Course(plan, "token", Callbacks(tuple(self.callbacks)), self.store())
-        values = course.finished_values
+        fit_state = FitState(plan, "token", Callbacks(tuple(self.callbacks)), self.store())
+        values = fit_state.finished_values
         if values is not None:
-            return Result(values, course.history, False)
+            return Result(values, fit_state.history, False)
         while True:
             try:
-                values = self.attempt(plan, course)
+                values = self.attempt(plan, fit_state)
             except Crash as crash:
                 if not self.restarts:
                     raise
-                course.on_restart(str(crash))
+                fit_state.on_restart(str(crash))
             else:
-                return Result(values, course.history, True)
+                return Result(values, fit_state.history, True)
 
-    def attempt(self, plan: TrainingPlan, course: Course) -> Any:
+    def attempt(self, plan: TrainingPlan, fit_state: FitState) -> Any:
         with LocalCluster(plan.layout.num_shards, len(self.shares), token="token") as cluster:
-            self.feed(cluster, plan, course.positions)
-            run = course.attempt()
+            self.feed(cluster, plan, fit_state.positions)
+            run = fit_state.attempt()
             return run.run(FakeService(cluster), FakeJob(plan, run.events.put))
 
     def feed(

@@ -5,7 +5,7 @@ import pytest
 from sparkflow.spark.cluster.events import Event, LoopEnded, StepsDone, TaskFailed, TaskGone
 from sparkflow.spark.cluster.failures import lost_worker
 from sparkflow.spark.cluster_layout import TaskName
-from sparkflow.spark.control.event_queue import Inbox, WorkerLost
+from sparkflow.spark.control.event_queue import EventQueue, WorkerLost
 from sparkflow.spark.errors import LostTaskError
 from sparkflow_runtime.errors import InvalidArgumentError, UnavailableError
 
@@ -34,24 +34,24 @@ def test_a_loss_of_one_worker_alone(failures: list[Event], worker: int | None) -
 
 
 def test_the_others_go_on_without_a_lost_worker() -> None:
-    inbox = Inbox()
-    inbox.may_lose = lambda worker: worker == 1
+    events = EventQueue()
+    events.may_lose = lambda worker: worker == 1
     for message in (CUT, STEPS, GONE, KILLED, GONE, STEPS):
-        inbox.put(message)
-    lost = inbox.next(1)
+        events.put(message)
+    lost = events.next(1)
     assert isinstance(lost, WorkerLost)
     assert (lost.worker, str(lost.error)) == (1, "was killed")
     # What came meanwhile is not lost, and echoes of the loss are no failures.
-    assert [inbox.next(1), inbox.next(1), inbox.next(1)] == [STEPS, None, STEPS]
+    assert [events.next(1), events.next(1), events.next(1)] == [STEPS, None, STEPS]
 
 
 def test_a_worker_that_is_back_can_be_lost_again() -> None:
-    inbox = Inbox()
-    inbox.may_lose = lambda worker: True
-    inbox.put(KILLED)
-    assert isinstance(inbox.next(1), WorkerLost)
-    inbox.welcome(1)
-    inbox.may_lose = lambda worker: False
-    inbox.put(KILLED)
+    events = EventQueue()
+    events.may_lose = lambda worker: True
+    events.put(KILLED)
+    assert isinstance(events.next(1), WorkerLost)
+    events.welcome(1)
+    events.may_lose = lambda worker: False
+    events.put(KILLED)
     with pytest.raises(LostTaskError, match="was killed"):
-        inbox.next(1)
+        events.next(1)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from sparkflow.spark.control.retry_loop import Supervisor
+from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.errors import LostTaskError
 
 
@@ -20,7 +20,7 @@ def test_losses_are_made_up_for() -> None:
             raise LostTaskError(f"worker {number} was killed\nwith details")
         return f"attempt {number}"
 
-    assert Supervisor(attempt, 3, _is_loss, reasons.append).run() == "attempt 2"
+    assert RetryLoop(attempt, 3, _is_loss, reasons.append).run() == "attempt 2"
     assert reasons == ["worker 0 was killed", "worker 1 was killed"]
 
 
@@ -32,7 +32,7 @@ def test_other_errors_come_out_at_once() -> None:
         raise ValueError("bad rows")
 
     with pytest.raises(ValueError, match="bad rows") as caught:
-        Supervisor(attempt, 3, _is_loss).run()
+        RetryLoop(attempt, 3, _is_loss).run()
     assert numbers == [0]
     assert not hasattr(caught.value, "__notes__")
 
@@ -44,7 +44,7 @@ def test_the_last_loss_comes_out_with_those_before() -> None:
         raise LostTaskError(f"loss {next(counts)}")
 
     with pytest.raises(LostTaskError, match="loss 2") as caught:
-        Supervisor(attempt, 2, _is_loss).run()
+        RetryLoop(attempt, 2, _is_loss).run()
     notes = getattr(caught.value, "__notes__", ["Restarted 2 times"])
     assert "Restarted 2 times" in notes[0]
 
@@ -54,4 +54,4 @@ def test_ctrl_c_is_no_loss() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Supervisor(attempt, 3, lambda error: True).run()
+        RetryLoop(attempt, 3, lambda error: True).run()

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA, Input, RowFormat
 from sparkflow.spark.graphs.batch_tensors import feed_features
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
@@ -144,7 +144,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 def test_every_kind_of_input_trains_and_evaluates(cluster: LocalCluster) -> None:
     inputs = ModelInputs(ROWS, {}, seed=0)
-    layout = Layout(1, 1)
+    layout = ClusterLayout(1, 1)
     training = build_training_graph(model_fn, inputs, layout, FitConfig(sync_mode="async"))
     evaluation = build_evaluation_graph(model_fn, inputs, layout, training)
     for name in (TRAIN_DATA, EVAL_DATA):

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, Input, RowFormat
 from sparkflow.spark.graphs.evaluation import EvaluationGraph, build_evaluation_graph
 from sparkflow.spark.graphs.model_fn import ModelInputs
@@ -25,7 +25,7 @@ ROWS = RowFormat(
     False,
 )
 INPUTS = ModelInputs(ROWS, params={}, seed=1)
-LAYOUT = Layout(num_ps=2, num_workers=2)
+LAYOUT = ClusterLayout(num_ps=2, num_workers=2)
 Batch = tuple[npt.NDArray[Any], ...]
 
 
@@ -162,7 +162,7 @@ def test_variables_are_where_training_has_them() -> None:
 
 
 def test_metrics_of_a_job_without_parameter_servers_meet_on_the_first_worker() -> None:
-    layout = Layout(0, 2)
+    layout = ClusterLayout(0, 2)
     training = build_training_graph(model_fn, INPUTS, layout, FitConfig(sync_mode="async"))
     graph = build_evaluation_graph(model_fn, INPUTS, layout, training)
     devices = {node.name: node.device for node in graph.graph_def.node}

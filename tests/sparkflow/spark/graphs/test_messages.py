@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
 from sparkflow.spark.graphs.inference_graph import build_inference_graph, require_same_variables
@@ -43,7 +43,7 @@ def build(body: Body, label: str = "float32") -> None:
     def model_fn(features: Any, labels: Any, mode: str, weights: Any) -> Any:
         return body(features, labels, mode)
 
-    layout = Layout.of(1, 1, "async")
+    layout = ClusterLayout.of(1, 1, "async")
     rows = replace(ROWS, label=Input("label", "dense", label, ()))
     inputs = ModelInputs(rows, {}, 1)
     training = build_training_graph(model_fn, inputs, layout, FitConfig())

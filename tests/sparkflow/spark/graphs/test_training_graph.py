@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.graphs.inference_graph import build_inference_graph, require_same_variables
 from sparkflow.spark.graphs.model_fn import ModelInputs
@@ -22,7 +22,7 @@ ROWS = RowFormat(
 )
 INPUTS = ModelInputs(ROWS, params={"units": 3}, seed=7)
 ASYNC, SYNC = FitConfig(sync_mode="async"), FitConfig(sync_mode="sync")
-ONE_PS = Layout(num_ps=1, num_workers=2)
+ONE_PS = ClusterLayout(num_ps=1, num_workers=2)
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any:
@@ -45,7 +45,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
 
 
 def test_computation_is_on_the_worker_and_variables_on_parameter_servers() -> None:
-    graph = build_training_graph(model_fn, INPUTS, Layout(2, 2), ASYNC)
+    graph = build_training_graph(model_fn, INPUTS, ClusterLayout(2, 2), ASYNC)
     devices = {node.name: node.device for node in graph.graph_def.node}
     assert devices["layer/kernel"] == "/job:ps/task:0"
     assert devices["layer/kernel/Adam"] == "/job:ps/task:0"

@@ -13,12 +13,12 @@ import pytest
 from sparkflow.spark.report import displays, terminal
 from sparkflow.spark.report.displays import choose_display
 from sparkflow.spark.report.live import LiveReporter
-from sparkflow.spark.report.metrics_snapshot import Figures
+from sparkflow.spark.report.metrics_snapshot import MetricsSnapshot
 from sparkflow.spark.report.notebook import NotebookDisplay, draw
 from sparkflow.spark.report.terminal import LineDisplay, RichDisplay, TqdmDisplay
 from tests.sparkflow.spark.report.runs import Clock, FakeRun, whole_run
 
-FIGURES = Figures(
+FIGURES = MetricsSnapshot(
     epoch=2, epochs=5, step=1234, total_steps=6000, rows=60, total_rows=150, loss=0.03124,
     rows_per_s=45600.0, wait_share=0.031, elapsed_s=65.0, validation={"accuracy": 0.975},
     restarts=1, epoch_rows=({"epoch": 0, "loss": 0.5, "val_loss": 0.6, "wait_share": 0.25},),
@@ -120,7 +120,7 @@ class TestNotebook:
 
     def test_of_many_epochs_the_last_are_listed(self) -> None:
         epochs = tuple({"epoch": i, "loss": 1.0} for i in range(100))
-        table = draw("fit", Figures(step=1, epoch_rows=epochs))
+        table = draw("fit", MetricsSnapshot(step=1, epoch_rows=epochs))
         assert table.count("<tr>") == 14
         assert "⋮" in table
         assert ">100<" in table

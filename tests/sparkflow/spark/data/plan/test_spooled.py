@@ -11,7 +11,7 @@ import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
 from sparkflow.spark.data.plan.partitioning import place_rows
@@ -22,7 +22,7 @@ from sparkflow.spark.params.trainer_params import TrainerParams
 
 pytestmark = pytest.mark.spark
 
-LAYOUT = Layout(num_ps=1, num_workers=2)
+LAYOUT = ClusterLayout(num_ps=1, num_workers=2)
 
 
 def _params(**params: Any) -> TrainerParams:

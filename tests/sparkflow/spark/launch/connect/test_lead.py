@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.cluster_layout import Layout
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
@@ -32,7 +32,7 @@ def _model_fn(features: Any, labels: Any, mode: str) -> Any:
 
 
 def _plan(sync_mode: str) -> TrainingPlan:
-    layout = Layout.of(1, 2, sync_mode)
+    layout = ClusterLayout.of(1, 2, sync_mode)
     config = FitConfig(sync_mode=sync_mode, batch_size=5)
     graph = build_training_graph(_model_fn, ModelInputs(ROWS, {}, 42), layout, config)
     return TrainingPlan(layout, graph, ("dense/kernel",), (10, 10))
