@@ -26,7 +26,7 @@ class RaggedTensorSpec(TypeSpec):
         ValueError: The ragged rank is not below the rank.
     """
 
-    described: ClassVar[type]
+    _described: ClassVar[type]
     """The class of the values, which says so itself: it is made of what is described here."""
 
     def __init__(
@@ -71,7 +71,7 @@ class RaggedTensorSpec(TypeSpec):
     @property
     def value_type(self) -> Any:
         """`tf.RaggedTensor`."""
-        return self.described
+        return self._described
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Whether a value, or another description of the kind, fits this one."""

@@ -572,7 +572,7 @@ class RaggedTensor(Composite):
     __str__ = __repr__
 
 
-RaggedTensorSpec.described = RaggedTensor
+RaggedTensorSpec._described = RaggedTensor
 
 
 def _scope(name: str, *values: Any) -> AbstractContextManager[str]:
