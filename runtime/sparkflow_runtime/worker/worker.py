@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +28,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.once import once
+from sparkflow_runtime.once import Once
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
 from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous
@@ -222,11 +223,13 @@ class Worker:
         sends = [node.attrs["key"] for node in nodes if node.op == "_SendBundle"]
         number = sends[0].partition("-")[0] if sends else ""
 
-        @once
+        kept: Once[None, TracedPartition] = Once()
+
         def traced() -> TracedPartition:
             from sparkflow_runtime.compiler.run.traced import TracedPartition
 
-            return TracedPartition(nodes, context, functions, program, device.synchronize, running)
+            made = partial(TracedPartition, nodes, context, functions, program)
+            return kept.get(None, lambda: made(device.synchronize, running))
 
         wanted: dict[str, list[str]] = {}
         for node in nodes:
