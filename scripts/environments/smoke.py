@@ -65,10 +65,11 @@ def spark(folder: Path) -> None:
     """Fits, transforms, saves and predicts without Spark."""
     from pyspark.sql import SparkSession
 
-    from sparkflow.spark import SparkTrainer, SparkTrainerModel
+    from sparkflow.spark import SparkTrainer, SparkTrainerModel, use_this_python
 
     session = SparkSession.builder.master("local[2]").getOrCreate()
     try:
+        use_this_python(session)  # before the table: its rows go through Python workers
         drawn = np.random.RandomState(0).rand(2000, FEATURES)
         rows = [(row.tolist(), float(row @ WEIGHTS[:, 0])) for row in drawn]
         table = session.createDataFrame(rows, "features array<double>, label double")
