@@ -1,20 +1,10 @@
 """What methods of datasets and iterators find by name: functions that are written with them."""
 
-from __future__ import annotations
+from typing import Final
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from sparkflow.graph.registered import ByName
 
-Made = TypeVar("Made", bound=Callable[..., Any])
-_MADE: Final[dict[str, Callable[..., Any]]] = {}
-
-
-def of_datasets(made: Made) -> Made:
-    """Registers a function or class of this package, all of which is imported with it."""
-    _MADE[made.__name__] = made
-    return made
-
-
-def registered(name: str) -> Callable[..., Any]:
-    """What was registered under its own name."""
-    return _MADE[name]
+_MADE: Final = ByName()
+of_datasets: Final = _MADE.add
+"""Decorates such a function, or a class."""
+registered: Final = _MADE.find

@@ -10,7 +10,8 @@ from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor
-from sparkflow.ragged.tensor import RaggedTensor, count_of, numbers_below, of_ragged
+from sparkflow.ragged.registered import of_ragged
+from sparkflow.ragged.tensor import RaggedTensor, count_of, numbers_below
 from sparkflow_runtime.dtypes import int64
 
 

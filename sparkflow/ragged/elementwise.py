@@ -7,7 +7,8 @@ from typing import Any
 
 from sparkflow.graph.scopes import apply_op, control_dependencies, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
-from sparkflow.ragged.tensor import RaggedTensor, of_ragged
+from sparkflow.ragged.registered import of_ragged
+from sparkflow.ragged.tensor import RaggedTensor
 from sparkflow_runtime.dtypes import string
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op

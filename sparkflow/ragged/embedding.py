@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.embedding import lookup as embedding, sparse_lookup as sparse_embedding
-from sparkflow.ragged.tensor import RaggedTensor, of_ragged
+from sparkflow.ragged.registered import of_ragged
+from sparkflow.ragged.tensor import RaggedTensor
 
 
 @of_ragged

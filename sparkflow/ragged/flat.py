@@ -10,7 +10,7 @@ from sparkflow.ops.nn import activation
 from sparkflow.ops.reduction import clip
 from sparkflow.ops.shape import arrays, constants
 from sparkflow.ragged.functions import map_flat_values
-from sparkflow.ragged.tensor import of_ragged
+from sparkflow.ragged.registered import of_ragged
 
 
 @of_ragged

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from sparkflow.graph.scopes import apply_op, name_scope
+from sparkflow.ragged.registered import of_ragged
 from sparkflow.ragged.taking import expand_dims
-from sparkflow.ragged.tensor import RaggedTensor, of_ragged
+from sparkflow.ragged.tensor import RaggedTensor
 from sparkflow_runtime.dtypes import int32
 from sparkflow_runtime.ops import registry
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.tensor import Tensor
+from sparkflow.ragged.registered import of_ragged
 from sparkflow.ragged.taking import expand_dims, gather
-from sparkflow.ragged.tensor import RaggedTensor, of_ragged
+from sparkflow.ragged.tensor import RaggedTensor
 
 
 @of_ragged

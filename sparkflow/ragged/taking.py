@@ -8,7 +8,8 @@ from typing import Any
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ragged import rows
-from sparkflow.ragged.tensor import RaggedTensor, of_ragged
+from sparkflow.ragged.registered import of_ragged
+from sparkflow.ragged.tensor import RaggedTensor
 from sparkflow_runtime.dtypes import int32, int64
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -17,21 +17,10 @@ from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor, as_sparse
 from sparkflow.ragged import rows
+from sparkflow.ragged.registered import registered
 from sparkflow.ragged.spec import RaggedTensorSpec
 from sparkflow.ragged.value import RaggedTensorValue, nested_value
 from sparkflow_runtime.dtypes import DType, as_dtype, float32, int32, int64
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
-
-
-def of_ragged(function: Function) -> Function:
-    """Registers what stands for the function of this name where an argument is ragged.
-
-    Methods of `RaggedTensor` find the modules above this one by it, too.
-    """
-    _FUNCTIONS[function.__name__] = function
-    return function
 
 
 @export("RaggedTensor")
@@ -441,22 +430,22 @@ class RaggedTensor(Composite):
             name: A name scope.
             shape: The sizes of the result, None where they are as needed; longer rows are cut.
         """
-        found: Tensor = _FUNCTIONS["to_tensor"](self, default_value, name, shape)
+        found: Tensor = registered("to_tensor")(self, default_value, name, shape)
         return found
 
     def to_sparse(self, name: str | None = None) -> SparseTensor:
         """The same elements at their coordinates."""
-        found: SparseTensor = _FUNCTIONS["to_sparse"](self, name)
+        found: SparseTensor = registered("to_sparse")(self, name)
         return found
 
     def _coordinates(self) -> Tensor:
         """[values, ragged_rank + 1] int64, the place of each of the innermost values."""
-        found: Tensor = _FUNCTIONS["coordinates"](self)
+        found: Tensor = registered("coordinates")(self)
         return found
 
     def _cut(self, starts: Tensor, lengths: Tensor) -> RaggedTensor:
         """Of each row, `lengths[i]` values from `starts[i]` on."""
-        values = _FUNCTIONS["gather"](self._values, rows.positions(starts, lengths))
+        values = registered("gather")(self._values, rows.positions(starts, lengths))
         return RaggedTensor(values, rows.splits_of_lengths(lengths))
 
     # ------------------------------------------------------------------ values
@@ -517,12 +506,12 @@ class RaggedTensor(Composite):
     # ------------------------------------------------------------------ computing
 
     def _counterpart(self, name: str) -> Callable[..., Any]:
-        return _FUNCTIONS[name]
+        return registered(name)
 
     def _elementwise(
         self, op_type: str, values: Sequence[Any], attrs: Mapping[str, Any], name: str | None
     ) -> Any:
-        return _FUNCTIONS["applied"](op_type, values, attrs, name)
+        return registered("applied")(op_type, values, attrs, name)
 
     def _binary(self, op_type: str, name: str, other: Any, reflected: bool = False) -> Any:
         pair = (other, self) if reflected else (self, other)
@@ -550,7 +539,7 @@ class RaggedTensor(Composite):
         return self._elementwise("LogicalNot", [self], {}, None)
 
     def __getitem__(self, key: Any) -> Any:
-        return _FUNCTIONS["sliced"](self, key)
+        return registered("sliced")(self, key)
 
     def __len__(self) -> int:
         raise TypeError("len is not well defined for a RaggedTensor; use nrows()")
