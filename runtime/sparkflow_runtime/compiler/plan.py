@@ -58,7 +58,8 @@ class Unit:
         if self.fused is not None:
             return tuple(e for output in self.fused.outputs for e in output.endpoints)
         if self.group:
-            return tuple(Endpoint(node.name, 0) for node in self.group)
+            made = [node for node in self.group if registry.lookup(node.op).outputs]
+            return tuple(Endpoint(node.name, 0) for node in made)
         count = len(registry.lookup(self.node.op).signature.output_dtypes(self.node.attrs))
         return tuple(Endpoint(self.node.name, slot) for slot in range(count))
 

@@ -55,11 +55,13 @@ def group_updates(
 
 def _key(node: Node, known: Mapping[Endpoint, Known]) -> Any:
     """What the updates of a group have in common; None for other nodes."""
-    op = registry.lookup(node.op)
+    op = registry.lookup(node.op).with_references
     if not isinstance(op, DenseUpdate) or op.indices_at is not None:
         return None
-    # What another task sends has no known shape; where it does not fit, the kernel sees that.
-    shape = known[node.inputs[op.grad_at]].full_shape or known[node.inputs[0]].full_shape
+    variable, shape = known[node.inputs[0]], known[node.inputs[op.grad_at]].full_shape
+    if shape is None and variable.dtype.is_ref:
+        # What another task sends has no known shape; where it does not fit, the kernel sees that.
+        shape = variable.full_shape
     if shape is None or math.prod(shape) > MOST_ELEMENTS:
         return None
     attrs = tuple(

@@ -304,6 +304,14 @@ class Op:
             return True
         return (self.stateful or self.takes_step) and self.keeps_inputs and not self.ends_with_step
 
+    @property
+    def with_references(self) -> Op:
+        """The op that does with references to variables what this one does with their handles.
+
+        Arguments have the same order. An op without such a form is its own.
+        """
+        return self
+
     def row_gradients(self, node: NodeView) -> Sequence[tuple[int, int]]:
         """Numbers of the inputs that are rows and of those that are their ids, see `sums_rows`."""
         if self.sums_rows is None:

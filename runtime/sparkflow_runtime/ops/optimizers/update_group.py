@@ -51,7 +51,7 @@ def bind(
         but the variables of all are locked together, and raises what they raise. None where there
         is no such kernel.
     """
-    op = lookup(nodes[0].op.removeprefix("Resource"))
+    op = lookup(nodes[0].op).with_references
     if context.xp is not np or not isinstance(op, DenseUpdate):
         return None
     arguments = native_update.arguments(op, nodes[0].attrs["T"], nodes[0].attrs)
@@ -88,6 +88,8 @@ class _Group:
         for lock in held:
             lock.acquire()
         try:
+            if len(held) < len(variables):
+                return False  # one of them twice: its updates come one after the other
             tables = [variable.array for variable in variables]
             updates = [inputs[grad] for inputs in sets]
             if any(array is None for array in tables):

@@ -263,9 +263,14 @@ class OnHandle(_HandleOp):
 
     reference: ClassVar[type[Op]]
 
+    @property
+    def with_references(self) -> Op:
+        """The op `reference`."""
+        return lookup(self.reference.type or self.reference.__name__)
+
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel of the other op."""
-        run = self.reference().bind(node, context)
+        run = self.with_references.bind(node, context)
 
         def update(*inputs: Any) -> None:
             run(*inputs)

@@ -244,6 +244,16 @@ class TestGroup:
         np.testing.assert_array_equal(a.array, -200 * ones)
         np.testing.assert_array_equal(b.array, -200 * ones)
 
+    def test_a_variable_that_is_there_twice_gets_both_updates(self):
+        op, g = registry.lookup("ApplyGradientDescent"), EagerBuilder()
+        rate, ones = np.array(1, np.float32), np.ones(100, np.float32)
+        a, b = (g.variable(np.zeros(100, np.float32)).value for _ in range(2))
+        group = update_group.bind([node_of(op)] * 3, g.context)
+        ran = []
+        group._kernels = [lambda *inputs: ran.append(inputs[0])] * 3
+        group([(a, rate, ones), (b, rate, ones), (a, rate, ones)])
+        assert ran == [a, b, a]
+
     def test_there_is_none_for_rows_nor_other_dtypes(self):
         g = EagerBuilder()
         rows = registry.lookup("SparseApplyMomentum")
