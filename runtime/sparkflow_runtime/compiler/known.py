@@ -17,7 +17,6 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import evaluation, registry
-from sparkflow_runtime.ops.elementwise.elementwise_table import ElementwiseOp
 from sparkflow_runtime.ops.fusion import is_uniform
 from sparkflow_runtime.ops.op import Inference, Op
 from sparkflow_runtime.ops.value import Value, wholly
@@ -166,7 +165,7 @@ def _filled(
         number = np.array(op.fills)
     elif op.repeats is not None:
         number = values[op.signature.input_names(node.attrs).index(op.repeats)]
-    elif isinstance(op, ElementwiseOp) and all(v is not None and is_uniform(v) for v in values):
+    elif op.elementwise and all(v is not None and is_uniform(v) for v in values):
         result = evaluation.computed(op, node, [np.array(value.flat[0]) for value in values])
         number = None if result is None else result[0]
     elif (op.passes_on or op.reshapes) and values[0] is not None and is_uniform(values[0]):

@@ -26,7 +26,6 @@ from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import without_dead
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.optimizers.apply_gradient import RowUpdate
-from sparkflow_runtime.ops.state.resource_variable import OnHandle
 
 
 def sparse_updates(graph: Graph) -> Graph:
@@ -62,9 +61,7 @@ def sparse_updates(graph: Graph) -> Graph:
 
 def _row_update(node: Node) -> RowUpdate | None:
     """The op whose kernel the node runs, where it is an update of rows."""
-    op = registry.lookup(node.op)
-    if isinstance(op, OnHandle):
-        op = registry.lookup(op.reference.__name__)
+    op = registry.lookup(node.op).with_references
     return op if isinstance(op, RowUpdate) else None
 
 

@@ -182,6 +182,16 @@ def test_elementwise(register: Any, says: bool) -> None:
 
 
 @pytest.mark.parametrize("says", [True, False])
+def test_elementwise_of_one_number_is_one_number(register: Any, says: bool) -> None:
+    register(Unary, elementwise=says, compute=lambda self, xp, x: x + x)
+    ones = [shaped("a", 0, 300, 300), node("b", "OnesLike", "a"), node("c", "Own", "b")]
+    value = find_known(ones, {Endpoint("a", 0): (300, 300)})[Endpoint("c", 0)].value
+    assert (None if value is None else (value.shape, value.strides, value.max())) == (
+        ((300, 300), (0, 0), 2.0) if says else None
+    )
+
+
+@pytest.mark.parametrize("says", [True, False])
 def test_capturable_and_quiet(register: Any, says: bool) -> None:
     register(Unary, capturable=says, quiet=says)
     plan = Planned((lambda: None).__code__, {}, [], [], 0, (), (), (), alone=frozenset({"Own"}))
