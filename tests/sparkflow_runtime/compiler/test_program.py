@@ -2,6 +2,7 @@ import re
 import traceback
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -244,3 +245,29 @@ def test_long_programs() -> None:
     chain = [node(f"n{i + 1}", "Neg", f"n{i}") for i in range(5000)]
     compiled = program(arg("n0", 0), *chain, fetch("n5000"))
     assert compiled.run(None, [np.float32(3)]) == (3,)
+
+
+def test_every_kernel_is_called_where_no_shape_is_known_but_for_constants() -> None:
+    called: list[str] = []
+
+    def observe(of: Node, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*inputs: Any) -> Any:
+            called.append(of.name)
+            return kernel(*inputs)
+
+        return run
+
+    nodes = [
+        arg("x", 0),
+        variable("v"),
+        const("one", 1.0),
+        node("set", "Assign", "v", "one", T=dtypes.float32),
+        node("read", "Identity", "set"),
+        node("sum", "AddV2", "read", "x", T=dtypes.float32),
+        fetch("sum"),
+    ]
+    compiled = compile_partition(nodes, replace(context(), observe=observe))
+    assert called == ["one"]  # the value is there before any step
+    called.clear()
+    assert compiled.run(None, [np.float32(2)]) == (3,)
+    assert called == ["x", "v", "set", "read", "sum", "fetch0"]
