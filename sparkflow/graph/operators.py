@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sparkflow.graph import slicing
 from sparkflow.graph.reference import Reference
 from sparkflow_runtime.dtypes import float32, float64, string
+from sparkflow_runtime.ops import registry
 
 if TYPE_CHECKING:
     from sparkflow.graph.graph import Graph
@@ -231,9 +232,8 @@ class Operators(Symbolic):
 def _with_value(tensor: Tensor, op_type: str, name: str, value: Any, reflected: bool) -> Any:
     if not reflected:
         return tensor.op.graph.apply(op_type, (tensor, value), {}, name)
-    attrs = {"T": tensor.dtype.base}
-    if op_type.startswith("Logical"):
-        attrs = {}
+    of_one_type = "T" not in registry.lookup(op_type).signature.attrs
+    attrs = {} if of_one_type else {"T": tensor.dtype.base}
     return tensor.op.graph.apply(op_type, (value, tensor), attrs, name)
 
 

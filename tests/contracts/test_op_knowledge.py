@@ -106,7 +106,8 @@ def told_by_name(source: str) -> list[tuple[int, str]]:
         elif isinstance(node, ast.MatchValue):
             parts = [node.value]
         else:
-            continue
+            parts = []
+            found.update(told_by_part(node))
         found.update(
             (each.lineno, each.value)
             for part in parts
@@ -116,6 +117,19 @@ def told_by_name(source: str) -> list[tuple[int, str]]:
             and not each.value.startswith("_")
         )
     return sorted(found)
+
+
+def told_by_part(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """The part of a name by which an op is told, as in `node.op.startswith("Sparse")`."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return
+    if node.func.attr not in ("startswith", "endswith", "removeprefix", "removesuffix"):
+        return
+    asked = node.func.value
+    name = asked.attr if isinstance(asked, ast.Attribute) else getattr(asked, "id", "")
+    if name in ("op", "type", "op_type"):
+        parts = (each for argument in node.args for each in constants(argument))
+        yield from ((each.lineno, each.value) for each in parts if each.value[:1].isupper())
 
 
 def constants(expression: ast.AST) -> Iterator[ast.Constant]:
@@ -155,6 +169,9 @@ def test_no_op_is_told_by_its_name() -> None:
         ('__all__ = ["Variable"]', []),
         ('y = apply_op("Relu", x)', []),
         ('def f(n):\n    return n.op in ("Const", "_Arg")', []),
+        ('def f(n):\n    return n.op.startswith("Sparse")', ["Sparse"]),
+        ('def f(op_type):\n    return op_type.removesuffix("V2")', ["V2"]),
+        ('def f(n):\n    return n.name.startswith("Sparse")', []),
     ],
 )
 def test_what_counts_as_a_name(source: str, names: list[str]) -> None:

@@ -16,20 +16,19 @@ from sparkflow.ops.elementwise.complex import complex, real
 from sparkflow_runtime.dtypes import complex64, complex128, float32, float64, int32
 
 
-def _transform(op_type: str) -> Callable[..., Tensor]:
+def _transform(op_type: str, inverse: str = "") -> Callable[..., Tensor]:
     def transform(input: Any, name: str | None = None) -> Tensor:
         result: Tensor = apply_op(op_type, input, name=name)
         return result
 
     suffix = op_type[-2:] if op_type[-1] == "D" else "1D"
-    inverse = "inverse " if op_type.startswith("I") else ""
     transform.__name__ = transform.__qualname__ = op_type.lower()
     transform.__doc__ = f"The {inverse}Fourier transform of complex numbers, {suffix}."
     return transform
 
 
 fft, fft2d, fft3d = (_transform(name) for name in ("FFT", "FFT2D", "FFT3D"))
-ifft, ifft2d, ifft3d = (_transform(name) for name in ("IFFT", "IFFT2D", "IFFT3D"))
+ifft, ifft2d, ifft3d = (_transform(name, "inverse ") for name in ("IFFT", "IFFT2D", "IFFT3D"))
 
 
 def _lengths(tensor: Tensor, rank: int, fft_length: Any, inverse: bool) -> Tensor:
