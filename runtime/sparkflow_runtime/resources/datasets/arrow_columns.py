@@ -66,15 +66,14 @@ def missing_in(array: Any) -> Mask | None:
     return found
 
 
-def is_plain(array: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether `plain_numbers` can be put into an array of the dtype as they are."""
-    kind = array.type.id
-    return not array.null_count and (kind in _SIGNED or (kind in _FLOATS and dtype.kind == "f"))
+def plain_types(dtype: np.dtype[Any]) -> frozenset[int]:
+    """The ids of types whose arrays without nulls can be put into one of the dtype as they are."""
+    return _SIGNED | _FLOATS if dtype.kind == "f" else _SIGNED
 
 
-def plain_numbers(array: Any) -> Array:
-    """[n]: the numbers of an array that `is_plain`."""
-    found: Array = array.to_numpy(zero_copy_only=False)
+def plain_numbers(column: Any) -> Array:
+    """[n]: the numbers of a column of one of the `plain_types`, which has no nulls."""
+    found: Array = column.to_numpy(zero_copy_only=False)
     return found
 
 

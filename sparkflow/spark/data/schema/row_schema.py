@@ -34,11 +34,11 @@ from sparkflow_runtime.resources.datasets.arrow_columns import (
     Mask,
     field,
     is_list,
-    is_plain,
     lists,
     missing_in,
     numbers,
     plain_numbers,
+    plain_types,
     texts,
     whole,
 )
@@ -223,7 +223,7 @@ class RowSchema:
 
     def _input(self, columns: InputColumns, arrays: Sequence[Any]) -> Rows:
         decoding = _Decoding(columns, self.refuses, self.fill or 0.0)
-        rows = decoding.decode([whole(array) for array in arrays])
+        rows = decoding.decode(arrays)
         if rows.invalid is None or self.fill is None or columns.role != FEATURES:
             return rows
         return Rows(rows.input, rows.count, rows.elements, None, rows.lengths, rows.places)
@@ -239,6 +239,9 @@ class _Decoding:
 
     def decode(self, arrays: Sequence[Any]) -> Rows:
         form = self.columns.form
+        if form == SCALARS and len(arrays) > 1 and self.columns.input.dtype != "string":
+            return self._many_numbers(arrays)
+        arrays = [whole(array) for array in arrays]
         if form == SCALARS:
             return self._scalars(arrays)
         if form == ARRAY:
@@ -262,20 +265,23 @@ class _Decoding:
         if len(arrays) == 1:
             values, invalid = self._elements(arrays[0])
             return Rows(wanted, rows, values, invalid)
-        if wanted.dtype == "string":
-            found = [self._elements(array) for array in arrays]
-            order = np.arange(len(arrays) * rows).reshape(len(arrays), rows).T.ravel()
-            joined = pa.concat_arrays([each.cast(pa.string()) for each, _ in found])
-            return Rows(wanted, rows, joined.take(pa.array(order)), _any(m for _, m in found))
-        # With hundreds of columns, what is done for each one counts.
+        found = [self._elements(array) for array in arrays]
+        order = np.arange(len(arrays) * rows).reshape(len(arrays), rows).T.ravel()
+        joined = pa.concat_arrays([each.cast(pa.string()) for each, _ in found])
+        return Rows(wanted, rows, joined.take(pa.array(order)), _any(m for _, m in found))
+
+    def _many_numbers(self, arrays: Sequence[Any]) -> Rows:
+        """Columns side by side; with hundreds of them, what is done for each one counts."""
+        wanted, rows = self.columns.input, len(arrays[0])
         side_by_side = np.empty((rows, len(arrays)), wanted.dtype)
+        plain = plain_types(side_by_side.dtype)
         wrong: Mask | None = None
         with np.errstate(over="ignore"):
             for index, array in enumerate(arrays):
-                if is_plain(array, side_by_side.dtype):
+                if array.type.id in plain and not array.null_count:
                     side_by_side[:, index] = plain_numbers(array)
                     continue
-                side_by_side[:, index], faults = self._numbers(array)
+                side_by_side[:, index], faults = self._numbers(whole(array))
                 if faults is not None:
                     wrong = np.zeros(side_by_side.shape, bool) if wrong is None else wrong
                     wrong[:, index] = faults
