@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from sparkflow.spark.interpreter import use_this_python as use_this_python
     from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
+    from sparkflow.spark.programs.spark_cluster import SparkCluster as SparkCluster
     from sparkflow.spark.streaming import StreamingTrainer as StreamingTrainer
     from sparkflow.spark.trainer import SparkTrainer as SparkTrainer
 
@@ -53,6 +54,7 @@ _HOMES = {
     "Callback": "sparkflow.spark.control.callbacks",
     "NonFiniteError": "sparkflow.spark.errors",
     "OtherTrainingError": "sparkflow.spark.errors",
+    "SparkCluster": "sparkflow.spark.programs.spark_cluster",
     "SparkDNNClassifier": "sparkflow.spark.estimators.ready",
     "SparkDNNRegressor": "sparkflow.spark.estimators.ready",
     "SparkLinearClassifier": "sparkflow.spark.estimators.ready",
@@ -75,6 +77,7 @@ __all__ = [
     "Callback",
     "NonFiniteError",
     "OtherTrainingError",
+    "SparkCluster",
     "SparkDNNClassifier",
     "SparkDNNRegressor",
     "SparkLinearClassifier",

@@ -21,29 +21,33 @@ _KILL_TIMEOUT_S = 8.0
 _POLL_S = 0.1
 
 
-class BarrierJob:
-    """One run of `task.run_task` on every partition of the placed rows.
+class SparkJob:
+    """A Spark action in a thread of its own.
 
     It belongs to the caller's job group, if there is one, so that `cancelJobGroup` ends it, and has
     a tag of its own.
 
     Args:
-        rows: What `placement.place_rows` returned.
-        config: What the tasks are told.
+        context: Spark's.
+        action: Blocks until the job has ended.
         group: Unique per job: its tag, and its job group if the caller has none.
         description: What Spark's UI shows.
         post: Receives `JobEnded`.
     """
 
     def __init__(
-        self, rows: DataFrame, config: JobConfig, group: str, description: str, post: Post
+        self,
+        context: Any,
+        action: Callable[[], object],
+        group: str,
+        description: str,
+        post: Post,
     ) -> None:
-        self._rows = rows
-        self._config = config
+        self._action = action
         self._tag = group
         self._description = description
         self._post = post
-        self._context: Any = rows.sparkSession.sparkContext
+        self._context = context
         self._group = self._context.getLocalProperty("spark.jobGroup.id") or group
         self._is_started = False
         # A plain thread would not take the caller's properties (pool, user) along to the JVM.
@@ -60,6 +64,10 @@ class BarrierJob:
     def is_running(self) -> bool:
         """Whether the job has begun and not ended."""
         return self._thread.is_alive()
+
+    def wait(self, timeout_s: float) -> None:
+        """Blocks until the job has ended, at most so long."""
+        self._thread.join(timeout_s)
 
     def has_active_tasks(self) -> bool:
         """Whether any task of the job, be it the barrier stage's or one before, runs now."""
@@ -85,12 +93,15 @@ class BarrierJob:
             with contextlib.suppress(Exception):  # the session was stopped: its jobs have ended
                 self._context.cancelJobsWithTag(self._tag)
                 self._thread.join(_CANCEL_TIMEOUT_S)
-                self._await_tasks()
+                self.await_tasks()
             self._thread.join(_CANCEL_TIMEOUT_S)
         return not self._thread.is_alive()
 
-    def _await_tasks(self) -> None:
-        """Waits for cancelled tasks: Spark lets the job end first, and kills Python after 2 s."""
+    def await_tasks(self) -> None:
+        """Waits for tasks of a job that failed or was cancelled.
+
+        Spark lets the job end first, and kills Python after 2 s.
+        """
         deadline = time.monotonic() + _KILL_TIMEOUT_S
         while self.has_active_tasks() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
@@ -102,13 +113,33 @@ class BarrierJob:
                 context.setLocalProperty("spark.jobGroup.id", self._group)
             context.setLocalProperty("spark.job.description", self._description)
             context.addJobTag(self._tag)
-            # A named function, for Spark's UI shows it.
-            task: Callable[..., Any] = functools.partial(run_task, self._config)
-            self._rows.mapInArrow(task, RESULT_SCHEMA, barrier=True).collect()
+            self._action()
         except BaseException as error:
             self._post(JobEnded(error))
         else:
             self._post(JobEnded())
+
+
+class BarrierJob(SparkJob):
+    """One run of `task.run_task` on every partition of the placed rows.
+
+    Args:
+        rows: What `placement.place_rows` returned.
+        config: What the tasks are told.
+        group: See `SparkJob`.
+        description: See `SparkJob`.
+        post: See `SparkJob`.
+    """
+
+    def __init__(
+        self, rows: DataFrame, config: JobConfig, group: str, description: str, post: Post
+    ) -> None:
+        def run() -> None:
+            # A named function, for Spark's UI shows it.
+            task: Callable[..., Any] = functools.partial(run_task, config)
+            rows.mapInArrow(task, RESULT_SCHEMA, barrier=True).collect()
+
+        super().__init__(rows.sparkSession.sparkContext, run, group, description, post)
 
 
 def describe_spark_failure(error: BaseException) -> str:

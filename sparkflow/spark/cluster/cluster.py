@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from sparkflow.spark.cluster.barrier_job import BarrierJob
 from sparkflow.spark.cluster.compatibility import check_compatibility
 from sparkflow.spark.cluster.events import Event, Post
-from sparkflow.spark.cluster.registration import RegistrationServer
+from sparkflow.spark.cluster.registration import RegistrationServer, ShowLines
 from sparkflow.spark.cluster.slots import require_slots
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster.task_logs import format_lines
@@ -42,13 +42,22 @@ class Cluster:
         config: What the tasks are told; its `driver` is not known yet.
         name: Of the fit, unique.
         description: What Spark's UI shows.
+        on_lines: Takes what tasks write, if they send it; `show_lines` if None.
     """
 
-    def __init__(self, rows: DataFrame, config: JobConfig, name: str, description: str) -> None:
+    def __init__(
+        self,
+        rows: DataFrame,
+        config: JobConfig,
+        name: str,
+        description: str,
+        on_lines: ShowLines | None = None,
+    ) -> None:
         self._rows = rows
         self._config = config
         self._name = name
         self._description = description
+        self._show_lines = on_lines or show_lines
         self._lock = threading.Lock()
         self._post: Post = _ignore
         self._server: RegistrationServer | None = None
@@ -129,7 +138,7 @@ class Cluster:
             bind,
             config.token,
             check=check_compatibility,
-            show_lines=_show_lines,
+            show_lines=self._show_lines,
         )
         self._jobs += 1
         config = replace(config, driver=f"{host}:{server.port}")
@@ -141,6 +150,7 @@ def _ignore(event: Event) -> None:
     _log.info("after the end of an attempt: %s", event)
 
 
-def _show_lines(task: TaskName, lines: Sequence[str], dropped: int) -> None:
+def show_lines(task: TaskName, lines: Sequence[str], dropped: int) -> None:
+    """Writes lines of a task's log to stderr, after the task's name."""
     sys.stderr.write(format_lines(task, lines, dropped))
     sys.stderr.flush()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from sparkflow.spark.cluster.addresses import address_towards
 from sparkflow.spark.cluster.registration_client import RegistrationClient
 from sparkflow.spark.cluster.reports import StepCounter, describe_state
 from sparkflow.spark.cluster_layout import TaskName
@@ -172,7 +173,7 @@ class TaskLifecycle:
 
     def _start_servers(self) -> list[Server]:
         config = self._config
-        host = _address_towards(config["driver"])
+        host = address_towards(config["driver"])
         servers = [self._start_server(host)]
         if config["hosted_ps"] is not None:
             servers.append(
@@ -296,14 +297,3 @@ def versions() -> dict[str, str]:
         if module in sys.modules:
             found[package] = str(sys.modules[module].__version__)
     return found
-
-
-def _address_towards(driver: str) -> str:
-    """This machine's address as the driver sees it. Sends nothing."""
-    host, _, port = driver.rpartition(":")
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host.strip("[]"), int(port), type=socket.SOCK_DGRAM
-    )[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.connect(address)
-        return str(probe.getsockname()[0])

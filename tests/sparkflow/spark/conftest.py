@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+CHILDREN = (b"sparkflow.spark.cluster.child", b"sparkflow.spark.programs.function_child")
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -51,7 +53,7 @@ def child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
                 environment = (process / "environ").read_bytes()
             except OSError:  # it has ended meanwhile, or is somebody else's
                 continue
-            if b"sparkflow.spark.cluster.child" in command and ours in environment:
+            if any(name in command for name in CHILDREN) and ours in environment:
                 found.append(int(process.name))
         return found
 

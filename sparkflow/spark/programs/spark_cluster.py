@@ -1,0 +1,310 @@
+"""`SparkCluster`: parameter servers and workers on the executors, for any program of the user's."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import logging
+import queue
+import time
+import uuid
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from sparkflow.spark.cluster.cluster import Cluster, show_lines
+from sparkflow.spark.cluster.events import Event, RowsReady
+from sparkflow.spark.cluster.failures import is_failure, to_exception
+from sparkflow.spark.cluster.slots import gpu_memory_bytes, require_slots, reserved_slots
+from sparkflow.spark.cluster.task import JobConfig
+from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.programs.functions import FunctionJob
+from sparkflow.train.clusters.cluster_spec import ClusterSpec
+from sparkflow_runtime.security import new_token
+
+_log = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.5
+# What one failure makes others report comes within this time.
+_CAUSES_S: Final = 1.0
+_LOG_LINES: Final = 10_000
+_NO_ROWS: Final = RowFormat((Input("unused", DENSE, "float32", ()),), None, None, named=True)
+
+
+class SparkCluster:
+    """Parameter servers and workers on the executors of a Spark session, as one cluster.
+
+    A program of TensorFlow 1 opens a session on it from the driver and places its ops:
+
+        with SparkCluster(spark, numWorkers=3, numPs=1) as cluster:
+            with tf.device("/job:ps/task:0"):
+                w = tf.get_variable("w", [784, 10])
+            with tf.device("/job:worker/task:1"):
+                y = tf.matmul(x, w)
+            with tf.Session(cluster.target, credentials=cluster.credentials) as session:
+                ...
+
+    or has a function run in every task, which finds its role in `TF_CONFIG`, see `run`.
+
+    The tasks are those of one barrier job of Spark, which begins when `target`, `spec` or `start`
+    asks for it and ends with `stop`, the `with` block or the driver. All of it is for one thread;
+    sessions on the cluster are for any.
+
+    Args:
+        spark: A classic session; the active one if None.
+        numWorkers: Workers, at least one. Each takes a task slot of Spark's.
+        numPs: Parameter servers, each of which takes a slot, too.
+        startTimeout: Seconds that tasks may take to come.
+        workerLogs: Whether what the tasks' processes write is shown on the driver's stderr. `logs`
+            has it in any case.
+
+    Raises:
+        ValueError: There are no workers, or fewer than no parameter servers.
+        SparkTrainingError: There is no session, or one of Spark Connect, whose driver is elsewhere.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        numWorkers: int = 1,
+        numPs: int = 0,
+        *,
+        startTimeout: float = 600.0,
+        workerLogs: bool = False,
+    ) -> None:
+        if numWorkers < 1 or numPs < 0:
+            raise ValueError(
+                f"numWorkers={numWorkers} and numPs={numPs}: a cluster has one worker at least"
+            )
+        session = spark or SparkSession.getActiveSession()
+        if session is None:
+            raise SparkTrainingError("No Spark session is active: give SparkCluster one")
+        if not hasattr(session, "_jsparkSession"):
+            raise SparkTrainingError(
+                "SparkCluster needs a classic Spark session: with Spark Connect the driver, which "
+                "is the cluster's client, is not in this process. SparkTrainer takes both"
+            )
+        self._session = session
+        self._layout = Layout(numPs, numWorkers)
+        self._timeout_s = startTimeout
+        self._shows_lines = workerLogs
+        self._lines: deque[str] = deque(maxlen=_LOG_LINES)
+        self._credentials = new_token()
+        self._events: queue.Queue[Event] = queue.Queue()
+        self._failure: Exception | None = None
+        self._cluster: Cluster | None = None
+        self._addresses: Mapping[TaskName, str] = {}
+        self._held = contextlib.ExitStack()
+        _living.add(self)
+
+    @property
+    def target(self) -> str:
+        """What `tf.Session` takes: the master of the first worker. Starts the cluster if need be.
+
+        Raises:
+            SparkTrainingError: See `start` and `check`.
+        """
+        self.start()
+        return f"grpc://{self._addresses[TaskName('worker', 0)]}"
+
+    @property
+    def credentials(self) -> str:
+        """The token that sessions on the cluster present; nobody else gets in."""
+        return self._credentials
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """The addresses of all tasks. Starts the cluster if need be."""
+        self.start()
+        jobs: dict[str, list[str]] = {}
+        for task in sorted(self._addresses):
+            jobs.setdefault(task.job, []).append(self._addresses[task])
+        return ClusterSpec(jobs)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the tasks are there, and none has failed."""
+        return self._cluster is not None and self._first_failure() is None
+
+    @property
+    def logs(self) -> list[str]:
+        """The last lines that the tasks' processes wrote, each after its task's name."""
+        return list(self._lines)
+
+    def start(self) -> SparkCluster:
+        """Starts all tasks and waits for them; does nothing where they run.
+
+        Raises:
+            SparkTrainingError: Spark has too few slots, tasks do not come within `startTimeout`, or
+                they fail; see `check`.
+        """
+        if self._cluster is not None:
+            self.check()
+            return self
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def check(self) -> None:
+        """Passes while all tasks are there.
+
+        Raises:
+            LostTaskError: One was lost, with its name and host. `stop` and `start` make the cluster
+                again, with new servers.
+            SparkTrainingError: One failed, with what it said.
+        """
+        failure = self._first_failure()
+        if failure is not None:
+            raise failure
+
+    def run(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Runs a function in every task of a cluster of this shape, each in a process of its own.
+
+        The function finds its role where TensorFlow's estimators and TensorFlowOnSpark have it:
+        `os.environ["TF_CONFIG"]` is JSON with the addresses of all tasks (`cluster`) and its own
+        job and number (`task`). It starts a `tf.train.Server` there, builds its graph, and returns
+        what can be pickled. Parameter servers may serve for ever: they end when all workers have
+        returned.
+
+        It has tasks of its own: where the cluster runs, it waits until Spark has slots for both.
+
+        Args:
+            function: Runs in the tasks; pickled by value as Spark does it.
+            *args: Its arguments.
+
+        Returns:
+            What the workers returned, in their order.
+
+        Raises:
+            SparkTrainingError: The first task that failed, with its traceback and last lines; all
+                others are ended.
+        """
+        layout = self._layout
+        require_slots(self._session, layout)
+        with reserved_slots(self._session, layout, _log.info):
+            job = FunctionJob(self._session, layout, function, args, self._take_line)
+            return job.run()
+
+    def stop(self) -> None:
+        """Ends all tasks and waits until they have; may be called again."""
+        cluster, self._cluster = self._cluster, None
+        self._addresses = {}
+        try:
+            if cluster is not None:
+                cluster.close()
+        finally:
+            self._held.close()
+
+    def __enter__(self) -> SparkCluster:
+        """The cluster itself, which starts when it is asked for."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Ends all tasks."""
+        self.stop()
+
+    def __repr__(self) -> str:
+        layout, state = self._layout, "running" if self._cluster is not None else "not running"
+        return f"SparkCluster(numWorkers={layout.num_workers}, numPs={layout.num_ps}; {state})"
+
+    def _start(self) -> None:
+        session, layout = self._session, self._layout
+        require_slots(session, layout)
+        self._held.enter_context(reserved_slots(session, layout, _log.info))
+        self._events = queue.Queue()
+        self._failure = None
+        config = JobConfig(
+            "",
+            self._credentials,
+            layout,
+            _NO_ROWS,
+            sends_logs=True,
+            gpu_memory_bytes=gpu_memory_bytes(session),
+        )
+        name = f"sparkflow-cluster-{uuid.uuid4().hex[:8]}"
+        description = (
+            f"SparkCluster: {layout.num_ps} parameter servers, {layout.num_workers} workers"
+        )
+        rows = _no_rows(session, layout.num_tasks)
+        cluster = self._cluster = Cluster(rows, config, name, description, self._take_lines)
+        plan = FeedPlan(_NO_ROWS, batch_size=1)
+        server, job = cluster.begin_attempt(self._events.put, json.dumps(plan.to_json()))
+        job.start()
+        self._await_tasks()
+        self._addresses = {task: info.address for task, info in server.infos().items()}
+
+    def _await_tasks(self) -> None:
+        missing = set(self._layout.tasks)
+        deadline = time.monotonic() + self._timeout_s
+        while missing:
+            with contextlib.suppress(queue.Empty):
+                event = self._events.get(timeout=_POLL_S)
+                if isinstance(event, RowsReady):
+                    missing.discard(event.task)
+                elif is_failure(event):
+                    self._events.put(event)
+                    self.check()
+            if missing and time.monotonic() > deadline:
+                names = ", ".join(map(str, sorted(missing)))
+                raise SparkTrainingError(
+                    f"After {self._timeout_s:g} s these tasks have not started: {names}. Spark's "
+                    "slots may be taken by other jobs, or the executors cannot reach the driver "
+                    "(spark.driver.host). startTimeout sets how long to wait"
+                )
+
+    def _first_failure(self) -> Exception | None:
+        """What ended the cluster, remembered; None while nothing has."""
+        if self._failure is None:
+            failures: list[Event] = []
+            deadline: float | None = None
+            while deadline is None or time.monotonic() < deadline:
+                try:
+                    event = self._events.get(timeout=0.0 if deadline is None else 0.1)
+                except queue.Empty:
+                    if deadline is None:
+                        break
+                    continue
+                if is_failure(event):
+                    failures.append(event)
+                    deadline = deadline or time.monotonic() + _CAUSES_S
+            if failures:
+                self._failure = to_exception(failures)
+        return self._failure
+
+    def _take_lines(self, task: TaskName, lines: Sequence[str], dropped: int) -> None:
+        for line in lines:
+            self._lines.append(f"[{task}] {line}")
+        if self._shows_lines:
+            show_lines(task, lines, dropped)
+
+    def _take_line(self, task: TaskName, line: str) -> None:
+        self._take_lines(task, [line], 0)
+
+
+def _no_rows(session: SparkSession, num_tasks: int) -> DataFrame:
+    """A DataFrame with a partition per task; its rows are no rows, but start the task."""
+    return session.range(0, num_tasks, 1, num_tasks).select(F.lit("").alias(MESSAGE_COLUMN))
+
+
+_living: weakref.WeakSet[SparkCluster] = weakref.WeakSet()
+
+
+def _stop_all() -> None:
+    # Before the session ends, whose end would be a failure of every task.
+    for cluster in list(_living):
+        with contextlib.suppress(Exception):
+            cluster.stop()
+
+
+atexit.register(_stop_all)
