@@ -46,8 +46,13 @@ class FunctionProcess:
             stderr=subprocess.PIPE,
             env=dict(environment),
         )
-        self._reader = threading.Thread(target=self._read_lines, daemon=True)
-        self._reader.start()
+        self._answer = b""
+        self._readers = [
+            threading.Thread(target=read, daemon=True)
+            for read in (self._read_lines, self._read_answer)
+        ]
+        for reader in self._readers:
+            reader.start()
         stdin = self._process.stdin
         assert stdin is not None
         with contextlib.suppress(BrokenPipeError):  # `result` tells what became of it
@@ -65,11 +70,9 @@ class FunctionProcess:
         Raises:
             SparkTrainingError: It raised, or its process ended; with traceback and last lines.
         """
-        stdout = self._process.stdout
-        assert stdout is not None
-        answer = stdout.read()
         code = self._process.wait()
-        self._reader.join(_END_TIMEOUT_S)
+        self._join()
+        answer = self._answer
         tail = "\n".join(list(self._lines)[-_SHOWN_LINES:])
         written = f"\nIts last lines:\n{tail}" if tail else ""
         if answer.startswith(RETURNED):
@@ -95,12 +98,24 @@ class FunctionProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._reader.join(_END_TIMEOUT_S)
+        self._join()
+
+    def _join(self) -> None:
+        # Processes that the function has started may hold the pipes open.
+        for reader in self._readers:
+            reader.join(_END_TIMEOUT_S)
+
+    def _read_answer(self) -> None:
+        stdout = self._process.stdout
+        assert stdout is not None
+        with stdout:
+            self._answer = stdout.read()
 
     def _read_lines(self) -> None:
         stderr = self._process.stderr
         assert stderr is not None
-        for line in stderr:
-            text = line.decode("utf-8", "replace")
-            os.write(2, f"[{self._name}] {text}".encode())
-            self._lines.append(text.rstrip("\n"))
+        with stderr:
+            for line in stderr:
+                text = line.decode("utf-8", "replace")
+                os.write(2, f"[{self._name}] {text}".encode())
+                self._lines.append(text.rstrip("\n"))

@@ -24,7 +24,7 @@ from sparkflow.spark.cluster.addresses import address_towards
 from sparkflow.spark.cluster.barrier_job import SparkJob, describe_spark_failure
 from sparkflow.spark.cluster.events import Event, JobEnded
 from sparkflow.spark.cluster.task import ROLE, child_environment
-from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.programs.function_process import FunctionProcess
 
@@ -45,7 +45,7 @@ class FunctionJob:
     def __init__(
         self,
         session: SparkSession,
-        layout: Layout,
+        layout: ClusterLayout,
         function: Callable[..., Any],
         args: tuple[Any, ...],
         on_line: Callable[[TaskName, str], None],
@@ -93,7 +93,7 @@ class FunctionJob:
 
 
 def _run_task(
-    layout: Layout, driver: str, work: bytes, _: Iterable[Any]
+    layout: ClusterLayout, driver: str, work: bytes, _: Iterable[Any]
 ) -> Iterator[tuple[TaskName, Any, list[str]]]:
     """What a Spark task does; blocks until all workers have returned."""
     context = BarrierTaskContext.get()
@@ -147,7 +147,7 @@ def _serve_until(process: FunctionProcess, context: BarrierTaskContext) -> None:
         raise failed[0]
 
 
-def tf_config(layout: Layout, name: TaskName, places: list[tuple[str, int]]) -> str:
+def tf_config(layout: ClusterLayout, name: TaskName, places: list[tuple[str, int]]) -> str:
     """The `TF_CONFIG` of a task.
 
     Args:

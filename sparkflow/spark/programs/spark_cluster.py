@@ -21,7 +21,7 @@ from sparkflow.spark.cluster.events import Event, RowsReady
 from sparkflow.spark.cluster.failures import is_failure, to_exception
 from sparkflow.spark.cluster.slots import gpu_memory_bytes, require_slots, reserved_slots
 from sparkflow.spark.cluster.task import JobConfig
-from sparkflow.spark.cluster_layout import Layout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
@@ -93,7 +93,7 @@ class SparkCluster:
                 "is the cluster's client, is not in this process. SparkTrainer takes both"
             )
         self._session = session
-        self._layout = Layout(numPs, numWorkers)
+        self._layout = ClusterLayout(numPs, numWorkers)
         self._timeout_s = startTimeout
         self._shows_lines = workerLogs
         self._lines: deque[str] = deque(maxlen=_LOG_LINES)

@@ -1,0 +1,94 @@
+"""Functions that run in every task of a barrier job, with their role in TF_CONFIG."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from sparkflow.spark import SparkCluster, SparkTrainingError
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
+from sparkflow.spark.programs.functions import tf_config
+
+WAIT_S = 60
+
+
+def trained(steps):
+    """A between-graph program of TensorFlow 1; returns its task, the last step and the weights."""
+    import json
+    import os
+
+    import sparkflow as tf
+
+    config = json.loads(os.environ["TF_CONFIG"])
+    job, index = config["task"]["type"], config["task"]["index"]
+    spec = tf.train.ClusterSpec(config["cluster"])
+    server = tf.train.Server(spec, job_name=job, task_index=index, insecure=True)
+    if job == "ps":
+        server.join()
+    with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(cluster=spec)):
+        step = tf.train.get_or_create_global_step()
+        w = tf.get_variable("w", [2], initializer=tf.zeros_initializer())
+        loss = tf.reduce_sum(tf.square(w - [3.0, -1.0]))
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+        hooks = [tf.train.StopAtStepHook(last_step=steps)]
+        with tf.train.MonitoredTrainingSession(
+            server.target, is_chief=index == 0, hooks=hooks
+        ) as session:
+            while not session.should_stop():
+                _, made, value = session.run([train, step, w])
+    print("task", index, "has ended")
+    return index, int(made), value.tolist()
+
+
+def test_a_function_runs_in_every_task(spark, child_processes):
+    cluster = SparkCluster(spark, numWorkers=2, numPs=1)
+    found = cluster.run(trained, 60)
+    assert [index for index, _, _ in found] == [0, 1]
+    assert max(made for _, made, _ in found) >= 60
+    np.testing.assert_allclose(found[0][2], [3, -1], atol=0.1)
+    assert "[worker task 1] task 1 has ended" in cluster.logs
+    assert cluster.run(lambda a, b: a + b, 1, 2) == [3, 3]
+    assert child_processes() == []
+
+
+def failing(kind):
+    import json
+    import os
+    import sys
+    import time
+
+    task = json.loads(os.environ["TF_CONFIG"])["task"]
+    if [task["type"], task["index"]] == ["ps" if kind == "ps" else "worker", 0]:
+        print("about to fail", file=sys.stderr)
+        if kind == "exit":
+            os._exit(7)
+        raise ValueError("no such thing")
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("kind", ["worker", "ps", "exit"])
+def test_the_first_failure_comes_back_and_ends_the_others(spark, child_processes, kind):
+    cluster = SparkCluster(spark, numWorkers=2, numPs=1)
+    began = time.monotonic()
+    with pytest.raises(SparkTrainingError) as caught:
+        cluster.run(failing, kind)
+    assert time.monotonic() - began < WAIT_S
+    text = str(caught.value)
+    assert f"{'ps' if kind == 'ps' else 'worker'} task 0 on " in text
+    assert "about to fail" in text
+    expected = "exit code 7" if kind == "exit" else "ValueError: no such thing"
+    assert expected in text
+    deadline = time.monotonic() + WAIT_S
+    while child_processes():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_tf_config_says_who_is_where():
+    layout = ClusterLayout(1, 2)
+    places = [("10.0.0.1", 5), ("10.0.0.2", 6), ("fd00::7", 7)]
+    assert json.loads(tf_config(layout, TaskName("worker", 1), places)) == {
+        "cluster": {"ps": ["10.0.0.1:5"], "worker": ["10.0.0.2:6", "[fd00::7]:7"]},
+        "task": {"type": "worker", "index": 1},
+    }
