@@ -76,6 +76,21 @@ def test_an_old_llvmlite_costs_speed_only():
     assert "is older than 0.45. Graphs run without compiled kernels" in done.stderr
 
 
+TESTS_OF_THE_CORE = ["sparkflow/session", "sparkflow/export", "sparkflow_runtime/compiler"]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+def test_the_core_does_all_that_is_tested_without_llvmlite():
+    chosen = [f"tests/{folder}" for folder in TESTS_OF_THE_CORE]
+    marks = "not spark and not slow and not nightly and not gpu"
+    # In one process: those of xdist would have it.
+    code = f"import pytest; sys.exit(pytest.main({['-q', '-p', 'no:xdist', '-m', marks, *chosen]}))"
+    command = [sys.executable, "-c", WITHOUT.format(hidden=("llvmlite",)) + code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1700)
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
 def test_what_needs_pyspark_names_the_extra():
     done = run("from sparkflow.spark import SparkTrainer", ("pyspark",))
     assert done.stderr.splitlines()[-1] == (

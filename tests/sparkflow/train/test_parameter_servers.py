@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.ops.optimizers import update_group
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
@@ -94,6 +95,7 @@ def test_parts_are_spread_initialised_saved_and_restored(cluster, tmp_path, part
             np.testing.assert_allclose(session.run(whole), start * 0.8, rtol=1e-6)
 
 
+@pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 def test_updates_of_small_variables_that_arrive_are_one_call(cluster, monkeypatch):
     sizes = []
     call = update_group._Group.__call__
