@@ -191,10 +191,7 @@ class DatasetMethods:
             seed: For the same choices every time.
             name: Accepted.
         """
-        resampled = registered("rejection_resample")
-        return resampled(  # type: ignore[no-any-return]  # a Dataset
-            self, class_func, target_dist, initial_dist, seed
-        )
+        return self._applied("rejection_resample", class_func, target_dist, initial_dist, seed)
 
     def _applied(self, name: str, *args: Any) -> Dataset:
         changed: Dataset = registered(name)(*args)(self)

@@ -14,7 +14,7 @@ from sparkflow.data.experimental.mixing import (
     sample_from_datasets,
 )
 from sparkflow.data.experimental.optional import Optional, get_next_as_optional
-from sparkflow.data.experimental.resampling import rejection_resample as rejection_resample
+from sparkflow.data.experimental.resampling import rejection_resample
 from sparkflow.data.experimental.tables import (
     CsvDataset,
     make_batched_features_dataset,
@@ -79,6 +79,7 @@ __all__ = [
     "parallel_interleave",
     "parse_example_dataset",
     "prefetch_to_device",
+    "rejection_resample",
     "sample_from_datasets",
     "scan",
     "shuffle_and_repeat",

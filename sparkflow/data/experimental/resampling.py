@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sparkflow.data.experimental.transformations import scan
+from sparkflow.data.experimental.transformations import Transformation, scan
 from sparkflow.data.registered import of_datasets
 from sparkflow.graph.scopes import apply_op, convert_to_tensor
 from sparkflow.graph.tensor import Tensor
@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 
 @of_datasets
 def rejection_resample(
-    dataset: Any, class_func: Callable[..., Any], target_dist: Any, initial_dist: Any, seed: Any
+    class_func: Callable[..., Any], target_dist: Any, initial_dist: Any = None, seed: Any = None
+) -> Transformation:
+    """Leaves out elements of classes that are too frequent, see `Dataset.rejection_resample`."""
+    return lambda dataset: _resampled(dataset, class_func, target_dist, initial_dist, seed)
+
+
+def _resampled(
+    dataset: Dataset, class_func: Callable[..., Any], target_dist: Any, initial_dist: Any, seed: Any
 ) -> Dataset:
-    """See `Dataset.rejection_resample`."""
     target = convert_to_tensor(target_dist, float32)
     size = target.shape[0].value
     known = None if initial_dist is None else convert_to_tensor(initial_dist, float32)

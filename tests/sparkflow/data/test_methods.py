@@ -83,6 +83,9 @@ def test_resampled_classes_are_distributed_as_asked():
     counts = collections.Counter(int(kind) for kind, element in elements(balanced))
     assert sum(counts.values()) > 300
     assert 0.4 < counts[0] / sum(counts.values()) < 0.6
+    resample = tf.data.experimental.rejection_resample(lambda x: x, [0.5, 0.5], [0.9, 0.1], seed=7)
+    applied = collections.Counter(int(kind) for kind, _ in elements(dataset.apply(resample)))
+    assert 0.4 < applied[0] / sum(applied.values()) < 0.6
 
 
 def test_a_signature_describes_what_a_generator_yields():
