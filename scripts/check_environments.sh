@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-files=scripts/environments
+files="$PWD/scripts/environments"
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
     for file in "$files"/*.txt; do
@@ -60,7 +60,8 @@ check() {
     "$bin/python" -V
     mkdir -p "$work/$name"
     [ -n "$extras" ] || smoke=(--core)
-    "$bin/python" -I "$files/smoke.py" "${smoke[@]}" "$work/$name" 2>"$work/$name.log" || {
+    # Not in the tree: Spark's Python workers look for packages in the current folder first.
+    (cd "$work" && "$bin/python" -I "$files/smoke.py" "${smoke[@]}" "$work/$name") 2>"$work/$name.log" || {
         tail -n 40 "$work/$name.log" >&2
         return 1
     }
