@@ -2,8 +2,8 @@
 
 Everything that happens elsewhere (registrations, rows, steps, failures, the end of the Spark job)
 arrives as a message in one event queue, read by the thread that called `fit`. Nothing else decides
-anything. Between segments no step is under way: then it is validated, saved and told. The states
-of a run and their order are those of `run_state`; what is due between segments is said by `duties`.
+anything. Between segments no step is under way: then it is validated, saved and told. The states of
+a run and their order are those of `run_state`; `schedule` says what is due between segments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.saving import CheckpointEnded, CheckpointWriter
 from sparkflow.spark.control.checkpoints.snapshot import FINGERPRINT, IS_FINITE, Position, Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.duties import Duty, Pause, is_due
 from sparkflow.spark.control.early_stopping import EarlyStopping
 from sparkflow.spark.control.event_queue import EventQueue, Message
 from sparkflow.spark.control.finite import FiniteWatch
@@ -32,7 +31,7 @@ from sparkflow.spark.control.plan import TrainingPlan as TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.replicas import Replicas
 from sparkflow.spark.control.run_state import RunEvent, RunStory, after
-from sparkflow.spark.control.schedule import Schedule, Stops
+from sparkflow.spark.control.schedule import Duty, Pause, Schedule, Stops, is_due
 from sparkflow.spark.control.segment import Segments
 from sparkflow.spark.control.validation import Validation
 from sparkflow.spark.control.worker_recovery import Returns, WorkerRecovery

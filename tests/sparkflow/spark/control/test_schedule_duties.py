@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sparkflow.spark.control.duties import Duty, Pause, is_due
+from sparkflow.spark.control.schedule import Duty, Pause, is_due
 
 PAUSE = Pause(step=100)
 
