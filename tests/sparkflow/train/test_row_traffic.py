@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow_runtime.ir.phases import graph_pass
 from sparkflow_runtime.master import pipeline
-from sparkflow_runtime.passes.distinct_rows import distinct_rows
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.worker.step import Step
 
@@ -119,7 +117,9 @@ def test_only_distinct_rows_travel_and_training_is_the_same(
     assert rows_to(sent, "worker") == 3 * DISTINCT
     assert rows_to(sent, "ps") == 3 * DISTINCT
     assert ids_to(sent, "ps") == 3 * DISTINCT
-    others = tuple(each for each in pipeline.PASSES if each != graph_pass(distinct_rows, "types"))
+    others = tuple(
+        each for each in pipeline.PASSES if "distinct_rows" not in getattr(each, "name", "")
+    )
     assert len(others) == len(pipeline.PASSES) - 1
     monkeypatch.setattr(pipeline, "PASSES", others)
     same_start, same_end = there()
