@@ -6,8 +6,11 @@ rank 0's task gives to all of them (`rendezvous.groups`), tensors travel as thos
 
 from __future__ import annotations
 
+import contextlib
 import secrets
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from sparkflow_runtime.resources.waiting import Cancellation
     from sparkflow_runtime.transport.peers import Peers
 
+LENT_S: Final = 30.0
+"""So long after a rank has left, others may still read in place what it lent in its last runs.
+Nobody tells when they have; reading takes milliseconds."""
 LEAVE_TIMEOUT_S: Final = 5.0
 """How long a rank that leaves waits for others to take what it sent."""
 _REPLY_S: Final = 5.0
@@ -45,6 +51,7 @@ class Groups:
         self._rendezvous = rendezvous
         self._peers = peers
         self._threads = DaemonThreads(MAX_THREADS, "collective")
+        self._lent: deque[tuple[float, Sequence[Any]]] = deque()
 
     def within(self, step: Step) -> Meeting:
         """Where the ranks of one step meet."""
@@ -71,18 +78,32 @@ class Groups:
             DeadlineExceededError: Some did not come; the text names them.
             OpError: The task of rank 0 cannot be reached, or the step was cancelled.
         """
+        self._let_go()
         applicant = Applicant(group, len(devices), rank, secrets.token_hex(16))
         leader = task_of(devices[0])
         if leader == self._task:
             number = self._join_here(applicant, timeout_s, cancellation)
         else:
             number = self._join_there(leader, applicant, timeout_s, cancellation)
-        return _GroupMeeting(number, self._task, self._rendezvous, self._peers(), self._threads)
+        return _GroupMeeting(
+            number, self._task, self._rendezvous, self._peers(), self._threads, self._keep
+        )
 
     def close(self, error: OpError) -> None:
         """Ends waiting and the threads."""
         self.table.close(error)
         self._threads.shutdown(cancel_futures=True)
+        self._lent.clear()
+
+    def _keep(self, lent: Sequence[Any]) -> None:
+        """Keeps arrays that other tasks may be reading, though nobody here needs them any more."""
+        self._let_go()
+        self._lent.append((time.monotonic() + LENT_S, lent))
+
+    def _let_go(self) -> None:
+        while self._lent and self._lent[0][0] < time.monotonic():
+            with contextlib.suppress(IndexError):  # another thread was here
+                self._lent.popleft()
 
     def _join_here(self, applicant: Applicant, timeout_s: float, cancellation: Cancellation) -> int:
         cancelled: list[bool] = []
@@ -162,7 +183,10 @@ class _GroupMeeting:
         rendezvous: RendezvousTable,
         peers: Peers,
         threads: DaemonThreads,
+        keep: Callable[[Sequence[Any]], None],
     ) -> None:
+        self._keep = keep
+        self._lent: dict[str, tuple[int, tuple[Any, ...], tuple[Any, ...]]] = {}
         self._number = number
         self._task = task
         self._table = rendezvous
@@ -174,6 +198,11 @@ class _GroupMeeting:
     def send(
         self, key: str, turn: int, destination: str, values: tuple[Any, ...], lent: bool = False
     ) -> None:
+        if lent:
+            # What was lent in the run before the last one has been read, see `run_lanes`.
+            last = self._lent.get(key)
+            if last is None or last[0] != turn:
+                self._lent[key] = (turn, values, () if last is None else last[1])
         self._at(turn).send(key, destination, values, range(len(values)) if lent else ())
 
     def receive(self, key: str, turn: int, source: str) -> tuple[Any, ...]:
@@ -184,6 +213,7 @@ class _GroupMeeting:
 
     def end(self, error: OpError) -> None:
         self._table.finish(self._number, error)
+        self._keep(list(self._lent.values()))
 
     def leave(self, error: OpError) -> None:
         self._rendezvous.drain(LEAVE_TIMEOUT_S)

@@ -1,5 +1,6 @@
 """Meetings of ranks on one task: joining, exchanging, leaving, ending."""
 
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,6 +14,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.rendezvous.table import RendezvousTable
 from sparkflow_runtime.transport.peers import Peers
+from sparkflow_runtime.worker import groups as groups_module
 from sparkflow_runtime.worker.groups import Groups
 from support.step import FakeStep
 
@@ -108,3 +110,42 @@ def test_joining_ends_with_the_task(groups, threads):
     groups.close(UnavailableError(message="shut down"))
     with pytest.raises(UnavailableError, match="shut down"):
         waiting.result(DEADLINE_S)
+
+
+@pytest.mark.parametrize("ends", ["leave", "end"])
+def test_what_was_lent_last_lives_on_after_a_rank_has_gone(
+    groups, meetings, threads, monkeypatch, ends
+):
+    """Its session has forgotten the buffers, and another process reads what lies in them."""
+    first, second = meetings
+    alive = []
+    for turn in range(4):
+        for key in ("one-a", "two-a"):
+            lent = np.full(3, turn)
+            alive.append(weakref.ref(lent))
+            first.send(key, turn, DEVICES[1], (lent,), lent=True)
+            del lent
+            threads.submit(second.receive, key, turn, DEVICES[0]).result(DEADLINE_S)
+    getattr(first, ends)(CancelledError(message="over"))
+    del first, second
+    meetings.clear()
+    assert [each() is not None for each in alive] == [False] * 4 + [True] * 4
+    monkeypatch.setattr(groups_module, "LENT_S", -1.0)
+    groups._keep([])
+    groups._lent[0] = (0.0, groups._lent[0][1])
+    groups._keep([])
+    assert [each() is not None for each in alive] == [False] * 8
+
+
+def test_what_was_lent_ends_with_the_task(groups, meetings):
+    first, _ = meetings
+    lent = np.zeros(3)
+    alive = weakref.ref(lent)
+    first.send("k-a", 0, DEVICES[1], (lent,), lent=True)
+    del lent
+    first.end(CancelledError(message="over"))
+    del first, _
+    meetings.clear()
+    assert alive() is not None
+    groups.close(CancelledError(message="the task ends"))
+    assert alive() is None
