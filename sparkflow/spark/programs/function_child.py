@@ -1,7 +1,7 @@
 """The process of a function: `python -m sparkflow.spark.programs.function_child`.
 
 Its Spark task writes the pickled function and its arguments to stdin, and reads from stdout what it
-returned, pickled, or its traceback. The process ends when stdin does.
+returned, pickled, or its traceback. The process goes on, and ends when stdin does.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def main() -> None:
     if len(head) < SIZE.size:
         os._exit(ORPHANED)
     work = stdin.read(*SIZE.unpack(head))
+    over = threading.Event()
     threading.Thread(target=_end_with, args=(stdin,), daemon=True).start()
     try:
         # From our own parent, through a pipe.
@@ -35,12 +36,12 @@ def main() -> None:
         answer = RETURNED + cloudpickle.dumps(function(*args))  # type: ignore[no-untyped-call]
     except BaseException:
         answer = RAISED + traceback.format_exc().encode("utf-8", "replace")
-    answers.write(answer)
-    answers.close()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Servers and threads of the function need not be waited for.
-    os._exit(0)
+    answers.write(answer)
+    answers.close()
+    # The function's server serves others until the task says that all have returned.
+    over.wait()
 
 
 def _end_with(stdin: object) -> None:

@@ -22,6 +22,7 @@ RETURNED, RAISED = b"r", b"e"
 _KEPT_LINES: Final = 1000
 _SHOWN_LINES: Final = 40
 _END_TIMEOUT_S: Final = 5.0
+_LAST_LINES_S: Final = 0.5
 
 
 class FunctionProcess:
@@ -70,12 +71,19 @@ class FunctionProcess:
         Raises:
             SparkTrainingError: It raised, or its process ended; with traceback and last lines.
         """
-        code = self._process.wait()
-        self._join()
+        answers, lines = self._readers[1], self._readers[0]
+        answers.join()
         answer = self._answer
+        code = 0
+        if not answer:
+            code = self._process.wait()
+            lines.join(_END_TIMEOUT_S)
+        elif answer.startswith(RAISED):
+            lines.join(_LAST_LINES_S)
         tail = "\n".join(list(self._lines)[-_SHOWN_LINES:])
         written = f"\nIts last lines:\n{tail}" if tail else ""
         if answer.startswith(RETURNED):
+            # Its process goes on: others may need a server that the function has started.
             # Of our own child, through a pipe.
             return pickle.loads(answer[len(RETURNED) :])  # noqa: S301
         if answer.startswith(RAISED):

@@ -52,6 +52,31 @@ def test_a_function_runs_in_every_task(spark, child_processes):
     assert child_processes() == []
 
 
+def asked_late():
+    """Worker 1 needs the server of worker 0, which has returned long before."""
+    import json
+    import os
+    import time
+
+    import sparkflow as tf
+
+    config = json.loads(os.environ["TF_CONFIG"])
+    index = config["task"]["index"]
+    spec = tf.train.ClusterSpec(config["cluster"])
+    server = tf.train.Server(spec, job_name="worker", task_index=index, insecure=True)
+    if index == 0:
+        return 0.0
+    time.sleep(3)
+    with tf.Graph().as_default(), tf.device("/job:worker/task:0"):
+        value = tf.constant(2.0) * 3.0
+        with tf.Session(server.target) as session:
+            return float(session.run(value))
+
+
+def test_a_server_lives_until_all_workers_have_returned(spark):
+    assert SparkCluster(spark, numWorkers=2).run(asked_late) == [0.0, 6.0]
+
+
 def failing(kind):
     import json
     import os
