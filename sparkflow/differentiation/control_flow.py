@@ -64,7 +64,7 @@ def _branch_gradient(
             body.outputs = [_or_zeros(body, each[index], given[index]) for index in wanted]
     results: list[Tensor | None] = [None] * len(given)
     if wanted:
-        make = functional.case_op if "branches" in op._attrs else functional.if_op
+        make = functional.if_op if "then_branch" in op._attrs else functional.case_op
         local = choice if choice.op.graph is graph else graph.adopted(choice)
         made = make(graph, local, bodies, "Merge")
         for place, index in enumerate(wanted):

@@ -158,11 +158,11 @@ def test_a_stack_gives_back_the_last_first():
     ("op_type", "shapes", "attrs", "expected"),
     [
         ("TensorArrayV3", [()], {}, [(), ()]),
-        ("TensorArrayReadV3", [(), (), ()], {}, [None]),
+        ("TensorArrayReadV3", [(), (), ()], {"dtype": dtypes.float32}, [None]),
         ("TensorArrayGatherV3", [(), (3,), ()], {"element_shape": (2,)}, [(3, 2)]),
         ("TensorArrayConcatV3", [(), ()], {"element_shape_except0": (2,)}, [(None, 2), (None,)]),
         ("StackPushV2", [(), (4,)], {}, [(4,)]),
-        ("StackPopV2", [()], {}, [None]),
+        ("StackPopV2", [()], {"elem_type": dtypes.float32}, [None]),
     ],
 )
 def test_static_shapes(op_type, shapes, attrs, expected):
