@@ -49,6 +49,8 @@ def main(_):
         save_summaries_steps=None,
         save_summaries_secs=None,
         hooks=hooks,
+        # A worker that is late does not wait for one that has made all steps and gone.
+        config=tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task_index]),
     ) as mon_sess:
         while not mon_sess.should_stop():
             inputs = random.rand(10, 2)
