@@ -25,7 +25,7 @@ from sparkflow_runtime.ops.kernel import StepContext
 
 FIRST_CAPACITY: Final = 256
 """Rows of a stack before it grows, each time to twice as many."""
-FIRST_TURNS: Final = 64
+FIRST_TURNS: Final = 256
 """After so many turns a loop looks whether its step was cancelled."""
 MOST_TURNS: Final = 4096
 """After so many it looks where turns are short."""
