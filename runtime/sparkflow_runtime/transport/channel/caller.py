@@ -11,7 +11,7 @@ from typing import Final
 
 from sparkflow_runtime.errors import FailedPreconditionError, OpError, PermissionDeniedError
 from sparkflow_runtime.transport.channel import handshake, sockets
-from sparkflow_runtime.transport.channel.handshake import Agreed, Opened, Peer, Self
+from sparkflow_runtime.transport.channel.handshake import Opened, Peer, Self
 
 _DRAIN_BYTES: Final = 1 << 16
 
@@ -82,11 +82,11 @@ class Caller:
         sockets.prepare(self._link)
         if self._context is not None and not unix:
             yield from self._encrypt(self._context)
-        agreed = yield from self._converse()
+        task, incarnation = yield from self._converse()
         self._link.setblocking(True)
         encrypted = isinstance(self._link, ssl.SSLSocket)
-        peer = Peer(agreed.task, agreed.incarnation, "unix" if unix else "tcp", encrypted)
-        return Opened(self._link, peer, agreed.number)
+        peer = Peer(task, incarnation, "unix" if unix else "tcp", encrypted)
+        return Opened(self._link, peer)
 
     def _encrypt(self, context: ssl.SSLContext) -> Generator[int, None, None]:
         first = yield from self._receive(1, socket.MSG_PEEK)
@@ -106,15 +106,15 @@ class Caller:
             except ssl.SSLWantWriteError:
                 yield selectors.EVENT_WRITE
 
-    def _converse(self) -> Generator[int, None, Agreed]:
+    def _converse(self) -> Generator[int, None, tuple[str, int]]:
         words = handshake.listener(self._me)
         heard = b""
         while True:
             try:
                 wish = words.send(heard) if heard else next(words)
             except StopIteration as end:
-                agreed: Agreed = end.value
-                return agreed
+                task, incarnation = end.value
+                return task, incarnation
             heard = b""
             if isinstance(wish, bytes):
                 yield from self._send(wish)

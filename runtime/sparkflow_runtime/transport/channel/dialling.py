@@ -21,7 +21,7 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.security import Tls
 from sparkflow_runtime.transport.channel import handshake, sockets
 from sparkflow_runtime.transport.channel.address import ChannelAddress
-from sparkflow_runtime.transport.channel.handshake import Agreed, Dialogue, Opened, Peer, Self
+from sparkflow_runtime.transport.channel.handshake import Dialogue, Opened, Peer, Self
 
 Transport = Literal["auto", "tcp", "unix"]
 _TIME: Final = struct.Struct("@ll")
@@ -76,18 +76,18 @@ def dial(
             words = handshake.dialler(me, expected_task, expected_incarnation, peer)
             answered = _converse(link, words, peer, deadline)
             link.settimeout(None)
-            return _opened(link, answered, "unix", encrypted=False)
+            return Opened(link, Peer(*answered, "unix", encrypted=False))
     peer = f"Task {expected_task} at {address}"
     words = handshake.dialler(me, expected_task, expected_incarnation, peer)
     link = _connect_tcp(address, peer, deadline)
     if tls is None:
         answered = _converse(link, words, peer, deadline)
         link.settimeout(None)
-        return _opened(link, answered, "tcp", encrypted=False)
+        return Opened(link, Peer(*answered, "tcp", encrypted=False))
     secure = _encrypt(link, tls, address.host, peer, deadline)
     answered = _converse(secure, words, peer, deadline)
     secure.settimeout(None)
-    return _opened(secure, answered, "tcp", encrypted=True)
+    return Opened(secure, Peer(*answered, "tcp", encrypted=True))
 
 
 def _connect_unix(
@@ -181,7 +181,7 @@ def _encrypt(link: socket.socket, tls: Tls, host: str, peer: str, deadline: floa
 
 def _converse(
     link: socket.socket | ssl.SSLSocket, words: Dialogue, peer: str, deadline: float
-) -> Agreed:
+) -> tuple[str, int]:
     """Says the dialler's words and closes the socket when they come to no good end."""
     try:
         wish: bytes | int = next(words)
@@ -196,20 +196,13 @@ def _converse(
                 heard = _receive(link, wish, deadline)
             wish = words.send(heard)
     except StopIteration as end:
-        agreed: Agreed = end.value
-        return agreed
+        task, incarnation = end.value
+        return task, incarnation
     except BaseException as error:
         link.close()
         if isinstance(error, OSError):
             raise _explained(error, peer) from error
         raise
-
-
-def _opened(
-    link: socket.socket | ssl.SSLSocket, agreed: Agreed, transport: str, encrypted: bool
-) -> Opened:
-    peer = Peer(agreed.task, agreed.incarnation, transport, encrypted)
-    return Opened(link, peer, agreed.number)
 
 
 def _receive(link: socket.socket | ssl.SSLSocket, size: int, deadline: float) -> bytes:

@@ -15,8 +15,7 @@ The macs are HMAC-SHA256 with the job's token over a label for the direction and
 before, in which are both nonces, both incarnations and all names. So the token never travels, the
 listener says nothing of itself before the dialler has proved that it knows the token, and what was
 said to one task is of no use with another. They prove who opened a channel. What follows is neither
-encrypted nor authenticated, which is what TLS below it is for, but sealed against faults, see
-`seals`.
+encrypted nor authenticated: that is what TLS below it is for.
 
 Both sides are generators that yield the bytes to write, or the number of bytes that they want to be
 sent next, which is never more than `MAX_BODY_BYTES`.
@@ -32,7 +31,7 @@ import ssl
 import struct
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sparkflow_runtime.errors import (
     AbortedError,
@@ -44,11 +43,10 @@ from sparkflow_runtime.errors import (
     from_status,
     to_status,
 )
-from sparkflow_runtime.events.crc32c import crc32c
 
 MAGIC: Final = b"\x93sparkfl"
 """Its first byte begins neither text nor TLS."""
-VERSION: Final = (2, 0)
+VERSION: Final = (1, 0)
 """Major: others are refused. Minor: newer ones are accepted, who know what we cannot."""
 MAX_BODY_BYTES: Final = 4096
 MAX_TEXT_BYTES: Final = 2048
@@ -101,12 +99,10 @@ class Opened:
     Attributes:
         socket: A plain one, or one within TLS, which one thread at a time may use.
         peer: Who is at its other end.
-        number: Of this channel, the same at both ends and hardly that of another one.
     """
 
     socket: socket.socket | ssl.SSLSocket
     peer: Peer
-    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +127,8 @@ class Self:
         _check_incarnation(self.incarnation)
 
 
-class Agreed(NamedTuple):
-    """What a side knows when the channel is open.
-
-    Attributes:
-        task: Of the other side, as in `Peer`.
-        incarnation: The same.
-        number: See `Opened`.
-    """
-
-    task: str
-    incarnation: int
-    number: int
-
-
-Dialogue: TypeAlias = Generator["bytes | int", bytes, Agreed]
-"""One side; returns what was agreed, or raises the OpError that ends it."""
+Dialogue: TypeAlias = Generator["bytes | int", bytes, tuple[str, int]]
+"""One side; returns the other's task and incarnation, or raises the OpError that ends it."""
 
 
 def dialler(
@@ -199,7 +181,7 @@ def dialler(
             message=f"{peer} was restarted: incarnation {expected_incarnation} was expected, "
             f"{incarnation} answers"
         )
-    return Agreed(task, incarnation, crc32c(said))
+    return task, incarnation
 
 
 def listener(me: Self) -> Dialogue:
@@ -270,7 +252,7 @@ def _accept(me: Self, theirs: bytes, peer: str) -> Dialogue:
     said += _message(_Kind.PROOF, proof)
     rest = _INCARNATION.pack(me.incarnation) + _export_name(me.task)
     yield _message(_Kind.WELCOME, _mac(me.token, _LISTENER, said + rest) + rest)
-    return Agreed(task, incarnation, crc32c(said))
+    return task, incarnation
 
 
 def _mac(token: str | None, label: bytes, said: bytes) -> bytes:

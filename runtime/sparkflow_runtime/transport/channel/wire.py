@@ -22,7 +22,6 @@ from sparkflow_runtime.errors import OpError, UnavailableError, from_status, to_
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.frames import HEADER, Header
 from sparkflow_runtime.transport.channel.handshake import Opened
-from sparkflow_runtime.transport.channel.seals import SEAL_BYTES, SUM_BYTES, SealChecker, Sealer
 
 STAGING_BYTES: Final = 1 << 14
 """What is read ahead of a frame whose size is not known yet."""
@@ -85,10 +84,6 @@ class Wire:
         self._view = memoryview(self._staging)
         self._start = self._end = 0
         self._body: tuple[Header, bytes, np.ndarray[Any, Any], int] | None = None
-        is_sealed = not (self._tls or self._unix)
-        self._sealer = Sealer(opened.number) if is_sealed else None
-        self._sum = memoryview(bytearray(SUM_BYTES))
-        self._checker = SealChecker(opened.number, self._name()) if is_sealed else None
         self._descriptors: deque[int] = deque()
         self._polls: dict[int, Any] = {}
 
@@ -141,28 +136,15 @@ class Wire:
         with self._writing:
             self._require_open()
             try:
-                if self._sealer is not None:
-                    for pieces in self._sealer.sealed(head, buffers, total - len(head)):
-                        self._send_all(pieces, sum(map(len, pieces)), check)
-                else:
-                    self._send_all([head, *buffers], total, check, descriptors)
+                sent = self._send_some([head, *buffers[: _MAX_PIECES - 1]], descriptors)
+                if sent < total:
+                    self._send_rest([head, *buffers], sent, check, descriptors)
             except OSError as error:
                 self.close(ChannelClosed(message=f"{self._name()} is gone: {error}"))
                 self._require_open()
             except OpError as error:
                 self.close(error)  # A frame was begun: nothing can follow.
                 raise
-
-    def _send_all(
-        self,
-        pieces: Sequence[Any],
-        total: int,
-        check: Callable[[], None] | None,
-        descriptors: Sequence[int] = (),
-    ) -> None:
-        sent = self._send_some(pieces[:_MAX_PIECES], descriptors)
-        if sent < total:
-            self._send_rest(pieces, sent, check, descriptors)
 
     def _send_some(self, pieces: Sequence[Any], descriptors: Sequence[int] = ()) -> int:
         try:
@@ -247,13 +229,16 @@ class Wire:
         """Whether it is worth reading again at once."""
         if self._body is not None:
             header, head, body, filled = self._body
-            if self._checker is None:
-                count = self._receive(body.data[filled:])
-            else:
-                count = self._receive_sealed(self._checker, body, filled)
+            count = self._receive(body.data[filled:])
             if count == 0:
                 return False
-            return not self._fill(handler, header, head, body, filled + count)
+            filled += count
+            if filled < header.body_bytes:
+                self._body = (header, head, body, filled)
+                return True
+            self._body = None
+            handler.handle(header, head, body)
+            return False
         if self._start == self._end:
             self._start = self._end = 0
         count = self._receive(self._view[self._end :], staging=True)
@@ -267,9 +252,6 @@ class Wire:
 
     def _next_frame(self, handler: Handler) -> bool:
         """Takes one frame out of the staging area; False when it is not whole."""
-        checker = self._checker
-        if checker is not None and checker.wants_seal and not self._open_seal(checker):
-            return False
         there = self._end - self._start
         if there < HEADER.size:
             self._make_room(HEADER.size)
@@ -282,8 +264,6 @@ class Wire:
         begin = self._start + HEADER.size
         head = bytes(self._view[begin : begin + header.head_bytes])
         self._start += needed
-        if checker is not None:
-            checker.take(needed, header.body_bytes)
         if header.body_bytes == 0:
             handler.handle(header, head, None)
             return True
@@ -292,63 +272,11 @@ class Wire:
         if filled:
             body.data[:filled] = self._view[self._start : self._start + filled]
             self._start += filled
-        if checker is not None:
-            checker.add(body[:filled])
-            there = min(SUM_BYTES, self._end - self._start)
-            if filled == header.body_bytes and there:
-                self._sum[:there] = self._view[self._start : self._start + there]
-                self._start += there
-                filled += there
-        return self._fill(handler, header, head, body, filled)
-
-    def _fill(
-        self,
-        handler: Handler,
-        header: Header,
-        head: bytes,
-        body: np.ndarray[Any, Any],
-        filled: int,
-    ) -> bool:
-        """Takes note of how much is there of a body and its sum; handles the frame if all is."""
-        checker = self._checker
-        if filled < header.body_bytes + (0 if checker is None else SUM_BYTES):
-            self._body = (header, head, body, filled)
-            return False
-        self._body = None
-        if checker is not None:
-            checker.end(self._sum)
-        handler.handle(header, head, body)
-        return True
-
-    def _receive_sealed(self, checker: SealChecker, body: np.ndarray[Any, Any], filled: int) -> int:
-        """As `_receive`, into a body and then its sum."""
-        size = len(body)
-        targets = [self._sum[max(filled - size, 0) :]]
-        if filled < size:
-            targets.insert(0, body.data[filled:])
-        try:
-            count = self._socket.recvmsg_into(targets)[0]
-        except BlockingIOError:
-            return 0
-        if count == 0:
-            raise ConnectionResetError("closed by the other end")
-        checker.add(body[filled : filled + count])
-        return int(count)
-
-    def _open_seal(self, checker: SealChecker) -> bool:
-        """Takes a seal out of the staging area; False until all frames below it are there."""
-        there = self._end - self._start
-        if there < SEAL_BYTES:
-            self._make_room(SEAL_BYTES)
-            return False
-        seal = checker.open(self._staging, self._start)
-        needed = SEAL_BYTES + seal.head_bytes
-        if there < needed:
-            self._make_room(needed)
-            return False
-        checker.begin(seal, self._view[self._start + SEAL_BYTES : self._start + needed])
-        self._start += SEAL_BYTES
-        return True
+        if filled == header.body_bytes:
+            handler.handle(header, head, body)
+            return True
+        self._body = (header, head, body, filled)
+        return False
 
     def _make_room(self, needed: int) -> None:
         """Has room for `needed` bytes from `_start` on."""
