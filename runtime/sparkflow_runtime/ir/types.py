@@ -72,10 +72,12 @@ def check_signatures(graph: Graph) -> None:
     Raises:
         InvalidArgumentError, NotFoundError: As `infer_types`, but for what takes shapes to see.
     """
+    ops: dict[str, Op] = {}
     given: dict[str, Sequence[DType]] = {}
     for node in graph:
         try:
-            given[node.name] = _checked(node).signature.output_dtypes(node.attrs)
+            op = ops[node.name] = _checked(node)
+            given[node.name] = op.signature.output_dtypes(node.attrs)
         except OpError as error:
             raise error.at(node.describe()) from None
 
@@ -85,7 +87,7 @@ def check_signatures(graph: Graph) -> None:
 
     for node in graph:
         try:
-            _input_dtypes(node, dtype)
+            _input_dtypes(ops[node.name], node, dtype)
         except OpError as error:
             raise error.at(node.describe()) from None
 
@@ -97,9 +99,9 @@ def _checked(node: Node) -> Op:
     return op
 
 
-def _input_dtypes(node: Node, given: Callable[[Endpoint], DType | None]) -> list[DType]:
+def _input_dtypes(op: Op, node: Node, given: Callable[[Endpoint], DType | None]) -> list[DType]:
     """The dtypes of the inputs, as many and of such kinds as the op takes."""
-    expected = _checked(node).signature.input_dtypes(node.attrs)
+    expected = op.signature.input_dtypes(node.attrs)
     if len(expected) != len(node.inputs):
         raise InvalidArgumentError(
             message=f"{node.op} takes {len(expected)} inputs, the node has {len(node.inputs)}"
@@ -122,9 +124,9 @@ def _input_dtypes(node: Node, given: Callable[[Endpoint], DType | None]) -> list
 def _node_types(
     graph: Graph, node: Node, types: Mapping[Endpoint, TensorType]
 ) -> list[tuple[DType, Shape]]:
-    op = registry.lookup(node.op)
+    op = _checked(node)
     kinds = _input_dtypes(
-        node, lambda endpoint: types[endpoint].dtype if endpoint in types else None
+        op, node, lambda endpoint: types[endpoint].dtype if endpoint in types else None
     )
     static = [types[endpoint].shape for endpoint in node.inputs]
 

@@ -6,7 +6,7 @@ Spark that a task failed, and cancelled loops that they were cancelled. Pure fun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sparkflow.spark.cluster.events import (
     ClusterRefused,
@@ -16,6 +16,7 @@ from sparkflow.spark.cluster.events import (
     TaskFailed,
     TaskGone,
 )
+from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import LostTaskError, SparkTrainingError
 from sparkflow_runtime.errors import (
     AbortedError,
@@ -46,6 +47,16 @@ _LOST_EXECUTOR = (
     "Slave lost",
     "Python worker exited unexpectedly",
 )
+
+
+def not_started(missing: Collection[TaskName], timeout_s: float) -> SparkTrainingError:
+    """That tasks have not come within `startTimeout`, and why that may be."""
+    names = ", ".join(map(str, sorted(missing)))
+    return SparkTrainingError(
+        f"After {timeout_s:g} s these tasks have not started: {names}. Spark's slots may be taken "
+        "by other jobs, or the executors cannot reach the driver (spark.driver.host). startTimeout "
+        "sets how long to wait"
+    )
 
 
 def is_failure(event: Event) -> bool:

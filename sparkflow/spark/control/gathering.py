@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from sparkflow.spark.cluster.events import RowsReady, TaskRegistered
+from sparkflow.spark.cluster.failures import not_started
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.control.event_queue import Message
 from sparkflow.spark.control.plan import TrainingPlan
@@ -68,12 +69,7 @@ class Gathering:
                 # Spark is still at the stages before; they may take as long as they need.
                 deadline = time.monotonic() + plan.config.start_timeout
             if time.monotonic() > deadline:
-                names = ", ".join(map(str, sorted(missing)))
-                raise SparkTrainingError(
-                    f"After {plan.config.start_timeout:g} s these tasks have not started: {names}. "
-                    "Spark's slots may be taken by other jobs, or the executors cannot reach the "
-                    "driver (spark.driver.host). startTimeout sets how long to wait"
-                )
+                raise not_started(missing, plan.config.start_timeout)
         _log.info("%d tasks after %.1f s", plan.layout.num_tasks, time.monotonic() - started)
 
     def wait_for_rows(

@@ -48,12 +48,10 @@ class FunctionProcess:
             env=dict(environment),
         )
         self._answer = b""
-        self._readers = [
-            threading.Thread(target=read, daemon=True)
-            for read in (self._read_lines, self._read_answer)
-        ]
-        for reader in self._readers:
-            reader.start()
+        self._line_reader = threading.Thread(target=self._read_lines, daemon=True)
+        self._answer_reader = threading.Thread(target=self._read_answer, daemon=True)
+        self._line_reader.start()
+        self._answer_reader.start()
         stdin = self._process.stdin
         assert stdin is not None
         with contextlib.suppress(BrokenPipeError):  # `result` tells what became of it
@@ -71,15 +69,14 @@ class FunctionProcess:
         Raises:
             SparkTrainingError: It raised, or its process ended; with traceback and last lines.
         """
-        answers, lines = self._readers[1], self._readers[0]
-        answers.join()
+        self._answer_reader.join()
         answer = self._answer
         code = 0
         if not answer:
             code = self._process.wait()
-            lines.join(_END_TIMEOUT_S)
+            self._line_reader.join(_END_TIMEOUT_S)
         elif answer.startswith(RAISED):
-            lines.join(_LAST_LINES_S)
+            self._line_reader.join(_LAST_LINES_S)
         tail = "\n".join(list(self._lines)[-_SHOWN_LINES:])
         written = f"\nIts last lines:\n{tail}" if tail else ""
         if answer.startswith(RETURNED):
@@ -106,12 +103,9 @@ class FunctionProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._join()
-
-    def _join(self) -> None:
         # Processes that the function has started may hold the pipes open.
-        for reader in self._readers:
-            reader.join(_END_TIMEOUT_S)
+        self._line_reader.join(_END_TIMEOUT_S)
+        self._answer_reader.join(_END_TIMEOUT_S)
 
     def _read_answer(self) -> None:
         stdout = self._process.stdout

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from sparkflow.spark.cluster.addresses import address_towards
 from sparkflow.spark.cluster.barrier_job import SparkJob, describe_spark_failure
 from sparkflow.spark.cluster.events import Event, JobEnded
+from sparkflow.spark.cluster.registration import ShowLines
 from sparkflow.spark.cluster.task import ROLE, child_environment
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.errors import SparkTrainingError
@@ -39,7 +40,7 @@ class FunctionJob:
         layout: The tasks.
         function: See `SparkCluster.run`.
         args: Its arguments.
-        on_line: Takes the lines that the functions wrote, once they have ended.
+        on_lines: Takes the lines that the functions wrote, once they have ended.
     """
 
     def __init__(
@@ -48,12 +49,12 @@ class FunctionJob:
         layout: ClusterLayout,
         function: Callable[..., Any],
         args: tuple[Any, ...],
-        on_line: Callable[[TaskName, str], None],
+        on_lines: ShowLines,
     ) -> None:
         context: Any = session.sparkContext
         self._context = context
         self._layout = layout
-        self._on_line = on_line
+        self._on_lines = on_lines
         work = cloudpickle.dumps((function, args))  # type: ignore[no-untyped-call]
         driver = context.getConf().get("spark.driver.host")
         self._task = functools.partial(_run_task, layout, driver, work)
@@ -82,8 +83,7 @@ class FunctionJob:
         found: dict[TaskName, Any] = {}
         for name, value, lines in self._outcome:
             found[name] = value
-            for line in lines:
-                self._on_line(name, line)
+            self._on_lines(name, lines, 0)
         return [found[task] for task in self._layout.tasks if task.job == "worker"]
 
     def _collect(self) -> None:

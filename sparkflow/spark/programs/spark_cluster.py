@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from sparkflow.spark.cluster.cluster import Cluster, show_lines
 from sparkflow.spark.cluster.events import Event, RowsReady
-from sparkflow.spark.cluster.failures import is_failure, to_exception
+from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
 from sparkflow.spark.cluster.slots import gpu_memory_bytes, require_slots, reserved_slots
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
@@ -193,7 +193,7 @@ class SparkCluster:
         layout = self._layout
         require_slots(self._session, layout)
         with reserved_slots(self._session, layout, _log.info):
-            job = FunctionJob(self._session, layout, function, args, self._take_line)
+            job = FunctionJob(self._session, layout, function, args, self._take_lines)
             return job.run()
 
     def stop(self) -> None:
@@ -256,12 +256,7 @@ class SparkCluster:
                     self._events.put(event)
                     self.check()
             if missing and time.monotonic() > deadline:
-                names = ", ".join(map(str, sorted(missing)))
-                raise SparkTrainingError(
-                    f"After {self._timeout_s:g} s these tasks have not started: {names}. Spark's "
-                    "slots may be taken by other jobs, or the executors cannot reach the driver "
-                    "(spark.driver.host). startTimeout sets how long to wait"
-                )
+                raise not_started(missing, self._timeout_s)
 
     def _first_failure(self) -> Exception | None:
         """What ended the cluster, remembered; None while nothing has."""
@@ -287,9 +282,6 @@ class SparkCluster:
             self._lines.append(f"[{task}] {line}")
         if self._shows_lines:
             show_lines(task, lines, dropped)
-
-    def _take_line(self, task: TaskName, line: str) -> None:
-        self._take_lines(task, [line], 0)
 
 
 def _no_rows(session: SparkSession, num_tasks: int) -> DataFrame:

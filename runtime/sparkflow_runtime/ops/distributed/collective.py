@@ -250,4 +250,4 @@ class Fingerprints(Op):
 
 
 def _fingerprint(array: np.ndarray[Any, Any]) -> int:
-    return crc32c(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return crc32c(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
