@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +42,8 @@ class Saver:
     """Saves and restores variables, by nodes it adds to the graph.
 
     The nodes run on the tasks of the session: paths are paths there. The state file and the graph
-    are written by the client. Not safe to use from several threads at once.
+    are written by the client. Threads that save at the same time, as a `Supervisor`'s and the
+    program's own, take turns: the checkpoint that was begun last is the latest one.
 
     Args:
         var_list: Variables, partitioned variables and `SaveableObject`s, in a list or by the name
@@ -107,6 +109,7 @@ class Saver:
         self._last_checkpoints: list[tuple[str, float]] = []
         self._checkpoints_to_be_deleted: list[tuple[str, float]] = []
         self._next_checkpoint_time = math.inf
+        self._save_lock = threading.Lock()
         if not defer_build:
             self.build()
 
@@ -206,32 +209,34 @@ class Saver:
         if os.path.split(latest_filename)[0]:
             raise ValueError("'latest_filename' must not contain path components")
         prefix = os.fspath(save_path)
-        if global_step is not None:
-            prefix += self._step_suffix(sess, global_step)
-        elif os.path.basename(prefix) == latest_filename and not self._sharded:
+        collides = os.path.basename(prefix) == latest_filename and not self._sharded
+        if global_step is None and collides:
             raise ValueError(
                 f"'latest_filename' collides with 'save_path': '{latest_filename}' and '{prefix}'"
             )
         if not isinstance(sess, BaseSession):
             raise TypeError(f"'sess' must be a Session; {sess}")
-        written = None if self._is_empty else self._write(sess, prefix)
-        # Before the state file speaks of it and an older checkpoint goes, it has all its files.
-        if write_meta_graph:
-            with sess.graph.as_default():
-                self.export_meta_graph(
-                    state_file.meta_graph_filename(prefix, meta_graph_suffix),
-                    strip_default_attrs=strip_default_attrs,
+        with self._save_lock:
+            if global_step is not None:
+                prefix += self._step_suffix(sess, global_step)
+            written = None if self._is_empty else self._write(sess, prefix)
+            # Before the state file speaks of it and an older checkpoint goes, it has all its files.
+            if write_meta_graph:
+                with sess.graph.as_default():
+                    self.export_meta_graph(
+                        state_file.meta_graph_filename(prefix, meta_graph_suffix),
+                        strip_default_attrs=strip_default_attrs,
+                    )
+            if written is not None and write_state:
+                self._record_last_checkpoint(written)
+                state_file.update_checkpoint_state(
+                    os.path.dirname(prefix),
+                    written,
+                    self.last_checkpoints,
+                    latest_filename,
+                    save_relative_paths=self._save_relative_paths,
                 )
-        if written is not None and write_state:
-            self._record_last_checkpoint(written)
-            state_file.update_checkpoint_state(
-                os.path.dirname(prefix),
-                written,
-                self.last_checkpoints,
-                latest_filename,
-                save_relative_paths=self._save_relative_paths,
-            )
-            self._delete_old_checkpoints(meta_graph_suffix)
+                self._delete_old_checkpoints(meta_graph_suffix)
         return written
 
     def _step_suffix(self, sess: BaseSession, global_step: Any) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from support.processes import left_after
+
 CHILDREN = (b"sparkflow.spark.cluster.child", b"sparkflow.spark.programs.function_child")
 
 
@@ -58,7 +60,7 @@ def child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
         return found
 
     yield find
-    assert find() == []
+    assert left_after(find) == []
 
 
 @pytest.fixture

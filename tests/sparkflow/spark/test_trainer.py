@@ -16,6 +16,7 @@ import sparkflow as tf
 from sparkflow.export import InferenceModel
 from sparkflow.spark import SparkTrainer, SparkTrainerModel
 from sparkflow_runtime.events.event_file import read_scalars
+from support.processes import left_after
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -261,4 +262,4 @@ def test_the_bar_shows_step_loss_and_rows(
     assert "waiting for 2 of 2 tasks" in shown
     assert "epoch 2/2, step 10/10, loss" in shown
     assert "rows/s" in shown
-    assert child_processes() == []
+    assert left_after(child_processes) == []

@@ -9,6 +9,7 @@ import pytest
 from sparkflow.spark import SparkCluster, SparkTrainingError
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.programs.functions import tf_config
+from support.processes import left_after
 
 WAIT_S = 60
 
@@ -49,7 +50,7 @@ def test_a_function_runs_in_every_task(spark, child_processes):
     np.testing.assert_allclose(found[0][2], [3, -1], atol=0.1)
     assert "[worker task 1] task 1 has ended" in cluster.logs
     assert cluster.run(lambda a, b: a + b, 1, 2) == [3, 3]
-    assert child_processes() == []
+    assert left_after(child_processes) == []
 
 
 def asked_late():

@@ -11,6 +11,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.spark import SparkCluster, SparkTrainingError
 from sparkflow.spark.errors import LostTaskError
+from support.processes import left_after
 
 WAIT_S = 60
 
@@ -19,7 +20,7 @@ WAIT_S = 60
 def cluster(spark, child_processes):
     with SparkCluster(spark, numWorkers=2, numPs=1) as made, tf.Graph().as_default():
         yield made
-    assert child_processes() == []
+    assert left_after(child_processes) == []
 
 
 def test_a_session_of_the_driver_places_ops_on_the_executors(cluster, child_processes):

@@ -125,6 +125,33 @@ def test_only_the_newest_are_kept(tmp_path):
     assert {name.split(".")[0] for name in files(tmp_path)} == {"checkpoint", "x-2", "x-3"}
 
 
+def test_the_checkpoint_begun_last_is_the_latest(tmp_path, monkeypatch):
+    step = tf.train.get_or_create_global_step()
+    saver = tf.train.Saver()
+    write, begun, may_go_on = saver._write, threading.Event(), threading.Event()
+
+    def slow(session, prefix):
+        if prefix.endswith("-0"):
+            begun.set()
+            assert may_go_on.wait(60)
+        return write(session, prefix)
+
+    monkeypatch.setattr(saver, "_write", slow)
+    with tf.Session() as session:
+        initialised(session)
+        service = threading.Thread(
+            target=saver.save, args=(session, f"{tmp_path}/model.ckpt", step), daemon=True
+        )
+        service.start()
+        assert begun.wait(60)
+        session.run(step.assign_add(30))
+        threading.Timer(0.2, may_go_on.set).start()
+        saver.save(session, f"{tmp_path}/model.ckpt", global_step=step)
+        service.join(60)
+    assert tf.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-30")
+    assert [path[-2:] for path in saver.last_checkpoints] == ["-0", "30"]
+
+
 @pytest.mark.parametrize("most", [0, None])
 def test_all_are_kept_when_asked(tmp_path, most):
     tf.Variable(1.0)
