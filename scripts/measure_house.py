@@ -8,12 +8,10 @@ What is counted, in both packages unless it says otherwise:
 hand-written lines
     Lines of `.py` and `.pyi` files but for `protos/`, `_generated/`, and the other files that a
     script writes: `raw_ops.pyi`, the index of ops.
-tables of op names outside ops
-    Constants of modules outside `sparkflow_runtime.ops` whose value has at least two strings that
-    are op types. Rewrite rules, dictionaries called `RULES` or `_RULES`, are not counted.
-comparisons with op names outside ops
-    `x.op == "MatMul"`, `x.type in ("Add", "AddV2")` and `case "Switch"` outside
-    `sparkflow_runtime.ops`, where the left side ends in `op`, `type` or `op_type`.
+ops told by their names outside of ops
+    Collections of op types, comparisons with one and the like outside of `sparkflow_runtime.ops`
+    that are not meant, as tests/support/op_names.py says it for the contract test; below it those
+    that are meant: rewrite rules and generated tables by file, the rest by name.
 places that turn Arrow into arrays
     Modules, but for tests' support, that call `to_numpy`, `to_pylist`, `to_pandas`, `buffers` or
     `flatten` and import pyarrow, or take a `pa.` type.
@@ -27,7 +25,7 @@ modules loaded by the first addition
     `import sparkflow as tf; tf.Session().run(tf.add(1.0, 2.0))`.
 concepts
     Proxies that can be counted, since what a person has to know cannot be:
-    an op: class attributes and methods of `Op`, plus op-name tables outside ops;
+    an op: class attributes and methods of `Op`, and where ops are told by names outside;
     a Spark parameter: files of `sparkflow/spark` that say `epochs` as a name or a string;
     the transport: classes at the top of `transport/` and `rendezvous/` modules;
     a pass: modules that modules of the passes import from outside of them;
@@ -83,7 +81,7 @@ def main() -> None:
 
 def measure(tree: Path, wheel: bool) -> None:
     """Prints the measures of a tree."""
-    from support import import_graph
+    from support import import_graph, op_names
 
     import_graph.set_root(tree)
     names = sorted(each for each in import_graph.modules() if not each.startswith("support"))
@@ -98,10 +96,14 @@ def measure(tree: Path, wheel: bool) -> None:
     row("lines of a file, median", sorted(lines.values())[len(lines) // 2])
     row("files over 600 lines", sum(each > 600 for each in lines.values()))
     ops = _op_names(tree)
-    tables, comparisons = _op_knowledge(paths, ops)
     row("op types", len(ops))
-    row("tables of op names outside ops", len(tables))
-    row("comparisons with op names outside ops", comparisons)
+    told = op_names.of_tree(tree, ops)
+    unmeant = op_names.not_meant(told)
+    row("ops told by their names outside of ops", _places(unmeant), ", ".join(unmeant))
+    meant = op_names.MEANT.values()
+    row("  meant, by name", sum(map(len, meant)), f"in {len(meant)} files")
+    row("  files and folders of rewrite rules", len(op_names.RULES))
+    row("  where the words mean something else", len(op_names.OTHER_WORDS))
     arrow = [name for name, path in paths.items() if _decodes_arrow(path)]
     row("places that turn Arrow into arrays", len(arrow), ", ".join(arrow))
     for package in ("sparkflow", "sparkflow.spark", "sparkflow_runtime"):
@@ -123,7 +125,7 @@ def measure(tree: Path, wheel: bool) -> None:
     row("modules in one folder, at most", most, str(folder.relative_to(tree)))
     row("folders with more than 20 modules", sum(count > 20 for count in folders.values()))
     row("modules loaded by the first addition", _loaded(tree))
-    row("concepts: an op", _members(tree) + len(tables), "members of Op + tables")
+    row("concepts: an op", _members(tree) + _places(unmeant), "members of Op, names outside")
     spark = {name: path for name, path in paths.items() if name.startswith("sparkflow.spark")}
     epochs = [name for name, path in spark.items() if "epochs" in path.read_text()]
     row("concepts: a Spark parameter", len(epochs), "files that say `epochs`")
@@ -185,36 +187,8 @@ def _loaded(tree: Path) -> int:
     return int(_in(tree, program).split()[-1])
 
 
-def _op_knowledge(paths: dict[str, Path], ops: frozenset[str]) -> tuple[list[str], int]:
-    tables, comparisons = [], 0
-    for name, path in paths.items():
-        if name.startswith("sparkflow_runtime.ops") or GENERATED.search(str(path)):
-            continue
-        tree = ast.parse(path.read_text())
-        for node in tree.body:
-            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-                label = ast.unparse(target)
-                if len(_texts(node.value) & ops) > 1 and label not in (
-                    "RULES",
-                    "_RULES",
-                    "__all__",
-                ):
-                    tables.append(f"{name}:{label}")
-        for inner in ast.walk(tree):
-            if isinstance(inner, ast.Compare):
-                left = inner.left
-                last = left.attr if isinstance(left, ast.Attribute) else getattr(left, "id", "")
-                if last in ("op", "type", "op_type") and _texts(inner) & ops:
-                    comparisons += 1
-            elif isinstance(inner, ast.match_case) and _texts(inner.pattern) & ops:
-                comparisons += 1
-    return tables, comparisons
-
-
-def _texts(node: ast.AST) -> set[str]:
-    constants = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
-    return {value for value in constants if isinstance(value, str)}
+def _places(told: dict[str, list[tuple[int, str]]]) -> int:
+    return sum(len(places) for places in told.values())
 
 
 def _decodes_arrow(path: Path) -> bool:

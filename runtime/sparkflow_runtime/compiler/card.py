@@ -21,7 +21,7 @@ from sparkflow_runtime.device.gpu_graph import SteadyPlan
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from sparkflow_runtime.device.pinned import PinnedStaging
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.node import RETVAL, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.resources.variable import Variable
@@ -113,7 +113,7 @@ class CardCompiler:
 
     def _bind(self, node: Node) -> Callable[..., Any]:
         kernel = self._bound[node.name]
-        if node.op == "_Retval":
+        if node.op == RETVAL:
             return self._copied
         if not registry.lookup(node.op).is_variable:
             return kernel

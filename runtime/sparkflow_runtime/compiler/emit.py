@@ -18,7 +18,7 @@ from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.planned import FILE, Called, Planned, SlotArray, StaticView
 from sparkflow_runtime.compiler.storage import Kernels, Storage
 from sparkflow_runtime.errors import InternalError
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 
@@ -188,7 +188,7 @@ class _Emitter:
         shared = op.shared(node, node.inputs)
         if any(self.known[each].dtype.is_ref or each in self.borrowed for each in shared):
             self.borrowed.update(outputs)
-        if node.op == "_Arg":
+        if node.op == ARG:
             parameter = self._name("a")
             self.parameters.append((node.attrs["index"], parameter))
             taken = parameter
@@ -197,7 +197,7 @@ class _Emitter:
             self._line(number, unit, f"{self._local(outputs[0])} = {taken}")
             return
         arguments = self._arguments(node, op)
-        if node.op == "_Retval":
+        if node.op == RETVAL:
             self._result(number, node, arguments[0])
             return
         if outputs and outputs[0] in self.storage.views:

@@ -20,7 +20,7 @@ from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.ir.function import Function
-from sparkflow_runtime.ir.node import Endpoint
+from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint
 from sparkflow_runtime.ops.kernel import StepContext
 
 FIRST_CAPACITY: Final = 256
@@ -353,7 +353,7 @@ class _Planner:
         if endpoint in places:
             return places[endpoint]
         node = function.function.body[endpoint.node]
-        if node.op == "_Arg":
+        if node.op == ARG:
             index: int = node.attrs["index"]
             return self.arguments[index]
         known = function.known[endpoint]
@@ -370,7 +370,7 @@ class _Planner:
                 steps += self._call(function, places, unit.fused)
             elif unit.node.op == "_TapeRead":
                 steps += self._read(function, places, unit)
-            elif unit.node.op not in ("_Arg", "_Retval"):
+            elif unit.node.op not in (ARG, RETVAL):
                 raise NotNativeError(f"{unit.node.op} is Python's")
         return steps
 
@@ -403,7 +403,7 @@ class _Planner:
         tape, index = unit.node.inputs
         source = function.function.body[tape.node]
         at = self._place(function, places, index)
-        if source.op != "_Arg" or at is None:
+        if source.op != ARG or at is None:
             raise NotNativeError("a tape is made in the loop")
         recorded = self.taped_places(unit.node.attrs["function"])
         steps: list[Call | Read] = []

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from sparkflow_runtime.compiler.known import Known
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import NO_WORK, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.elementwise.elementwise_table import ElementwiseOp
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sparkflow_runtime.compiler.fusion.cluster import Cluster
     from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 
-_NO_WORK: Final = frozenset({"Const", "NoOp"})
 _AT_PLACE, _AFTER = 0, 1
 
 
@@ -114,7 +113,7 @@ def _live(nodes: Sequence[Node], known: Mapping[Endpoint, Known]) -> list[Node]:
     needed: set[str] = set()
     live = []
     for node in reversed(nodes):
-        if node.op in _NO_WORK:
+        if node.op in NO_WORK:
             continue
         op = registry.lookup(node.op)
         effects = op.stateful or op.takes_step or node.name not in read

@@ -30,8 +30,8 @@ from sparkflow_runtime.compiler.specialise import (
 from sparkflow_runtime.compiler.stages import Stages, split
 from sparkflow_runtime.compiler.storage import Kernels
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
-from sparkflow_runtime.ir.function import ARG, RETVAL, Function, called, find
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.function import Function, called, find
+from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ir.strands import (
     are_ordered,
     find_classes,

@@ -12,8 +12,8 @@ import bisect
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sparkflow_runtime.ir.function import RETVAL, Function, called
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.function import Function, called
+from sparkflow_runtime.ir.node import RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 _FOR_EVER: Final = 1 << 62

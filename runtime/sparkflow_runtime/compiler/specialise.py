@@ -21,7 +21,7 @@ from sparkflow_runtime.compiler.plan import Unit, make_units, single_units
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.storage import Kernels, Storage, assign_storage
 from sparkflow_runtime.ir.function import called
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import ARG, Endpoint, Node
 from sparkflow_runtime.ir.phases import Phase, run_phases
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.resources.container import Resources
@@ -96,7 +96,7 @@ def make_plan(
     given = {
         Endpoint(node.name, 0): shapes[node.attrs["index"]]
         for node in nodes
-        if node.op == "_Arg" and shapes[node.attrs["index"]] is not None
+        if node.op == ARG and shapes[node.attrs["index"]] is not None
     }
 
     def bind_fused(fused: FusedKernel) -> Callable[..., bool]:

@@ -15,8 +15,8 @@ from typing import Any, Final
 from sparkflow_runtime import shapes
 from sparkflow_runtime.compiler.known import Known, find_known
 from sparkflow_runtime.dtypes import resource
-from sparkflow_runtime.ir.function import ARG, RETVAL, called
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.function import called
+from sparkflow_runtime.ir.node import ARG, NO_WORK, RECEIVE, RETVAL, SEND, Endpoint, Node
 from sparkflow_runtime.ir.purity import has_effects
 from sparkflow_runtime.ops import registry
 
@@ -63,7 +63,7 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
         ready = all(name in early for name in waits)
         is_source = _is_source(node, known)
         # To wait before everything is sent or enqueued that comes first could be to wait for ever.
-        in_time = only_early_so_far if node.op == "_RecvBundle" else not has_handed_on
+        in_time = only_early_so_far if node.op == RECEIVE else not has_handed_on
         if ready and in_time and (is_source or _makes_handle(node)):
             early.add(node.name)
             if is_source:
@@ -72,7 +72,7 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
                 kept |= reads
         elif ready and only_early_so_far and _hands_on_what_is_there(node, known):
             early.add(node.name)
-            (kept if node.op == "_SendBundle" else reads).add(node.name)
+            (kept if node.op == SEND else reads).add(node.name)
         else:
             only_early_so_far = False
             has_handed_on |= _hands_on(node)
@@ -83,7 +83,7 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
 
 def _is_repeated(node: Node) -> bool:
     """Whether both stages may have it: it is constant, or says where a variable is."""
-    if node.op in ("Const", "NoOp", ARG):
+    if node.op == ARG or node.op in NO_WORK:
         return True
     op = registry.lookup(node.op)
     return op.is_variable and op.signature.gives_references
@@ -92,7 +92,7 @@ def _is_repeated(node: Node) -> bool:
 def _hands_on(node: Node) -> bool:
     """Whether somebody may wait for what it does, or that it fails: it comes before what waits."""
     op = registry.lookup(node.op)
-    if node.op == "_SendBundle" or op.hands_on(node):
+    if node.op == SEND or op.hands_on(node):
         return True
     return has_effects(node) and not op.draws
 
@@ -104,7 +104,7 @@ def _hands_on_what_is_there(node: Node, known: Mapping[Endpoint, Known]) -> bool
     """
     reads = registry.lookup(node.op).reads_variable
     if not reads or not known[node.inputs[0]].dtype.is_ref:
-        return node.op == "_SendBundle"
+        return node.op == SEND
     read = known[Endpoint(node.name, 0)]
     count = shapes.num_elements(read.shape)
     return count is not None and count * read.dtype.size <= MOST_COPIED_BYTES

@@ -16,8 +16,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.memory import Layout, Life, lay_out
 from sparkflow_runtime.compiler.plan import Unit
-from sparkflow_runtime.ir.function import ARG, RETVAL
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 _NOTHING: Final[frozenset[Endpoint]] = frozenset()
@@ -140,7 +139,7 @@ class _Assigner:
                     self.last_use[root] = number
             if unit.fused is not None:
                 continue
-            if unit.node.op == "_Retval":
+            if unit.node.op == RETVAL:
                 self._find_result(unit.node.inputs[0])
             elif registry.lookup(unit.node.op).may_keep_inputs(unit.node):
                 for endpoint in unit.inputs:

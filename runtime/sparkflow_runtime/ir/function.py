@@ -7,11 +7,8 @@ from dataclasses import dataclass
 
 from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.ir.graph import Graph
-from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.node import ARG, RETVAL, Node
 from sparkflow_runtime.ops import registry
-
-ARG = "_Arg"
-RETVAL = "_Retval"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.function import ARG, RETVAL, Function
+from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.graph_def import MAX_NAME_BYTES, export_graph, export_node, import_node
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.protos.graph_pb2 import GraphDef

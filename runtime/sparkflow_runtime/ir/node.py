@@ -19,6 +19,18 @@ class Endpoint(NamedTuple):
         return f"{self.node}:{self.slot}"
 
 
+ARG: Final = "_Arg"
+RETVAL: Final = "_Retval"
+"""The ops that stand for a graph's arguments and results, by their `index`."""
+SEND: Final = "_SendBundle"
+RECEIVE: Final = "_RecvBundle"
+"""The ops that take the place of edges from device to device, see `passes.partitioning`."""
+CONST: Final = "Const"
+NO_OP: Final = "NoOp"
+STARTS: Final = frozenset({CONST, ARG})
+"""Nodes of these ops are there before a step begins: who waits for one does not wait."""
+NO_WORK: Final = frozenset({CONST, NO_OP})
+"""Nodes of these ops are not called when a step runs."""
 START: Final = "_CollectiveStart"
 WAIT: Final = "_CollectiveWait"
 """The ops that are the two halves of a collective, see `passes.collectives`."""

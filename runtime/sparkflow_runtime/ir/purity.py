@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.graph import predecessors
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import ARG, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 
@@ -43,7 +43,7 @@ def has_effects(node: Node) -> bool:
     Variables and other handles only stand for what others change, and reads change nothing.
     """
     op = registry.lookup(node.op)
-    if not op.stateful or op.only_reads or op.is_placeholder or node.op == "_Arg":
+    if not op.stateful or op.only_reads or op.is_placeholder or node.op == ARG:
         return False
     if node.inputs or not op.signature.outputs:
         return True

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from sparkflow_runtime.dtypes import resource
-from sparkflow_runtime.ir.function import ARG, Function, called
+from sparkflow_runtime.ir.function import Function, called
 from sparkflow_runtime.ir.graph import predecessors
 from sparkflow_runtime.ir.handles import find_handles, find_updates
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import ARG, RECEIVE, Endpoint, Node
 from sparkflow_runtime.ir.purity import is_pure
 from sparkflow_runtime.ops import registry
 
@@ -110,7 +110,7 @@ def _least_classes(
         own = nothing.union(*(least.get(name, nothing) for name in before(node)))
         if node.name in slow:
             own |= {node.name}
-        if node.op == "_RecvBundle":
+        if node.op == RECEIVE:
             own |= frozenset(node.attrs.get("behind", ()))
         least[node.name] = own
     return least
@@ -137,7 +137,7 @@ def in_order_of_classes(nodes: Sequence[Node], classes: Classes) -> list[Node]:
     places = {node.name: len(classes[node.name]) for node in nodes}
     first: dict[str, int] = {}  # of those who read a node or wait for it
     for node in reversed(nodes):
-        if node.op == "_RecvBundle" or registry.lookup(node.op).draws:
+        if node.op == RECEIVE or registry.lookup(node.op).draws:
             places[node.name] = max(places[node.name], first.get(node.name, 0))
         own = places[node.name]
         for name in predecessors(node):

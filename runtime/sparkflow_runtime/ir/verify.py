@@ -12,15 +12,14 @@ from typing import Final, Protocol
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InternalError, OpError
-from sparkflow_runtime.ir.function import ARG, RETVAL, Function, called
+from sparkflow_runtime.ir.function import Function, called
 from sparkflow_runtime.ir.graph import Graph, predecessors
-from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.node import ARG, RECEIVE, RETVAL, SEND, Node
 from sparkflow_runtime.ir.types import Types, infer_types
 from sparkflow_runtime.ops import registry
 
 SHOWN: Final = 10
 """So many nodes around a fault are shown."""
-_SEND, _RECEIVE = "_SendBundle", "_RecvBundle"
 
 
 class Part(Protocol):
@@ -231,8 +230,8 @@ def _check_numbers(nodes: Sequence[Node], op: str) -> None:
 
 def _check_meetings(parts: Sequence[Part]) -> None:
     """Every bundle is sent once and received once, and nobody waits in a circle."""
-    sends = _by_key(parts, _SEND)
-    receives = _by_key(parts, _RECEIVE)
+    sends = _by_key(parts, SEND)
+    receives = _by_key(parts, RECEIVE)
     for key in [*sends, *receives]:
         sent, received = sends.get(key), receives.get(key)
         if sent is None or received is None:
@@ -252,7 +251,7 @@ def _check_meetings(parts: Sequence[Part]) -> None:
             place = f"{part.device} {node.name}"
             names = predecessors(node) if part.waits else last
             before[place] = [f"{part.device} {name}" for name in names]
-            if node.op == _RECEIVE:
+            if node.op == RECEIVE:
                 sent = sends[node.attrs["key"]]
                 before[place].append(f"{sent.device} {sent.name}")
             last = [node.name]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sparkflow_runtime.ir.node import RETVAL, SEND
 from sparkflow_runtime.protos.config_pb2 import GraphOptions
 from sparkflow_runtime.protos.cost_graph_pb2 import CostGraphDef
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats, NodeExecStats
@@ -59,7 +60,7 @@ def cost_graph(
                 name=node.name,
                 device=part.device,
                 id=ids[node.name],
-                is_final=node.op in ("_Retval", "_SendBundle"),
+                is_final=node.op in (RETVAL, SEND),
                 control_input=[ids[each] for each in node.control_inputs if each in ids],
             )
             for endpoint in node.inputs:

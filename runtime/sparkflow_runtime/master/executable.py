@@ -11,6 +11,7 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OpError, UnimplementedError
+from sparkflow_runtime.ir.node import ARG, RETVAL
 from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.fan_out import for_each
 from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
@@ -202,8 +203,8 @@ def _given(part: Part, args: Sequence[Any]) -> dict[int, Any]:
 def _register(session: str, part: Partition, link_of: Callable[[str], WorkerLink]) -> Part:
     link = link_of(part.device)
     handle = link.register(session, part.nodes, part.functions)
-    args = tuple(node.attrs["index"] for node in part.nodes if node.op == "_Arg")
-    results = tuple(node.attrs["index"] for node in part.nodes if node.op == "_Retval")
+    args = tuple(node.attrs["index"] for node in part.nodes if node.op == ARG)
+    results = tuple(node.attrs["index"] for node in part.nodes if node.op == RETVAL)
     return Part(link, handle, args, results, part.device)
 
 
@@ -211,7 +212,7 @@ def _arg_dtypes(partitions: Sequence[Partition], count: int) -> list[np.dtype[An
     found: list[np.dtype[Any] | None] = [None] * count
     for part in partitions:
         for node in part.nodes:
-            if node.op == "_Arg":
+            if node.op == ARG:
                 dtype: DType = node.attrs["T"]
                 if not dtype.is_numpy_compatible:
                     raise UnimplementedError(

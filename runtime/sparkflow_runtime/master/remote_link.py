@@ -20,7 +20,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.function_def import export_program
-from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.node import RETVAL, Node
 from sparkflow_runtime.master.links import LEASE_S, SERVERS_OWN, Record
 from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
 from sparkflow_runtime.passes.partitioning.lend import live_results
@@ -151,7 +151,7 @@ class RemoteLink:
         )
         answer = self._call("RegisterGraph", request, worker_pb2.RegisterGraphResponse)
         handle = str(answer.graph_handle)
-        indices = sorted(node.attrs["index"] for node in nodes if node.op == "_Retval")
+        indices = sorted(node.attrs["index"] for node in nodes if node.op == RETVAL)
         self._results[handle] = tuple(indices)
         return handle
 

@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from sparkflow_runtime.ir.graph import Graph, predecessors
-from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.node import STARTS, Node
 
 _MAX_VISITED: Final = 64
 """Nodes looked at to see which edges to a node others imply, and two more for each edge."""
-_STARTS: Final = frozenset({"Const", "_Arg"})
 
 
 def reduce_control_edges(graph: Graph, keep: Collection[str] = ()) -> Graph:
@@ -95,4 +94,4 @@ def _before(
 
 
 def _is_start(node: Node) -> bool:
-    return node.op in _STARTS and not node.control_inputs
+    return node.op in STARTS and not node.control_inputs

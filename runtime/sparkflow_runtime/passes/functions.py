@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.function import RETVAL, Function, called
+from sparkflow_runtime.ir.function import Function, called
 from sparkflow_runtime.ir.graph import Graph
-from sparkflow_runtime.ir.node import Node, parse_endpoint
+from sparkflow_runtime.ir.node import RETVAL, Node, parse_endpoint
 from sparkflow_runtime.ir.strands import find_classes, in_order_of_classes, may_block
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.clean import clean

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph, rewired
-from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
+from sparkflow_runtime.ir.node import ARG, RETVAL, SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 
@@ -37,7 +37,7 @@ def prune(
         dtype = _output_dtypes(producer, endpoint)[endpoint.slot].base
         name = _fresh(graph, f"_arg_{producer.name}_{endpoint.slot}")
         attrs = {"T": dtype, "index": index, "shape": None}
-        args.append(Node(name, "_Arg", device=producer.device, attrs=attrs))
+        args.append(Node(name, ARG, device=producer.device, attrs=attrs))
         replaced[endpoint] = Endpoint(name, 0)
         if registry.lookup(producer.op).is_placeholder:
             stand_ins[producer.name] = name
@@ -48,7 +48,7 @@ def prune(
         name = _fresh(graph, f"_retval_{index}_{producer.name}_{endpoint.slot}")
         attrs = {"T": dtype, "index": index, "_class": [f"loc:@{source.node}"]}
         attrs[SOURCE_ATTR] = producer.source
-        results.append(Node(name, "_Retval", (source,), (), "", attrs))
+        results.append(Node(name, RETVAL, (source,), (), "", attrs))
     roots = [endpoint.node for endpoint in fetches if endpoint not in replaced]
     roots += [name for name in targets if name not in stand_ins]
     kept = _needed(graph, roots, replaced, stand_ins)

@@ -27,7 +27,7 @@ from sparkflow_runtime.errors import (
     ResourceExhaustedError,
 )
 from sparkflow_runtime.ir.function import Function
-from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.node import RECEIVE, SEND, Node
 from sparkflow_runtime.once import Once
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
@@ -220,7 +220,7 @@ class Worker:
 
             stream = device.gpu.new_stream()
             program, running = on_stream(program, stream), stream.running
-        sends = [node.attrs["key"] for node in nodes if node.op == "_SendBundle"]
+        sends = [node.attrs["key"] for node in nodes if node.op == SEND]
         number = sends[0].partition("-")[0] if sends else ""
 
         kept: Once[None, TracedPartition] = Once()
@@ -233,7 +233,7 @@ class Worker:
 
         wanted: dict[str, list[str]] = {}
         for node in nodes:
-            if node.op == "_RecvBundle" and task_of(node.attrs["source"]) != self.task:
+            if node.op == RECEIVE and task_of(node.attrs["source"]) != self.task:
                 wanted.setdefault(task_of(node.attrs["source"]), []).append(node.attrs["key"])
         takes_step = program.needs_step or program.loops
         graph = RegisteredGraph(program, takes_step, number, traced, wanted)

@@ -7,8 +7,8 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.messages.importing import grouped
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime.ir.function import RETVAL
 from sparkflow_runtime.ir.function_def import import_function
+from sparkflow_runtime.ir.node import RETVAL
 from sparkflow_runtime.protos import function_pb2
 
 

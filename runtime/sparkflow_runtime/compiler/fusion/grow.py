@@ -16,8 +16,7 @@ from types import MappingProxyType
 from sparkflow_runtime.compiler.fusion.cluster import MAX_RANK, Cluster, natural_space
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.device.names import task_of
-from sparkflow_runtime.ir.function import ARG
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import ARG, RECEIVE, SEND, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.fusion import NotFusableError
 
@@ -215,7 +214,7 @@ def find_variables(
             for endpoint in _lent(node):
                 held[endpoint] = frozenset({endpoint})
                 lent_by.setdefault(task_of(node.attrs["source"]), []).append(endpoint)
-        if node.op == "_SendBundle":
+        if node.op == SEND:
             for endpoint in lent_by.get(task_of(node.attrs["destination"]), ()):
                 updates.setdefault(endpoint, []).append(number)
         op = registry.lookup(node.op)
@@ -246,6 +245,6 @@ def find_variables(
 
 def _lent(node: Node) -> list[Endpoint]:
     """The tensors it makes that lie in the memory of another task's variables."""
-    if node.op not in ("_RecvBundle", ARG):
+    if node.op not in (RECEIVE, ARG):
         return []
     return [Endpoint(node.name, slot) for slot in node.attrs["lent"]]

@@ -19,7 +19,7 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.compiler.program import Program, compile_partition
 from sparkflow_runtime.ir.function import Function
-from sparkflow_runtime.ir.node import Node
+from sparkflow_runtime.ir.node import NO_WORK, RECEIVE, Node
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import NodeView
 from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats, NodeExecStats
@@ -31,7 +31,6 @@ _recording: ContextVar[tuple[TracedPartition, DeviceStepStats, _Clock] | None] =
 """What is recorded; threads that go on with a step have it, too, see `resources.turns`."""
 TRANSFER: Final = "RecvTensor"
 """The name under which what arrived from another device is listed, as in TensorFlow."""
-_NOT_CALLED: Final = ("Const", "NoOp")
 
 
 class TracedPartition:
@@ -91,7 +90,7 @@ class TracedPartition:
                     general = self._general()
                     _recording.reset(inner)
                     for node in self._nodes:
-                        if node.op in _NOT_CALLED:
+                        if node.op in NO_WORK:
                             _add(stats, node, clock.now(), 0)
                     results = general.run(step, args)
         finally:
@@ -131,7 +130,7 @@ class TracedPartition:
             self._synchronize()
             spent = clock.now() - start
             _add(stats, node, start, spent, result)
-            if node.op == "_RecvBundle":
+            if node.op == RECEIVE:
                 _add_transfer(stats, node, start, spent, inputs[0])
             return result
 
@@ -162,7 +161,7 @@ def _add(stats: DeviceStepStats, node: Node, start: int, spent: int, result: Any
     entry.timeline_label = node.definition
     device = stats.device.rpartition("/device:")[2]
     allocator = "cpu" if device.startswith("CPU") else f"GPU_{device.rpartition(':')[2]}_bfc"
-    if arrays and node.op not in _NOT_CALLED:
+    if arrays and node.op not in NO_WORK:
         entry.memory.add(allocator_name=allocator, total_bytes=size, peak_bytes=size)
     for slot, array in arrays:
         described = entry.output.add(slot=slot).tensor_description

@@ -42,8 +42,8 @@ from typing import Final
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.device.names import task_of
-from sparkflow_runtime.ir.function import RETVAL, Function, called
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.function import Function, called
+from sparkflow_runtime.ir.node import RECEIVE, RETVAL, SEND, Endpoint, Node
 from sparkflow_runtime.ir.purity import mutates
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.partitioning.partition import Partition
@@ -98,7 +98,7 @@ def live_results(nodes: Sequence[Node], functions: Mapping[str, Function]) -> li
 def _marked(part: Partition, lent: Mapping[str, list[int]]) -> Partition:
     nodes = [
         replace(node, attrs={**node.attrs, "lent": lent[node.attrs["key"]]})
-        if node.op in ("_SendBundle", "_RecvBundle") and node.attrs["key"] in lent
+        if node.op in (SEND, RECEIVE) and node.attrs["key"] in lent
         else node
         for node in part.nodes
     ]
@@ -135,10 +135,10 @@ class _Side:
         self.task = task_of(self.part.device)
         handles: dict[Endpoint, Name] = {}
         for index, node in enumerate(self.part.nodes):
-            if node.op == "_SendBundle":
+            if node.op == SEND:
                 self.sent_at[node.attrs["key"]] = index
                 self.sends.setdefault(task_of(node.attrs["destination"]), []).append(index)
-            elif node.op == "_RecvBundle":
+            elif node.op == RECEIVE:
                 self.received_at[node.attrs["key"]] = index
                 bundle = (index, node.attrs["key"])
                 self.received_from.setdefault(node.attrs["source"], []).append(bundle)

@@ -17,7 +17,7 @@ from typing import Final
 
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
-from sparkflow_runtime.ir.node import SOURCE_ATTR, START, WAIT, Endpoint, Node
+from sparkflow_runtime.ir.node import RECEIVE, SEND, SOURCE_ATTR, START, WAIT, Endpoint, Node
 from sparkflow_runtime.ir.purity import mutates
 from sparkflow_runtime.ir.strands import (
     Classes,
@@ -254,7 +254,7 @@ def _send(bundle: Bundle, nodes: dict[str, Node]) -> Node:
     }
     return Node(
         bundle.send_name,
-        "_SendBundle",
+        SEND,
         tuple(bundle.endpoints),
         tuple(bundle.controls),
         bundle.source,
@@ -270,7 +270,7 @@ def _recv(bundle: Bundle, nodes: dict[str, Node]) -> Node:
         "lent": [],
         "behind": sorted(bundle.behind),
     }
-    return Node(bundle.recv_name, "_RecvBundle", (), (), bundle.destination, attrs)
+    return Node(bundle.recv_name, RECEIVE, (), (), bundle.destination, attrs)
 
 
 def waiting_for_all(graph: Graph) -> Graph:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sparkflow_runtime.dtypes import DType
-from sparkflow_runtime.ir.function import ARG, RETVAL, Function, called
+from sparkflow_runtime.ir.function import Function, called
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 

@@ -17,9 +17,8 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import UnimplementedError
-from sparkflow_runtime.ir.function import RETVAL
 from sparkflow_runtime.ir.graph import Graph, predecessors
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.raising.outline import (
     Outline,

@@ -8,8 +8,9 @@ straight lines, so what runs together becomes a function (ADR 0006).
 from __future__ import annotations
 
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.function import RETVAL, Function
+from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.graph import Graph
+from sparkflow_runtime.ir.node import RETVAL
 from sparkflow_runtime.ir.types import check_signatures
 from sparkflow_runtime.passes.raising.outline import Outline
 from sparkflow_runtime.passes.raising.raise_loops import FRAME_OPS, frames_of, raise_level

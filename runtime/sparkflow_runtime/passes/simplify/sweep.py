@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from sparkflow_runtime.ir.graph import Graph, predecessors
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.node import STARTS, Endpoint, Node
 from sparkflow_runtime.ir.purity import has_effects, without_dead
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
@@ -35,8 +35,6 @@ _TABLES: Final[tuple[tuple[Rules, TraitRules], ...]] = (
 )
 _MAX_LOOKED_BACK: Final = 32
 """Nodes among which what a node waited for is looked for, before it waits for all it read."""
-_STARTS: Final = frozenset({"Const", "_Arg"})
-"""Nodes that have nothing to do: who waits for one does not wait."""
 
 
 def simplify(graph: Graph, keep: Collection[str] = (), types: Types = _NO_TYPES) -> Graph:
@@ -208,7 +206,7 @@ class _Sweep:
 
     def _is_start(self, name: str) -> bool:
         node = self._nodes[name]
-        return node.op in _STARTS and not node.control_inputs
+        return node.op in STARTS and not node.control_inputs
 
     def _forwarding(self, node: Node, endpoints: list[Endpoint], waits: tuple[str, ...]) -> Node:
         signature = registry.lookup(node.op).signature
