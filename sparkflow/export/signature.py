@@ -10,7 +10,12 @@ import numpy.typing as npt
 
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
-DENSE, SPARSE, RAGGED = "dense", "sparse", "ragged"
+DENSE = "dense"
+"""The kind of an input that is one tensor, `[batch, *shape]`."""
+SPARSE = "sparse"
+"""The kind of an input of sparse rows: indices, values and dense shape."""
+RAGGED = "ragged"
+"""The kind of an input of lists of any length: the same three tensors."""
 
 FEATURES = "features"
 """The name of the input of a model that has one without a name."""

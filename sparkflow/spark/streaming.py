@@ -111,7 +111,7 @@ class StreamingTrainer:
     Raises:
         ValueError: There is no directory, or the trainer has one of its own.
 
-    Example:
+    Examples:
         >>> streaming = StreamingTrainer(trainer, "/models/clicks")  # doctest: +SKIP
         >>> writer = stream.writeStream.foreachBatch(streaming.foreachBatch)  # doctest: +SKIP
         >>> query = writer.start()  # doctest: +SKIP

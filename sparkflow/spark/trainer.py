@@ -299,7 +299,7 @@ class SparkTrainer(BaseTrainer, DefaultParamsWritable, MLReadable["SparkTrainer"
         TypeError: No callable, an unknown parameter, or one of a wrong type.
         ValueError: A parameter has a value that is not allowed.
 
-    Example:
+    Examples:
         >>> trainer = SparkTrainer(model_fn=model_fn, numWorkers=2, epochs=5)  # doctest: +SKIP
         >>> model = trainer.fit(df)  # doctest: +SKIP
         >>> model.transform(df).select("prediction")  # doctest: +SKIP

@@ -91,7 +91,7 @@ class Callback:
     A run calls `on_train_begin` first (but for `on_resume` and `on_waiting`) and `on_train_end`
     last, if training ends well; `on_close` after everything else, whatever happened.
 
-    Example:
+    Examples:
         >>> class PrintLoss(Callback):
         ...     def on_epoch_end(self, epoch, metrics):
         ...         print(epoch, metrics["loss"])

@@ -261,7 +261,7 @@ class SparkTrainerClassifier(ClassifierTrainer):
         TypeError: No callable, an unknown parameter, or one of a wrong type.
         ValueError: A parameter has a value that is not allowed.
 
-    Example:
+    Examples:
         >>> def network(features):
         ...     return tf.layers.dense(tf.layers.dense(features, 16, tf.nn.relu), 3)
         >>> SparkTrainerClassifier(network=network).fit(df)  # doctest: +SKIP

@@ -133,7 +133,7 @@ class SparkLinearClassifier(  # type: ignore[misc]  # see ClassifierTrainer
         TypeError: An unknown parameter, or one of a wrong type.
         ValueError: A parameter has a value that is not allowed.
 
-    Example:
+    Examples:
         >>> SparkLinearClassifier(featuresCol="x", regParam=0.01).fit(df)  # doctest: +SKIP
     """
 
@@ -165,7 +165,7 @@ class SparkDNNClassifier(  # type: ignore[misc]  # see ClassifierTrainer
         TypeError: An unknown parameter, or one of a wrong type.
         ValueError: A parameter has a value that is not allowed.
 
-    Example:
+    Examples:
         >>> SparkDNNClassifier(hiddenUnits=[128, 64], dropout=0.2).fit(df)  # doctest: +SKIP
     """
 

@@ -195,7 +195,7 @@ class SparkWideDeepClassifier(  # type: ignore[misc]  # see ClassifierTrainer
         TypeError: An unknown parameter, or one of a wrong type.
         ValueError: A parameter has a value that is not allowed.
 
-    Example:
+    Examples:
         >>> SparkWideDeepClassifier(
         ...     wideCols=["carrier", "dest"],
         ...     crossCols=[["carrier", "dest"]],

@@ -75,7 +75,7 @@ class TFRecordDataSource(DataSource):
     records in one binary column. Of reading: `inferenceRecords`, how many records the schema is
     found from (10000; 0 for all). Of writing: `compression`, `none` (default), `gzip` or `zlib`.
 
-    Example:
+    Examples:
         >>> spark.dataSource.register(TFRecordDataSource)  # doctest: +SKIP
         >>> df = spark.read.format("tfrecord").load("/data/train")  # doctest: +SKIP
         >>> df.write.format("tfrecord").mode("overwrite").save("/data/copy")  # doctest: +SKIP

@@ -1,0 +1,101 @@
+"""The site of docs/: every page is in its navigation, and reads there as on GitHub."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+NAVIGATION = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+SHOWN = re.findall(r"(?:: |- )(\S+\.md)\b", NAVIGATION)
+ITEM = re.compile(r" *(?:[-*]|\d+\.) ")
+
+
+def hooks():
+    spec = importlib.util.spec_from_file_location("site_hooks", DOCS / "site_hooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+HOOKS = hooks()
+
+
+def test_every_page_is_in_the_navigation_once():
+    """If yours is missing: give it a title and a place in mkdocs.yml."""
+    decisions = {page for page in PAGES if re.match(r"adr/\d", page)}  # added by site_hooks.py
+    assert sorted(set(PAGES) - decisions - set(SHOWN)) == []
+    assert sorted(page for page in set(SHOWN) if SHOWN.count(page) > 1) == []
+
+
+def test_the_navigation_leads_to_pages_that_are_there():
+    made = set(HOOKS.ROOT_PAGES.values()) | {f"reference/{page}.md" for page in HOOKS.REFERENCE}
+    assert sorted(set(SHOWN) - set(PAGES) - made) == []
+    assert made <= set(SHOWN)
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = HOOKS.reference()
+    names = re.findall(r"^::: (\S+)$", "".join(pages.values()), re.MULTILINE)
+    assert len(names) == len(set(names))
+    lines = (ROOT / "tests/contracts/public_api.txt").read_text().splitlines()
+    lost = [
+        line
+        for line in lines
+        if not any(re.match(re.escape(name) + r"(?:[.(]|$)", line) for name in names)
+    ]
+    assert lost == ["sparkflow_runtime.testing.leaks.T"]  # a type variable
+    assert "evaluate" in pages["models"]
+    assert "getEpochs'" not in pages["estimators"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *HOOKS.ROOT_PAGES])
+def test_lists_read_the_same_on_the_site(page):
+    """Markdown in Python wants a blank line before a list, and four blanks below an item's line."""
+    path = ROOT / page if page in HOOKS.ROOT_PAGES else DOCS / page
+    wrong = []
+    code, before = False, ""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif not code:
+            begins = ITEM.match(line) and before.strip() and not before.startswith(" ")
+            if begins and not ITEM.match(before):
+                wrong.append(f"{page}:{number}: no blank line before this list")
+            if not before and re.match(r" {1,3}\S", line):
+                wrong.append(f"{page}:{number}: this is not part of the item above")
+        before = line
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "wanted"),
+    [
+        ("index.md", "../README.md", "readme.md"),
+        ("adr/README.md", "../../CONTRIBUTING.md#words", "../contributing.md#words"),
+        ("index.md", "../examples", "R/tree/main/examples"),
+        (
+            "index.md",
+            "../sparkflow/spark/trainer.py#L9",
+            "R/blob/main/sparkflow/spark/trainer.py#L9",
+        ),
+        ("deploy/yarn.md", "../notebooks.md#jupyter", "../notebooks.md#jupyter"),
+        ("readme.md", "docs/gpu.md", "gpu.md"),
+        ("index.md", "https://spark.apache.org/", "https://spark.apache.org/"),
+        ("index.md", "#parts", "#parts"),
+        ("index.md", "gone.md", "gone.md"),
+    ],
+)
+def test_links_that_leave_the_folder_lead_to_the_repository(page, link, wanted):
+    home = ROOT if page in HOOKS.ROOT_PAGES.values() else (DOCS / page).parent
+    assert HOOKS._target(link, home, page, "R") == wanted
+
+
+def test_what_builds_the_site_is_pinned():
+    lines = (DOCS / "requirements.txt").read_text().splitlines()
+    packages = [line for line in lines if not line.startswith("#")]
+    assert packages
+    assert [line for line in packages if not re.fullmatch(r"[\w-]+==[\d.]+", line)] == []
