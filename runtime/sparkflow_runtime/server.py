@@ -16,6 +16,7 @@ from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.links import LocalLink, WorkerLink
 from sparkflow_runtime.master.loop_service import LoopService
 from sparkflow_runtime.master.remote_link import RemoteLink
+from sparkflow_runtime.master.repeated_runs.server_side import RepeatedRuns
 from sparkflow_runtime.master.service import (
     SERVICE,
     TENSORFLOW_SERVICE,
@@ -106,6 +107,7 @@ class Server:
         # Those that only the clusters of sessions have, by name and address.
         self._met: dict[tuple[str, str], RemoteLink] = {}
         self._master = MasterService(self._make_session, self._links)
+        self.worker.answering.clients = RepeatedRuns(self._master.find_callable)
         loops = LoopService(self._master.find)
         self._server = rpc.RpcServer(
             [
@@ -120,7 +122,7 @@ class Server:
             tls=tls,
         )
         self._listener: Listener | None = None
-        if available():
+        if available() and transport != "grpc":
             self._listener = self._listen(host, channel_port, advertised_host, insecure)
             self.worker.channel_address = self._listener.address
         shown = advertised_host or host

@@ -180,7 +180,7 @@ class RemoteLink:
                 if call.error is not None:
                     future.set_exception(call.error)
                 else:
-                    future.set_result(dict(zip(results, map(_own, call.results), strict=True)))
+                    future.set_result(dict(zip(results, map(own, call.results), strict=True)))
 
             asker.call(step.id, pack_run(session, handle), given, finish)
             return InBackground(step, future)
@@ -340,10 +340,10 @@ class _AtChannel:
         """See `Pending`."""
         waker = ThreadWaker.of_this_thread(step.check)
         values = self.asker.result(self.call, waker)
-        return dict(zip(self.results, map(_own, values), strict=True))
+        return dict(zip(self.results, map(own, values), strict=True))
 
 
-def _own(value: Any) -> Any:
+def own(value: Any) -> Any:
     """A result as the client gets it: its own memory, numpy scalars as they are."""
     if value.ndim == 0:
         return value[()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Sequence
@@ -9,14 +10,25 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.errors import DeadlineExceededError, UnavailableError, from_status
+from sparkflow_runtime.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    UnavailableError,
+    from_status,
+)
 from sparkflow_runtime.master.loops.remote_loop import RemoteLoop
+from sparkflow_runtime.master.repeated_runs.client_side import Key, Preparing, RepeatedRuns
 from sparkflow_runtime.master.running_loops import LoopRegister, RunningLoop
 from sparkflow_runtime.master.service import ANSWER_TIME_S, SERVICE, MasterService, masters_here
 from sparkflow_runtime.master.session import Feeds, StepCall, run_session
 from sparkflow_runtime.master.waiting import TELL_INTERVAL_S
 from sparkflow_runtime.protos import master_pb2
-from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
+from sparkflow_runtime.protos.config_pb2 import (
+    CallableOptions,
+    ConfigProto,
+    RunMetadata,
+    RunOptions,
+)
 from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.security import Credentials
@@ -77,6 +89,8 @@ class RemoteSession:
             raise
         self._handle = answer.session_handle
         self._version = answer.graph_version
+        preparing = Preparing(self._make_callable, self._release_callable)
+        self._repeated = RepeatedRuns(self._channel, address, credentials, self._handle, preparing)
 
     def extend(self, graph_def: GraphDef) -> None:
         """See `client.SessionClient`."""
@@ -96,6 +110,10 @@ class RemoteSession:
         options: RunOptions | None = None,
     ) -> tuple[list[Any], RunMetadata | None]:
         """See `client.SessionClient`."""
+        if options is None:
+            values = self._repeated.run(fetches, feeds, targets)
+            if values is not None:
+                return values, None
         return self._run_step(fetches, feeds, targets, options, "")
 
     def _run_step(
@@ -179,7 +197,22 @@ class RemoteSession:
             self._call("CloseSession", request, master_pb2.CloseSessionResponse, 10.0)
             self._loops.await_end()
         finally:
+            self._repeated.close()
             self._channel.close()
+
+    def _make_callable(self, key: Key) -> int:
+        fetches, feeds, targets = key
+        options = CallableOptions(feed=feeds, fetch=fetches, target=targets)
+        request = master_pb2.MakeCallableRequest(session_handle=self._handle, options=options)
+        answer = self._call("MakeCallable", request, master_pb2.MakeCallableResponse)
+        return int(answer.handle)
+
+    def _release_callable(self, number: int) -> None:
+        request = master_pb2.ReleaseCallableRequest(session_handle=self._handle, handle=number)
+        response = master_pb2.ReleaseCallableResponse.FromString
+        with contextlib.suppress(CancelledError):  # The channel is closed.
+            call = self._stub.future("ReleaseCallable", request, response, ANSWER_TIME_S)
+            call.add_done_callback(lambda _: None)  # which keeps it alive to its end
 
     def _call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
         return self._stub.call(name, request, response.FromString, timeout_s)

@@ -219,6 +219,20 @@ class MasterService:
         for name, value in zip(request.fetch, values, strict=True):
             response.tensor.add(name=name, tensor=export_tensor(value))
 
+    def find_callable(self, handle: str, number: int) -> Executable:
+        """A prepared step of a session.
+
+        Raises:
+            AbortedError: The session is not known here.
+            InvalidArgumentError: It has no such step.
+        """
+        with self._lock:
+            found = self._callables.get((handle, number))
+        if found is None:
+            self.find(handle)
+            raise InvalidArgumentError(message=f"No such callable handle: {number}")
+        return found[0]
+
     def find(self, handle: str) -> MasterSession:
         """A session.
 

@@ -7,7 +7,7 @@ import struct
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sparkflow_runtime.errors import (
     CancelledError,
@@ -22,7 +22,23 @@ if TYPE_CHECKING:
     from sparkflow_runtime.transport.channel.serving import Serving, Sink
     from sparkflow_runtime.worker.worker import Worker
 
+CLIENTS_STEP: Final = 1 << 63
+"""Numbers from here on are of steps that a client asks the task's master for."""
 _NAMES: Final = struct.Struct("<?HH")
+
+
+class Clients(Protocol):
+    """The master of a task, which runs prepared steps for clients. Called by any thread."""
+
+    def call(self, step_id: int, text: bytes, args: Sequence[Any]) -> Sequence[Any]:
+        """Runs one; blocks until it is done.
+
+        Raises:
+            OpError: It failed, or the call is none.
+        """
+
+    def cancel(self, step_id: int) -> None:
+        """The client of a step is gone, or wants it no more."""
 
 
 @lru_cache(maxsize=4096)
@@ -62,9 +78,13 @@ class Answering:
     Args:
         worker: The task.
         arena: Its memory that others may read; None to share none.
+
+    Attributes:
+        clients: Runs steps for clients; None where the task is no master.
     """
 
     def __init__(self, worker: Worker, arena: SharedArena | None) -> None:
+        self.clients: Clients | None = None
         self._worker = worker
         self._arena = arena
         self._lock = threading.Lock()
@@ -97,6 +117,8 @@ class Answering:
 
     def call(self, step_id: int, text: bytes, args: Sequence[Any]) -> Sequence[Any]:
         """See `serving.Task`: runs a partition; its results come back in ascending order."""
+        if step_id >= CLIENTS_STEP:
+            return self._master().call(step_id, text, args)
         worker = self._worker
         session, handle, alone = unpack_run(text)
         graph = worker.graph(session, handle)
@@ -116,11 +138,17 @@ class Answering:
 
     def abandon(self, step_id: int) -> None:
         """See `serving.Task`."""
+        if step_id >= CLIENTS_STEP:
+            self._master().cancel(step_id)
+            return
         error = CancelledError(message="The master that ran this step is gone")
         self._worker.finish_step(step_id, error)
 
     def finish(self, step_id: int) -> None:
         """See `serving.Task`."""
+        if step_id >= CLIENTS_STEP:
+            self._master().cancel(step_id)
+            return
         self._worker.finish_step(step_id)
 
     def close(self, error: OpError) -> None:
@@ -130,6 +158,11 @@ class Answering:
             channels = list(self._channels)
         for channel in channels:
             channel.close(error)
+
+    def _master(self) -> Clients:
+        if self.clients is None:
+            raise InvalidArgumentError(message=f"{self._worker.task} runs no steps for clients")
+        return self.clients
 
     def _forget(self, channel: Serving) -> None:
         with self._lock:

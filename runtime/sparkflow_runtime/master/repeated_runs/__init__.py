@@ -1,0 +1,1 @@
+"""Runs that a client elsewhere repeats: one frame there and one back, without gRPC."""
