@@ -47,7 +47,7 @@ from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.resources.turns import begin_rehearsal, call_unseen, end_rehearsal
 
 if TYPE_CHECKING:
-    from sparkflow_runtime.compiler.loop_kernels import Shapes
+    from sparkflow_runtime.compiler.loops.binding import Shapes
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 
@@ -526,7 +526,7 @@ class _Compiler:
     def _loop_kernel(
         self, node: Node, known: Mapping[Endpoint, Known]
     ) -> Callable[..., Any] | None:
-        from sparkflow_runtime.compiler.loop_kernels import bind_loop
+        from sparkflow_runtime.compiler.loops.binding import bind_loop
 
         functions = self.context.functions
         assert isinstance(functions, _Functions)

@@ -91,7 +91,7 @@ def make_plan(
         copied: The reads of variables that must be copies, see `reads`.
         compile_kernel: Makes fused kernels, or raises UnsupportedKernel; None for machine code of
             this processor, where there is a code generator for it.
-        bind_loop: Gives loops faster kernels, where it can, see `loop_kernels`.
+        bind_loop: Gives loops faster kernels, where it can, see `loops`.
     """
     given = {
         Endpoint(node.name, 0): shapes[node.attrs["index"]]

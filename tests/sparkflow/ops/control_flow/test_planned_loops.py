@@ -10,7 +10,7 @@ import pytest
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler import specialise
-from sparkflow_runtime.compiler.loop_plan import LoopPlan
+from sparkflow_runtime.compiler.loops.plan import LoopPlan
 from support.plans import without_machine_code
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")

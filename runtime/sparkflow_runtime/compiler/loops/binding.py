@@ -1,6 +1,6 @@
 """Kernels of loops whose variables have known shapes.
 
-Where a turn is fused kernels only, the loop is machine code (`loop_plan`). Elsewhere its condition
+Where a turn is fused kernels only, the loop is machine code (`plan`). Elsewhere its condition
 and its body are planned once, and no turn looks for a plan.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.known import Known, find_known
-from sparkflow_runtime.compiler.loop_plan import LoopFunction, NotNativeError, plan_loop
+from sparkflow_runtime.compiler.loops.plan import LoopFunction, NotNativeError, plan_loop
 from sparkflow_runtime.compiler.specialise import find_units, serial_machine_code
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Endpoint, Node
