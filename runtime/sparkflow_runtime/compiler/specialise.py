@@ -100,7 +100,7 @@ def make_plan(
     }
 
     def bind_fused(fused: FusedKernel) -> Callable[..., bool]:
-        return (compile_kernel or _machine_code)(fused.kernel, fused.sizes)
+        return (compile_kernel or machine_code)(fused.kernel, fused.sizes)
 
     least_alone = 0 if is_function or compile_kernel is not None else LEAST_ALONE
     values: dict[str, Any] = {
@@ -188,7 +188,7 @@ def _fused(
 
     if compile_kernel is None and not native.available():
         return units
-    return find_units(nodes, known, compile_kernel or _machine_code, least_alone)
+    return find_units(nodes, known, compile_kernel or machine_code, least_alone)
 
 
 def _calls_functions(
@@ -275,7 +275,8 @@ def serial_machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[...,
     return loops.compile_kernel(kernel).bind(sizes)
 
 
-def _machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
+def machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
+    """A kernel on the threads that kernels share, for this processor."""
     from sparkflow_runtime.codegen.cpu import loops
     from sparkflow_runtime.codegen.machine import threads
 

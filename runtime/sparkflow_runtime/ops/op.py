@@ -280,6 +280,10 @@ class Op:
         names = self.signature.input_names(node.attrs)
         return [item for item, name in zip(inputs, names, strict=True) if name in self.aliases]
 
+    def matrix_product(self, node: NodeView) -> tuple[bool, bool] | None:
+        """Whether each factor is transposed first, where the node is a product of two matrices."""
+        return None
+
     def may_keep_inputs(self, node: NodeView) -> bool:
         """Whether something may hold on to the arrays after the node has run.
 

@@ -32,6 +32,8 @@ class _Head(IntEnum):
 
 
 _CALL, _READ = 0, 1
+_CALL_HEAD: Final = 8
+"""Where the numbers of a call's arrays begin."""
 _OUT_OF_RANGE: Final = 2  # where it would say that the loop is done
 MOST_ARRAYS: Final = 64
 """So many arrays the kernel of a step has at most."""
@@ -42,7 +44,7 @@ class Call:
     """A step that runs a kernel.
 
     Attributes:
-        kernel: Bound, of one part, see `native.Body.bind`.
+        kernel: Bound, see `native.Body.bind`.
         arrays: Numbers of the pointers to its arrays.
     """
 
@@ -142,8 +144,10 @@ def _words(step: Call | Read) -> list[int]:
     if isinstance(step, Read):
         return [_READ, 7, step.index, step.stack, step.row_bytes, step.rows, step.target]
     assert len(step.arrays) <= MOST_ARRAYS
-    body, sizes, extent = entry.parts_of(step.kernel)
-    return [_CALL, 5 + len(step.arrays), body, sizes, extent, *step.arrays]
+    kernel = entry.bound(step.kernel)
+    numbers = (kernel.body, kernel.sizes, kernel.extent)
+    together = (kernel.parts, kernel.run_parts, kernel.pool)
+    return [_CALL, _CALL_HEAD + len(step.arrays), *numbers, *together, *step.arrays]
 
 
 @once
@@ -158,10 +162,11 @@ def _head(field: _Head) -> str:
   %{field.name} = load i64, ptr %at_{field.name}"""
 
 
-_TEXT: Final = f"""
+_TEXT: Final = f"""{entry.RUN_PART}
 define internal i1 @steps(ptr %program, ptr %pointers, i64 %begin, i64 %end) {{
 start:
   %arrays = alloca ptr, i64 {MOST_ARRAYS}
+  %given = alloca %arguments
   br label %test
 
 test:
@@ -216,26 +221,53 @@ gather_start:
   %sizes = load ptr, ptr %sizes_at
   %extent_at = getelementptr i64, ptr %step_at, i64 4
   %extent = load i64, ptr %extent_at
+  %parts_at = getelementptr i64, ptr %step_at, i64 5
+  %parts = load i64, ptr %parts_at
   br label %gather_test
 
 gather_test:
-  %i = phi i64 [5, %gather_start], [%next_i, %gather]
+  %i = phi i64 [{_CALL_HEAD}, %gather_start], [%next_i, %gather]
   %any = icmp slt i64 %i, %length
-  br i1 %any, label %gather, label %called
+  br i1 %any, label %gather, label %gathered
 
 gather:
   %number_at = getelementptr i64, ptr %step_at, i64 %i
   %number = load i64, ptr %number_at
   %pointer_at = getelementptr i64, ptr %pointers, i64 %number
   %pointer = load i64, ptr %pointer_at
-  %place = sub i64 %i, 5
+  %place = sub i64 %i, {_CALL_HEAD}
   %array_at = getelementptr i64, ptr %arrays, i64 %place
   store i64 %pointer, ptr %array_at
   %next_i = add i64 %i, 1
   br label %gather_test
 
-called:
+gathered:
+  %is_whole = icmp sle i64 %parts, 1
+  br i1 %is_whole, label %alone, label %together
+
+alone:
   call void %body(ptr %sizes, ptr %arrays, i64 0, i64 %extent, i64 0)
+  br label %called
+
+together:
+  %run_at = getelementptr i64, ptr %step_at, i64 6
+  %run = load ptr, ptr %run_at
+  %pool_at = getelementptr i64, ptr %step_at, i64 7
+  %pool = load ptr, ptr %pool_at
+  store ptr %body, ptr %given
+  %given_sizes = getelementptr %arguments, ptr %given, i32 0, i32 1
+  store ptr %sizes, ptr %given_sizes
+  %given_arrays = getelementptr %arguments, ptr %given, i32 0, i32 2
+  store ptr %arrays, ptr %given_arrays
+  %given_extent = getelementptr %arguments, ptr %given, i32 0, i32 3
+  store i64 %extent, ptr %given_extent
+  %given_parts = getelementptr %arguments, ptr %given, i32 0, i32 4
+  store i64 %parts, ptr %given_parts
+  %parts32 = trunc i64 %parts to i32
+  call void %run(ptr %pool, ptr @run_part, ptr %given, i32 %parts32)
+  br label %called
+
+called:
   br label %test
 
 done:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
@@ -58,10 +59,10 @@ def _loads(*fields: tuple[_Field, str]) -> str:
     return "".join(_load_field(field, kind) for field, kind in fields)
 
 
-TEXT: Final = f"""
-%arguments = type {{ ptr, ptr, ptr, i64, i64 }}
+RUN_PART: Final = """
+%arguments = type { ptr, ptr, ptr, i64, i64 }
 
-define void @run_part(ptr %given, i64 %part) {{
+define void @run_part(ptr %given, i64 %part) {
   %body = load ptr, ptr %given
   %at_sizes = getelementptr %arguments, ptr %given, i32 0, i32 1
   %sizes = load ptr, ptr %at_sizes
@@ -78,8 +79,11 @@ define void @run_part(ptr %given, i64 %part) {{
   %high = sdiv i64 %high_product, %parts
   call void %body(ptr %sizes, ptr %arrays, i64 %low, i64 %high, i64 %part)
   ret void
-}}
+}
+"""
+"""Code that runs one part of a body, for the pool of threads: `%arguments` says of which."""
 
+TEXT: Final = f"""{RUN_PART}
 define ptr @entry(ptr %self, ptr %args, i64 %nargs) {{
 start:
   %at_record = getelementptr i8, ptr %self, i64 {DATA}
@@ -207,15 +211,32 @@ accepted:
 """The module of the entry, but for its target."""
 
 
-def parts_of(kernel: Any) -> tuple[int, int, int]:
-    """The addresses of a bound kernel's body and of its sizes, and its extent, for other code.
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What other code needs to run a bound kernel; addresses are valid as long as the kernel is.
 
-    They are valid as long as the kernel is. That it is one of one part is the caller's business.
+    Attributes:
+        body: Address of its code.
+        sizes: Address of the numbers for it.
+        extent: Where the outermost loop ends.
+        parts: How many run at once.
+        run_parts: Address of what runs several; 0 where there is one.
+        pool: Address of the threads that run them.
     """
+
+    body: int
+    sizes: int
+    extent: int
+    parts: int
+    run_parts: int
+    pool: int
+
+
+def bound(kernel: Any) -> Bound:
+    """What a function made by `Entry.bind` does."""
     record = kernel.__self__
-    fields = (_Field.BODY, _Field.SIZES, _Field.EXTENT)
-    body, sizes, extent = (int(record[field]) for field in fields)
-    return body, sizes, extent
+    fields = (_Field.BODY, _Field.SIZES, _Field.EXTENT, _Field.PARTS, _Field.RUN_PARTS, _Field.POOL)
+    return Bound(*(int(record[field]) for field in fields))
 
 
 class _MethodDef(ctypes.Structure):

@@ -17,11 +17,15 @@ __all__ = ["Body", "available", "body", "described_body", "link"]
 
 
 class Body:
-    """Compiled code that works on arrays; made by `body`."""
+    """Compiled code that works on arrays; made by `body`.
+
+    Attributes:
+        address: Where it is.
+    """
 
     def __init__(self, linked: Linked) -> None:
         self._linked = linked
-        self._address = linked.address("body")
+        self.address = linked.address("body")
 
     def bind(
         self,
@@ -47,7 +51,7 @@ class Body:
         pool = (0, 0)
         if threads > 1:
             pool = pool_addresses()
-        return _entry().bind(self._address, sizes, counts, extent, threads, pool, releases_gil)
+        return _entry().bind(self.address, sizes, counts, extent, threads, pool, releases_gil)
 
 
 @once

@@ -59,7 +59,7 @@ def bind_gemm(
         return None
     count = threads.count()
     record = _common().copy()
-    record[Field.BODY] = _body(dtype)
+    record[Field.BODY] = body(dtype).address
     record[Field.THREADS] = count
     if count > 1:
         record[Field.RUN_PARTS], record[Field.POOL] = threads.pool_addresses()
@@ -93,8 +93,9 @@ def form(dtype: DType) -> Form:
 
 
 @once
-def _body(dtype: DType) -> int:
-    return native.link(text(form(dtype)), ("body",), is_tidy=True).address("body")
+def body(dtype: DType) -> native.Body:
+    """The code of all products of a dtype, see `gemm_ir`."""
+    return native.body(text(form(dtype)), is_tidy=True)
 
 
 @once

@@ -1,7 +1,7 @@
 """Kernels of loops whose variables have known shapes.
 
-Where a turn is fused kernels only, the loop is machine code (`plan`). Elsewhere its condition
-and its body are planned once, and no turn looks for a plan.
+Where a turn is fused kernels and products only, the loop is machine code (`planner`). Elsewhere
+its condition and its body are planned once, and no turn looks for a plan.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.machine import native
+from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.compiler.known import Known, find_known
-from sparkflow_runtime.compiler.loops.plan import LoopFunction, NotNativeError, plan_loop
-from sparkflow_runtime.compiler.specialise import find_units, serial_machine_code
+from sparkflow_runtime.compiler.loops.planner import LoopFunction, NotNativeError, plan_loop
+from sparkflow_runtime.compiler.specialise import find_units, machine_code, serial_machine_code
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
@@ -65,8 +65,9 @@ def bind_loop(
         made = plan_loop(
             _loop_function(condition, _known(condition, shapes)),
             _loop_function(body, known_body),
-            lambda fused: serial_machine_code(fused.kernel, fused.sizes),
+            lambda fused: machine_code(fused.kernel, fused.sizes),
             table.taped,
+            threads.count(),
         )
     except NotNativeError:
         return general

@@ -117,6 +117,10 @@ class MatMul(Op):
 
         return product
 
+    def matrix_product(self, node: NodeView) -> tuple[bool, bool]:
+        """What the attributes say."""
+        return node.attrs["transpose_a"], node.attrs["transpose_b"]
+
     @staticmethod
     def _turns(node: NodeView) -> tuple[Turn | None, Turn | None]:
         return (

@@ -9,15 +9,9 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.compiler import specialise
-from sparkflow_runtime.compiler.loops.plan import LoopPlan
-from support.plans import without_machine_code
+from support.loops import Built, compare, spied_runs, turns_and, vector, with_gradients
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
-
-Feeds = dict[Any, Any]
-Built = tuple[list[Any], Callable[[int], Feeds]]
-"""What to fetch, and what to feed for a number of turns."""
 
 
 @pytest.fixture(autouse=True)
@@ -29,63 +23,7 @@ def graph() -> Iterator[None]:
 @pytest.fixture
 def native_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of turns that loops made in machine code."""
-    runs: list[int] = []
-    run = LoopPlan.run
-
-    def spy(self: LoopPlan, step: Any, values: Any) -> Any:
-        results = run(self, step, values)
-        if results is not None:
-            runs.append(len(results[-1]))
-        return results
-
-    monkeypatch.setattr(LoopPlan, "run", spy)
-    return runs
-
-
-def results(built: Built, turns: list[int], sightings: int) -> list[list[Any]]:
-    """What a session fetches, which never changes afterwards."""
-    fetches, feed = built
-    found = []
-    with pytest.MonkeyPatch.context() as patch, tf.Session() as session:
-        patch.setattr(specialise, "EARLY", 0)
-        patch.setattr(specialise, "EARLY", 0)
-        patch.setattr(specialise, "SIGHTINGS", sightings)
-        session.run(tf.global_variables_initializer())
-        for count in turns:
-            given = session.run(fetches, feed(count))
-            before = [np.array(each) for each in given]
-            session.run(fetches, feed(count))
-            for now, then in zip(given, before, strict=True):
-                np.testing.assert_array_equal(now, then)
-            found.append(given)
-    return found
-
-
-def compare(built: Built, turns: list[int], rtol: float = 1e-4) -> None:
-    """Passes when every way to run the loop gives the same."""
-    expected = results(built, turns, 10**9)
-    with without_machine_code():
-        plain = results(built, turns, 1)
-    for found in (results(built, turns, 1), plain):
-        for given, wanted in zip(found, expected, strict=True):
-            for one, other in zip(given, wanted, strict=True):
-                one, other = np.asarray(one), np.asarray(other)
-                assert (one.dtype, one.shape) == (other.dtype, other.shape)
-                scale = max(1.0, float(np.max(np.abs(other), initial=0)))
-                np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol * scale)
-
-
-def with_gradients(y: Any, *xs: Any) -> list[Any]:
-    return [y, *tf.gradients(y, list(xs))]
-
-
-def turns_and(*fed: tuple[Any, Any]) -> tuple[Any, Callable[[int], Feeds]]:
-    turns = tf.placeholder(tf.int32, [])
-    return turns, lambda count: {turns: count, **dict(fed)}
-
-
-def vector(*values: float) -> tuple[Any, Any]:
-    return tf.placeholder(tf.float32, [len(values)]), np.float32(values)
+    return spied_runs(monkeypatch)
 
 
 @pytest.mark.parametrize("turns", [[0, 1, 2], [255, 256, 257], [512, 513], [4095, 4096, 4097]])

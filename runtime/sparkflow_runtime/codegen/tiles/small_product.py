@@ -1,0 +1,140 @@
+"""Products of small matrices as LLVM IR: nothing is copied, so that eight rows cost nanoseconds.
+
+`gemm_ir` copies both factors into the order in which its tiles read them, which pays where each
+element is used often. Here factors are read where they lie. The right one has to have its rows in
+order; a right factor that is to be transposed is first turned in memory of its own.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+
+MOST: Final = 64
+"""Rows, columns and depth of a small product are at most so many."""
+_PANEL: Final = 2
+"""Vectors of columns that a tile is wide."""
+_ALIGNMENT: Final = 64
+
+
+class Size(IntEnum):
+    """What `body` finds in `%sizes`; strides are in elements.
+
+    Attributes:
+        M, N, K: The result is m x n, the sum runs over k.
+        LEFT_ROW, LEFT_DEPTH: Strides of the left factor.
+        RIGHT_DEPTH, RIGHT_COLUMN: Strides of the right factor.
+    """
+
+    M = 0
+    N = 1
+    K = 2
+    LEFT_ROW = 3
+    LEFT_DEPTH = 4
+    RIGHT_DEPTH = 5
+    RIGHT_COLUMN = 6
+
+
+def text(element: str, lanes: int, rows: int) -> str:
+    """The module: `body` computes out = left right; its arrays are left, right, out.
+
+    Args:
+        element: `float` or `double`.
+        lanes: Elements per vector register.
+        rows: Rows of a tile, a power of two; twice as many registers are sums.
+    """
+    return _Writer(element, lanes, rows).text()
+
+
+class _Writer:
+    def __init__(self, element: str, lanes: int, rows: int) -> None:
+        self._rows = rows
+        self._code = code = Code()
+        self._vectors = Vectors(code, element, lanes)
+        self._sizes = code.sizes(len(Size))
+        self._sums = [
+            [code.variable(self._vectors.kind) for _ in range(_PANEL)] for _ in range(rows)
+        ]
+
+    def _at(self, base: str, index: Value) -> str:
+        return self._code.at(self._vectors.element, base, index)
+
+    def text(self) -> str:
+        code, size, vectors = self._code, self._sizes, self._vectors
+        left, right, out = code.arrays(3)
+        turned = code.variable(f"[{MOST * MOST} x {vectors.element}]")
+        factor = code.variable("ptr", None)
+        depth_stride = code.variable("i64", size[Size.RIGHT_DEPTH])
+        code.set(factor, right, "ptr")
+        with code.when(code.compare("ne", size[Size.RIGHT_COLUMN], 1)):
+            self._turn(right, turned)
+            code.set(factor, turned, "ptr")
+            code.set(depth_stride, size[Size.N])
+        right, step = code.get(factor, "ptr"), code.get(depth_stride)
+        width = _PANEL * vectors.lanes
+        with code.loop(0, size[Size.N], width) as column:
+            inside = code.subtract(size[Size.N], column)
+            masks = [vectors.first(code.subtract(inside, v * vectors.lanes)) for v in range(_PANEL)]
+            is_narrow = code.compare("sle", inside, vectors.lanes)
+            is_wide = code.let(f"xor i1 {is_narrow}, true")
+            beside, below = self._at(right, column), self._at(out, column)
+            for condition, each_mask in ((is_narrow, masks[:1]), (is_wide, masks)):
+                with code.when(condition):
+                    self._panel(left, (beside, step), below, each_mask)
+        return code.module()
+
+    def _turn(self, source: str, target: str) -> None:
+        """Writes the right factor with its rows in order."""
+        code, size, element = self._code, self._sizes, self._vectors.element
+        with code.loop(0, size[Size.N]) as n:
+            line = self._at(source, code.multiply(n, size[Size.RIGHT_COLUMN]))
+            with code.loop(0, size[Size.K]) as k:
+                value = code.load(
+                    element,
+                    self._at(line, code.multiply(k, size[Size.RIGHT_DEPTH])),
+                    self._vectors.size_bytes,
+                )
+                place = self._at(target, code.add(code.multiply(k, size[Size.N]), n))
+                code.store(element, value, place, self._vectors.size_bytes)
+
+    def _panel(self, left: str, right: tuple[str, str], out: str, masks: list[str]) -> None:
+        """All rows of some columns: tiles of `rows`, then half as many, down to one."""
+        code, size = self._code, self._sizes
+        done: Value = 0
+        rows = self._rows
+        while rows:
+            last = code.let(f"and i64 {size[Size.M]}, {-rows}")
+            with code.loop(done, last, rows) as row:
+                above = self._at(left, code.multiply(row, size[Size.LEFT_ROW]))
+                self._tile(
+                    above, right, self._at(out, code.multiply(row, size[Size.N])), rows, masks
+                )
+            done = last
+            rows //= 2
+
+    def _tile(
+        self, left: str, right: tuple[str, str], out: str, rows: int, masks: list[str]
+    ) -> None:
+        code, size, vectors = self._code, self._sizes, self._vectors
+        factor, step = right
+        sums = [line[: len(masks)] for line in self._sums[:rows]]
+        for line in sums:
+            for each in line:
+                code.set(each, "zeroinitializer", vectors.kind)
+        lines = [code.multiply(n, size[Size.LEFT_ROW]) for n in range(rows)]
+        with code.loop(0, size[Size.K]) as k:
+            here = self._at(left, code.multiply(k, size[Size.LEFT_DEPTH]))
+            there = self._at(factor, code.multiply(k, step))
+            values = [vectors.load(there, v * vectors.lanes, mask) for v, mask in enumerate(masks)]
+            for line, offset in zip(sums, lines, strict=True):
+                shared = vectors.broadcast(here, offset)
+                for each, value in zip(line, values, strict=True):
+                    total = code.get(each, vectors.kind)
+                    total = vectors.multiply_add(shared, value, total)
+                    code.set(each, total, vectors.kind)
+        for n, line in enumerate(sums):
+            place = self._at(out, code.multiply(n, size[Size.N]))
+            for v, (each, mask) in enumerate(zip(line, masks, strict=True)):
+                vectors.store(code.get(each, vectors.kind), place, v * vectors.lanes, mask)

@@ -1,0 +1,188 @@
+"""Loops whose turns multiply matrices, in machine code from first to last turn."""
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.codegen.machine import native
+from support.loops import Built, compare, spied_runs, turns_and, with_gradients
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[None]:
+    with tf.Graph().as_default():
+        yield
+
+
+@pytest.fixture
+def native_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of turns that loops made in machine code."""
+    return spied_runs(monkeypatch)
+
+
+def matrix(*shape: int, dtype: type = np.float32, seed: int = 0) -> tuple[Any, Any]:
+    """A placeholder and what it is fed with."""
+    array = np.random.default_rng(seed).uniform(-0.5, 0.5, shape).astype(dtype)
+    return tf.placeholder(tf.as_dtype(dtype), list(shape)), array
+
+
+def recurrent(rows: int, units: int, dtype: type = np.float32, turned: bool = False) -> Built:
+    """`h = tanh(h w + x)` and its gradients."""
+    h, x = matrix(rows, units, dtype=dtype), matrix(rows, units, dtype=dtype, seed=1)
+    w = matrix(units, units, dtype=dtype, seed=2)
+    limit, feed = turns_and(h, x, w)
+    _, end = tf.while_loop(
+        lambda i, a: i < limit,
+        lambda i, a: (i + 1, tf.tanh(tf.matmul(a, w[0], transpose_b=turned) + x[0])),
+        [0, h[0]],
+    )
+    return with_gradients(tf.reduce_sum(tf.square(end)), h[0], x[0], w[0]), feed
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("rows", "units"), [(1, 1), (1, 3), (8, 16), (3, 17), (64, 64), (65, 7), (1, 100), (5, 130)]
+)
+def test_sizes(rows: int, units: int, dtype: type, native_runs: list[int]) -> None:
+    compare(recurrent(rows, units, dtype), [0, 1, 7])
+    assert len(native_runs) >= 6  # there and back, thrice
+
+
+@pytest.mark.parametrize("units", [3, 40, 70])
+def test_a_factor_that_is_transposed(units: int, native_runs: list[int]) -> None:
+    compare(recurrent(4, units, turned=True), [1, 5])
+    assert native_runs
+
+
+def test_products_that_several_threads_share(native_runs: list[int]) -> None:
+    compare(recurrent(130, 200), [3], rtol=1e-3)
+    assert native_runs
+
+
+def test_both_factors_change_from_turn_to_turn(native_runs: list[int]) -> None:
+    a, b = matrix(6, 6), matrix(6, 6, seed=1)
+    limit, feed = turns_and(a, b)
+    _, c, d = tf.while_loop(
+        lambda i, c, d: i < limit,
+        lambda i, c, d: (
+            i + 1,
+            tf.tanh(tf.matmul(c, d, transpose_a=True)),
+            tf.sigmoid(tf.matmul(d, c, transpose_a=True, transpose_b=True)),
+        ),
+        [0, a[0], b[0]],
+    )
+    compare((with_gradients(tf.reduce_sum(c * d), a[0], b[0]), feed), [0, 1, 2, 9, 300])
+    assert native_runs
+
+
+def test_what_is_no_number_goes_through(native_runs: list[int]) -> None:
+    built = recurrent(4, 16)
+    fetches, feed = built
+    limits = [float("nan"), float("inf")]
+
+    def spoilt(count: int) -> dict[Any, Any]:
+        fed = feed(count)
+        for each, value in fed.items():
+            if np.ndim(value) == 2:
+                fed[each] = value.copy()
+                fed[each][0, 0] = limits[count % 2]
+                break
+        return fed
+
+    compare((fetches, spoilt), [1, 2, 3])
+    assert native_runs
+
+
+def test_integers_are_left_to_numpy(native_runs: list[int]) -> None:
+    a = (tf.placeholder(tf.int32, [2, 2]), np.int32([[1, 1], [1, 0]]))
+    limit, feed = turns_and(a)
+    _, power = tf.while_loop(
+        lambda i, p: i < limit, lambda i, p: (i + 1, tf.matmul(p, a[0])), [0, a[0]]
+    )
+    compare(([power], feed), [0, 1, 10])
+    assert not native_runs
+
+
+def test_a_product_of_nothing(native_runs: list[int]) -> None:
+    a, w = matrix(0, 4), matrix(4, 4)
+    limit, feed = turns_and(a, w)
+    _, end = tf.while_loop(
+        lambda i, p: i < limit, lambda i, p: (i + 1, tf.matmul(p, w[0])), [0, a[0]]
+    )
+    compare(([end], feed), [0, 2])
+    assert not native_runs
+
+
+def test_sizes_that_do_not_fit_are_told(plans_at_once: None) -> None:
+    a, w = tf.placeholder(tf.float32, [None, None]), tf.placeholder(tf.float32, [None, None])
+    _, end = tf.while_loop(
+        lambda i, p: i < 3,
+        lambda i, p: (i + 1, tf.matmul(p, w, name="multiply")),
+        [0, a],
+        shape_invariants=[tf.TensorShape([]), tf.TensorShape([None, None])],
+    )
+    with tf.Session() as session:
+        for _ in range(2):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"In\[0\]: \[2,3\]"):
+                session.run(end, {a: np.ones([2, 3]), w: np.ones([2, 2])})
+
+
+def test_a_loop_of_products_that_never_ends_is_cancelled(plans_at_once: None) -> None:
+    a, w = tf.placeholder(tf.float32, [200, 200]), tf.placeholder(tf.float32, [200, 200])
+    _, end = tf.while_loop(
+        lambda i, p: i >= 0, lambda i, p: (i * 1, tf.tanh(tf.matmul(p, w))), [0, a]
+    )
+    ones = np.ones([200, 200], np.float32)
+    with tf.Session() as session, pytest.raises(tf.errors.DeadlineExceededError):
+        session.run(end, {a: ones, w: ones}, options=tf.RunOptions(timeout_in_ms=300))
+
+
+def random_products(choose: random.Random) -> Built:
+    """A loop over three matrices, which are multiplied, added and squashed; with gradients."""
+    sizes = [choose.choice([1, 2, 5, 16, 33, 70]) for _ in range(2)]
+    shapes = [(sizes[0], sizes[1]), (sizes[1], sizes[1]), (sizes[0], sizes[0])]
+    fed = [matrix(*shape, seed=choose.randrange(99)) for shape in shapes]
+    limit, feed = turns_and(*fed)
+
+    def body(i: Any, *variables: Any) -> list[Any]:
+        pool = [*variables]
+
+        def product(rows: int, columns: int) -> Any:
+            ways = []
+            flags = (False, True)
+            for a, b, turn_a, turn_b in itertools.product(pool, pool, flags, flags):
+                m, k = a.shape.as_list()[:: -1 if turn_a else 1]
+                depth, n = b.shape.as_list()[:: -1 if turn_b else 1]
+                if (m, k, n) == (rows, depth, columns):
+                    ways.append((a, b, turn_a, turn_b))
+            a, b, turn_a, turn_b = choose.choice(ways)
+            return tf.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b) / (a.shape[0].value + 1)
+
+        for shape in choose.choices(shapes, k=choose.randint(0, 3)):
+            pool += [product(*shape)]
+        return [
+            i + 1,
+            *(
+                tf.tanh(each + product(*shape)) if choose.random() < 0.8 else each * 0.9
+                for each, shape in zip(variables, shapes, strict=True)
+            ),
+        ]
+
+    _, *ends = tf.while_loop(lambda i, *_: i < limit, body, [0, *(each for each, _ in fed)])
+    loss = tf.add_n([tf.reduce_sum(tf.square(each)) for each in ends])
+    gradients = tf.gradients(loss, [each for each, _ in fed])
+    return [*ends, loss, *(each for each in gradients if each is not None)], feed
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_loops(seed: int, native_runs: list[int]) -> None:
+    choose = random.Random(seed)
+    compare(random_products(choose), choose.sample([0, 1, 2, 5, 30, 256, 300], 3), rtol=2e-3)
+    assert native_runs

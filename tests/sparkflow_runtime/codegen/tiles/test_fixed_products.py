@@ -1,0 +1,83 @@
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.machine import entry, native
+from sparkflow_runtime.codegen.tiles import small_product
+from sparkflow_runtime.codegen.tiles.fixed_products import DTYPES, Product
+from sparkflow_runtime.dtypes import DType
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
+
+SIZES = [
+    *itertools.product((1, 3, 8, 17), (1, 15, 16, 33), (1, 2, 64)),
+    *[(64, 64, 64), (65, 64, 64), (64, 65, 64), (1, 65, 1), (1, 1, 65), (7, 200, 90), (90, 7, 200)],
+]
+
+
+def factors(product: Product) -> tuple[Any, Any]:
+    numbers = np.random.default_rng(0)
+    left, right = (product.rows, product.depth), (product.depth, product.columns)
+    dtype = product.dtype.as_numpy_dtype
+    return (
+        numbers.normal(size=left[::-1] if product.turns_left else left).astype(dtype),
+        numbers.normal(size=right[::-1] if product.turns_right else right).astype(dtype),
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("turns_left", "turns_right"), list(itertools.product((False, True), repeat=2))
+)
+def test_products(dtype: DType, turns_left: bool, turns_right: bool) -> None:
+    for sizes in SIZES:
+        product = Product(dtype, *sizes, turns_left, turns_right)
+        left, right = factors(product)
+        room = np.full((product.rows + 2, product.columns), 7, left.dtype)
+        assert product.bind()(left, right, room[1:-1])
+        wanted = (left.T if turns_left else left) @ (right.T if turns_right else right)
+        np.testing.assert_allclose(room[1:-1], wanted, rtol=1e-4, atol=1e-4, err_msg=str(sizes))
+        assert (room[[0, -1]] == 7).all(), f"something was written beside the result of {sizes}"
+
+
+def test_what_is_not_a_number_reaches_its_row_only() -> None:
+    product = Product(dtypes.float32, 3, 5, 4)
+    left, right = factors(product)
+    left[1, 2] = np.nan
+    out = np.empty((3, 5), np.float32)
+    product.bind()(left, right, out)
+    assert np.isnan(out[1]).all()
+    assert not np.isnan(out[[0, 2]]).any()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "threads", "parts"),
+    [
+        ((64, 64, 64), 8, 1),  # small: not worth a thread
+        ((1, 65, 65), 8, 1),
+        ((512, 512, 512), 1, 1),
+        ((512, 512, 512), 4, 4),
+        ((100, 100, 100), 16, 5),
+    ],
+)
+def test_threads_that_are_worth_it(sizes: Any, threads: int, parts: int) -> None:
+    product = Product(dtypes.float32, *sizes)
+    bound = product.bind(threads)
+    assert entry.bound(bound).parts == parts
+    left, right = factors(product)
+    out, alone = np.empty((2, *sizes[:2]), np.float32)
+    bound(left, right, out)
+    product.bind()(left, right, alone)
+    np.testing.assert_array_equal(out, alone)
+
+
+def test_small_products_are_those_that_fit_in_its_memory() -> None:
+    sizes = (small_product.MOST,) * 3
+    product = Product(dtypes.float64, *sizes, turns_right=True)
+    left, right = factors(product)
+    out = np.empty(sizes[:2])
+    product.bind()(left, right, out)
+    np.testing.assert_allclose(out, left @ right.T)

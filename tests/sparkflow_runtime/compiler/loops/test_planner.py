@@ -1,0 +1,62 @@
+"""What keeps a loop from running in machine code from first to last turn."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.codegen.machine import native
+from sparkflow_runtime.compiler.loops import binding
+from sparkflow_runtime.compiler.loops.planner import NotNativeError
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
+
+
+def reason(monkeypatch: pytest.MonkeyPatch, turn: Callable[[Any], Any], start: Any) -> str:
+    """Why the loop is left to Python; nothing where it is not."""
+    found: list[str] = []
+    plan = binding.plan_loop
+
+    def spy(*args: Any) -> Any:
+        try:
+            made = plan(*args)
+        except NotNativeError as error:
+            found.append(str(error))
+            raise
+        found.append("")
+        return made
+
+    monkeypatch.setattr(binding, "plan_loop", spy)
+    with tf.Graph().as_default(), tf.Session() as session:
+        fed = tf.placeholder(start.dtype, start.shape)
+        loop = tf.while_loop(lambda i, _: i < 3, lambda i, a: (i + 1, turn(a)), [0, fed])
+        session.run(loop, {fed: start})
+    return found[-1]
+
+
+SQUARE = np.ones([3, 3], np.float32)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [lambda a: a * 2.0, lambda a: tf.tanh(tf.matmul(a, a) + 1.0), lambda a: a],
+    ids=["kernels", "products", "nothing"],
+)
+def test_native(turn: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reason(monkeypatch, turn, SQUARE) == ""
+
+
+@pytest.mark.parametrize(
+    ("turn", "start", "why"),
+    [
+        (lambda a: tf.linalg.inv(a + tf.eye(3)), SQUARE, "MatrixInverse is Python's"),
+        (lambda a: tf.matmul(a, a), SQUARE.astype(np.int32), "numbers of another kind"),
+        (lambda a: tf.matmul(a, a) + 0.0, np.ones([0, 0], np.float32), "no elements"),
+    ],
+)
+def test_left_to_python(
+    turn: Callable[[Any], Any], start: Any, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert why in reason(monkeypatch, turn, start)

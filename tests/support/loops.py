@@ -1,0 +1,79 @@
+"""Loops run in every way there is, whose results must agree."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.compiler import specialise
+from sparkflow_runtime.compiler.loops.plan import LoopPlan
+from support.plans import without_machine_code
+
+Feeds = dict[Any, Any]
+Built = tuple[list[Any], Callable[[int], Feeds]]
+"""What to fetch, and what to feed for a number of turns."""
+
+
+def spied_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that gets the numbers of turns that loops make in machine code."""
+    runs: list[int] = []
+    run = LoopPlan.run
+
+    def spy(self: LoopPlan, step: Any, values: Any) -> Any:
+        results = run(self, step, values)
+        if results is not None:
+            runs.append(len(results[-1]))
+        return results
+
+    monkeypatch.setattr(LoopPlan, "run", spy)
+    return runs
+
+
+def results(built: Built, turns: list[int], sightings: int) -> list[list[Any]]:
+    """What a session fetches, which never changes afterwards."""
+    fetches, feed = built
+    found = []
+    with pytest.MonkeyPatch.context() as patch, tf.Session() as session:
+        patch.setattr(specialise, "EARLY", 0)
+        patch.setattr(specialise, "SIGHTINGS", sightings)
+        session.run(tf.global_variables_initializer())
+        for count in turns:
+            given = session.run(fetches, feed(count))
+            before = [np.array(each) for each in given]
+            session.run(fetches, feed(count))
+            for now, then in zip(given, before, strict=True):
+                np.testing.assert_array_equal(now, then)
+            found.append(given)
+    return found
+
+
+def compare(built: Built, turns: list[int], rtol: float = 1e-4) -> None:
+    """Passes when every way to run the loop gives the same."""
+    expected = results(built, turns, 10**9)
+    with without_machine_code():
+        plain = results(built, turns, 1)
+    for found in (results(built, turns, 1), plain):
+        for given, wanted in zip(found, expected, strict=True):
+            for one, other in zip(given, wanted, strict=True):
+                one, other = np.asarray(one), np.asarray(other)
+                assert (one.dtype, one.shape) == (other.dtype, other.shape)
+                scale = max(1.0, float(np.max(np.abs(other), initial=0)))
+                np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol * scale)
+
+
+def with_gradients(y: Any, *xs: Any) -> list[Any]:
+    """A tensor and its gradients."""
+    return [y, *tf.gradients(y, list(xs))]
+
+
+def turns_and(*fed: tuple[Any, Any]) -> tuple[Any, Callable[[int], Feeds]]:
+    """The number of turns, and what gives the feeds for one."""
+    turns = tf.placeholder(tf.int32, [])
+    return turns, lambda count: {turns: count, **dict(fed)}
+
+
+def vector(*values: float) -> tuple[Any, Any]:
+    """A vector and what it is fed with."""
+    return tf.placeholder(tf.float32, [len(values)]), np.array(values, np.float32)
