@@ -84,6 +84,26 @@ def computed(op: Op, node: NodeView, inputs: Sequence[HostArray]) -> tuple[HostA
         return None
 
 
+def origins(op: Op, node: NodeView, marked: Sequence[HostArray]) -> tuple[HostArray, ...] | None:
+    """Where the elements of a node's outputs come from, if its rule is `value.moving`.
+
+    Args:
+        op: The op, whose node `is_computable`.
+        node: The node.
+        marked: The inputs; those that are moved with int64 marks instead of their elements.
+
+    Returns:
+        The marks at their new places, 0 where there is a zero; None where the kernel fails.
+    """
+    try:
+        result = bind_kernel(op, node, _CONTEXT)(*marked)
+    except Exception:  # as in `computed`
+        return None
+    several = tuple(result) if isinstance(result, tuple | list) else (result,)
+    found = tuple(np.asarray(each) for each in several)
+    return found if all(each.dtype == np.int64 for each in found) else None
+
+
 def _run(op: Op, node: NodeView, inputs: Sequence[HostArray]) -> tuple[HostArray, ...]:
     with np.errstate(all="ignore"):
         result = bind_kernel(op, node, _CONTEXT)(*inputs)

@@ -9,10 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.cpu.copies import Pieces, bind_copies
 from sparkflow_runtime.codegen.cpu.repeat import MOST_ARRAYS, Call, Loop, Read
 from sparkflow_runtime.codegen.tiles.fixed_products import DTYPES as PRODUCT_DTYPES, Product
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.compiler.loops.moves import moved_inputs, pieces_of
 from sparkflow_runtime.compiler.loops.plan import Cell, LoopPlan, TapeReading
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.ir.function import Function
@@ -90,10 +92,10 @@ class _Planner:
         steps = self._steps(body, places)
         found = [self._place(body, places, node.inputs[0]) for node in body.function.results]
         count = len(self.arguments)
-        results = self._results(found[:count])
+        results = self._results(found[:count], steps)
         taped = None
         if body.function.taped is not None:
-            taped = tuple(self._recorded(each) for each in found[count:])
+            taped = tuple(self._recorded(each, steps) for each in found[count:])
         asked: dict[Endpoint, int] = {}
         asking = self._steps(condition, asked)
         (answer,) = condition.function.results
@@ -159,7 +161,39 @@ class _Planner:
         turns = op.matrix_product(node)
         if turns is not None:
             return [self._product(function, places, node, turns)]
-        raise NotNativeError(f"{node.op} is Python's")
+        if op.passes_on:
+            for slot, endpoint in enumerate(node.inputs):
+                places[Endpoint(node.name, slot)] = self._array(function, places, endpoint)
+            return []
+        return self._moves(function, places, node)
+
+    def _moves(
+        self, function: LoopFunction, places: dict[Endpoint, int], node: Node
+    ) -> list[Call | Read]:
+        """Copies of pieces of the inputs, where that is all that the node does."""
+        inputs = [function.known[endpoint] for endpoint in node.inputs]
+        moved = moved_inputs(node, inputs)
+        pieces = pieces_of(node, inputs, moved) if moved else None
+        if pieces is None:
+            raise NotNativeError(f"{node.op} is Python's")
+        sources = [self._array(function, places, node.inputs[place]) for place in moved]
+        if len(sources) >= MOST_ARRAYS:
+            raise NotNativeError("too many tensors are joined")
+        steps: list[Call | Read] = []
+        for slot, each in enumerate(pieces):
+            made = Endpoint(node.name, slot)
+            target = places[made] = self._new(function.known[made])
+            steps.append(Call(bind_copies(each, len(sources)), (*sources, target)))
+        return steps
+
+    def _copied(self, number: int, steps: list[Call | Read]) -> int:
+        """A pointer to a copy, made at the end of the turn."""
+        cell = self.cells[number]
+        assert cell is not None
+        self.cells.append(cell)
+        copy = len(self.cells) - 1
+        steps.append(Call(bind_copies([Pieces(0, 0, 0, cell.size_bytes)], 1), (number, copy)))
+        return copy
 
     def _product(
         self,
@@ -208,7 +242,8 @@ class _Planner:
         self, function: LoopFunction, places: Mapping[Endpoint, int], endpoint: Endpoint
     ) -> int:
         number = self._place(function, places, endpoint)
-        assert number is not None  # kernels read no tapes
+        if number is None:
+            raise NotNativeError(f"{endpoint} is no array")
         return number
 
     def _read(
@@ -232,22 +267,25 @@ class _Planner:
             steps.append(Read(at, stack, row_bytes, rows, target))
         return steps
 
-    def _results(self, found: Sequence[int | None]) -> list[int | None]:
+    def _results(self, found: list[int | None], steps: list[Call | Read]) -> list[int | None]:
         results: list[int | None] = []
         taken = {*self.arguments, *self.constants, *(each.target for each in self.tapes)}
         for argument, result in zip(self.arguments, found, strict=True):
             if argument == result:
                 results.append(None)
                 continue
-            if argument is None or result is None or result in taken:
-                raise NotNativeError("a variable becomes another one")
+            if argument is None or result is None:
+                raise NotNativeError("a variable becomes a tape, or a tape another one")
             if self.cells[argument] != self.cells[result]:
                 raise NotNativeError("a variable changes its shape")
-            taken.add(result)
-            results.append(result)
+            number = self._copied(result, steps) if result in taken else result
+            taken.add(number)
+            results.append(number)
         return results
 
-    def _recorded(self, number: int | None) -> int:
-        if number is None or any(number == each.target for each in self.tapes):
-            raise NotNativeError("what was read from a tape is recorded")
+    def _recorded(self, number: int | None, steps: list[Call | Read]) -> int:
+        if number is None:
+            raise NotNativeError("a tape is recorded")
+        if any(number == each.target for each in self.tapes):
+            return self._copied(number, steps)
         return number

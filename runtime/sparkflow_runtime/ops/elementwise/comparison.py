@@ -17,7 +17,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.choosing import choose, fill_chosen
 from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.elementwise.elementwise_table import BinaryOp, UnaryOp, enter
-from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
+from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.inference import merged
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
@@ -177,10 +177,14 @@ class Select(Op):
         return run
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
-        """A choice; that of rows is not fused."""
-        if len(fusion.shapes[0]) not in (0, len(fusion.shapes[1])):
-            raise NotFusableError("the condition chooses rows")
-        return _fused_choice(fusion)
+        """A choice, of elements or of rows."""
+        if len(fusion.shapes[0]) in (0, len(fusion.shapes[1])):
+            return _fused_choice(fusion)
+        shape = fusion.output_shapes[0]
+        dims = fusion.align(shape, (1, 2))
+        condition = fusion.input(0, dims[:1])
+        t, e = (fusion.input(number, dims) for number in (1, 2))
+        return [Fused(fusion.builder.call("where", condition, t, e), shape, dims)]
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor

@@ -144,6 +144,48 @@ def test_a_loop_of_products_that_never_ends_is_cancelled(plans_at_once: None) ->
         session.run(end, {a: ones, w: ones}, options=tf.RunOptions(timeout_in_ms=300))
 
 
+@pytest.mark.parametrize(
+    "turn",
+    [
+        lambda a: tf.concat([a[:, 1:], a[:, :1]], 1) * 0.9,
+        lambda a: tf.add_n([each * 0.5 for each in tf.split(a, 2, 1)] * 2),
+        lambda a: tf.matmul(tf.transpose(a), a) * 0.1,
+        lambda a: tf.reverse(tf.tanh(a), [1]),
+        lambda a: tf.pad(a[1:], [[0, 1], [0, 0]]) + a * 0.5,
+        lambda a: tf.reshape(tf.reshape(a * 0.9, [2, 8]), [4, 4]),
+        lambda a: tf.tile(a[:2], [2, 1]) * 0.7,
+        lambda a: tf.gather(a, [3, 3, 0, 1]) * 0.6,
+        lambda a: tf.stack(tf.unstack(a * 0.9)[::-1]),
+        lambda a: tf.where([True, False, True, True], a * 0.5, tf.tanh(a)),
+        lambda a: tf.where(a[:, 0] > 0.0, a * 0.5, tf.tanh(a)),
+    ],
+    ids=["turn", "split", "T", "reverse", "pad", "shape", "tile", "pick", "stack", "rows", "where"],
+)
+def test_elements_that_move(turn: Any, native_runs: list[int]) -> None:
+    a = matrix(4, 4)
+    limit, feed = turns_and(a)
+    _, end = tf.while_loop(
+        lambda i, b: i < limit,
+        lambda i, b: (i + 1, tf.reshape(tf.concat([turn(b)] * 2, 1)[:, :4], [4, 4])),
+        [0, a[0]],
+    )
+    compare((with_gradients(tf.reduce_sum(end * end), a[0]), feed), [0, 1, 2, 9])
+    assert native_runs
+
+
+def test_variables_that_become_one_another(native_runs: list[int]) -> None:
+    a, b = matrix(3, 3), matrix(3, 3, seed=1)
+    limit, feed = turns_and(a, b)
+    _, c, d, e, f = tf.while_loop(
+        lambda i, *_: i < limit,
+        lambda i, c, d, e, f: (i + 1, d, c, tf.matmul(e, d), tf.constant([1.0, 2.0])),
+        [0, a[0], b[0], a[0], tf.zeros([2])],
+    )
+    gradients = tf.gradients(tf.reduce_sum(c * d + e), [a[0], b[0]])
+    compare(([c, d, e, f, *gradients], feed), [0, 1, 2, 5])
+    assert native_runs
+
+
 def random_products(choose: random.Random) -> Built:
     """A loop over three matrices, which are multiplied, added and squashed; with gradients."""
     sizes = [choose.choice([1, 2, 5, 16, 33, 70]) for _ in range(2)]
