@@ -32,6 +32,7 @@ from sparkflow.export.model_files import (
 from sparkflow.export.predictor import Predictor
 from sparkflow.export.signature import Signature
 from sparkflow.export.summary import ModelSummary, summarize
+from sparkflow.graph.nodes.reach import Allowed, require_contained
 from sparkflow_runtime.checkpoint.tensors import (
     pack_tensors,
     read_tensors,
@@ -175,10 +176,15 @@ class InferenceModel:
         }
 
     @classmethod
-    def from_files(cls, files: Mapping[str, bytes]) -> InferenceModel:
+    def from_files(cls, files: Mapping[str, bytes], allowed_ops: Allowed = None) -> InferenceModel:
         """Reads what `to_files` wrote.
 
+        Args:
+            files: The content of each file by its name.
+            allowed_ops: As for `load`.
+
         Raises:
+            PermissionDeniedError: As `load`.
             DataLossError: A file is missing or damaged.
             InvalidArgumentError: The files were written by a later version.
         """
@@ -191,7 +197,8 @@ class InferenceModel:
         name = description.names[VARIABLES_FILE]
         checksum = description.checksums.get(VARIABLES_FILE)
         variables = unpack_tensors(files[name], name, checksum)
-        return cls._of(description, files[description.names[GRAPH_FILE]], variables, MODEL_FILE)
+        graph = files[description.names[GRAPH_FILE]]
+        return cls._of(description, graph, variables, MODEL_FILE, allowed_ops)
 
     def save(self, directory: str | Path, taken: Collection[str] = ()) -> None:
         """Writes the files to a local directory, which is made if it does not exist.
@@ -236,12 +243,19 @@ class InferenceModel:
         remove_partial(folder)
 
     @classmethod
-    def load(cls, directory: str | Path) -> InferenceModel:
+    def load(cls, directory: str | Path, allowed_ops: Allowed = None) -> InferenceModel:
         """Reads a model from a local directory, be it written by `save` or by Spark.
 
         Where another model is saved there meanwhile, it is the one or the other.
 
+        Args:
+            directory: The directory.
+            allowed_ops: Op types of the graph that may reach beyond it: read or write files, call
+                Python functions, talk to other tasks, and ops of your own that do not say what
+                they reach; "all" for a model that is trusted as the program itself is.
+
         Raises:
+            PermissionDeniedError: The graph has ops that would have to be allowed.
             NotFoundError: A file does not exist.
             DataLossError, InvalidArgumentError: As `from_files`.
         """
@@ -249,14 +263,14 @@ class InferenceModel:
         content = _read_model_file(path)
         while True:
             try:
-                return cls._load(path, read_description(content, os.fspath(path)))
+                return cls._load(path, read_description(content, os.fspath(path)), allowed_ops)
             except (NotFoundError, DataLossError):
                 before, content = content, _read_model_file(path)
                 if content == before:
                     raise
 
     @classmethod
-    def _load(cls, path: Path, description: Description) -> InferenceModel:
+    def _load(cls, path: Path, description: Description, allowed: Allowed) -> InferenceModel:
         folder, names = path.parent, description.names
         missing = [name for name in names.values() if not (folder / name).is_file()]
         if missing:
@@ -265,7 +279,7 @@ class InferenceModel:
             folder / names[VARIABLES_FILE], description.checksums.get(VARIABLES_FILE)
         )
         graph = read_file(folder / names[GRAPH_FILE])
-        return cls._of(description, graph, variables, os.fspath(path))
+        return cls._of(description, graph, variables, os.fspath(path), allowed)
 
     @classmethod
     def _of(
@@ -274,8 +288,9 @@ class InferenceModel:
         graph: bytes,
         variables: Mapping[str, npt.NDArray[Any]],
         origin: str,
+        allowed: Allowed,
     ) -> InferenceModel:
-        """The model, when the graph is the one that was written."""
+        """The model, if its graph is the one written, and reaches no more than it may."""
         name = os.path.join(os.path.dirname(origin), description.names[GRAPH_FILE])
         if description.checksums.get(GRAPH_FILE) not in (None, f"{crc32c(graph):08x}"):
             raise DataLossError(
@@ -283,6 +298,7 @@ class InferenceModel:
             )
         with _damage(name):
             graph_def = GraphDef.FromString(graph)
+        require_contained(graph_def, allowed, f"The model {name}")
         with _damage(origin):
             signature = Signature.from_json(description.members.pop("signature"))
         return cls(graph_def, variables, signature, description.members)

@@ -493,6 +493,9 @@ class Graph(GraphInterface):
         for nodes in (result.node, *(each.node_def for each in result.library.function)):
             for node in nodes:
                 node.attr.pop(SOURCE_ATTR, None)
+        from sparkflow.graph.nodes.reach import remember
+
+        remember(result)
         return result
 
     def to_message(
@@ -528,11 +531,7 @@ class Graph(GraphInterface):
 
 def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> Iterator[str]:
     for node in nodes:
-        for attr in node.attr.values():
-            if attr.HasField("func"):
-                yield attr.func.name
-            for each in attr.list.func:
-                yield each.name
+        yield from graph_def.called_functions(node)
 
 
 def _shape_error(

@@ -10,10 +10,11 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from sparkflow.graph.messages.meta_graph import restore_meta_graph
+from sparkflow.graph.nodes.reach import Allowed
 from sparkflow.saved_model import constants
 from sparkflow.train.checkpoints.saver import Saver, all_saveable_objects
 from sparkflow_runtime.checkpoint.sealed_message import open_message
-from sparkflow_runtime.errors import DataLossError
+from sparkflow_runtime.errors import DataLossError, PermissionDeniedError
 from sparkflow_runtime.events.crc32c import crc32c
 from sparkflow_runtime.files import system
 from sparkflow_runtime.protos.meta_graph_pb2 import AssetFileDef, MetaGraphDef
@@ -64,7 +65,7 @@ def _checked(path: str) -> bytes:
     """The message in a file, if this and the assets are as they were written."""
     opened = open_message(system.read_file(path), path)
     for name, checksum in opened.files.items():
-        asset = system.join(os.path.dirname(path), name)
+        asset = _inside(os.path.dirname(path), name)
         if not system.exists(asset):
             raise DataLossError(message=f"{asset} is missing, an asset of the saved model {path}")
         if crc32c(system.read_file(asset)) != checksum:
@@ -80,6 +81,7 @@ def load(
     tags: Sequence[str],
     export_dir: str | os.PathLike[str],
     import_scope: str | None = None,
+    allowed_ops: Allowed = None,
     **saver_kwargs: Any,
 ) -> MetaGraphDef:
     """Adds a graph of a saved model to the session's graph, restores its variables, runs its init.
@@ -89,6 +91,9 @@ def load(
         tags: All the tags of the graph.
         export_dir: The directory of the model, for the client and for the tasks.
         import_scope: A name scope to put the nodes in; not part of the names in signatures.
+        allowed_ops: Op types of the graph that may reach beyond it: read or write files other than
+            the model's own, call Python functions, talk to other tasks; "all" for a model that
+            is trusted as the program itself is.
         **saver_kwargs: `input_map` and others of `tf.train.import_meta_graph`.
 
     Returns:
@@ -97,6 +102,8 @@ def load(
     Raises:
         OSError: There is no saved model.
         RuntimeError: It has no graph with these tags.
+        PermissionDeniedError: The graph has ops that would have to be allowed, or the file of an
+            asset lies elsewhere.
     """
     wanted = {tags} if isinstance(tags, str) else set(tags)
     model = parse_saved_model(export_dir)
@@ -109,25 +116,44 @@ def load(
         )
     message = found[0]
     graph = sess.graph
+    directory = system.as_text(export_dir)
+    folder = system.join(directory, constants.ASSETS_DIRECTORY)
+    assets = {asset.tensor_info.name: _inside(folder, asset.filename) for asset in _assets(message)}
     with graph.as_default():
         scope = graph.unique_name(import_scope, mark_as_used=False) if import_scope else None
-        restore_meta_graph(message, graph, import_scope=import_scope, **saver_kwargs)
+        restore_meta_graph(
+            message,
+            graph,
+            import_scope=import_scope,
+            allowed_ops=allowed_ops,
+            assets={name.partition(":")[0]: path for name, path in assets.items()},
+            origin=f"The saved model {directory}",
+            **saver_kwargs,
+        )
         saver = _saver(message, scope)
-    directory = system.as_text(export_dir)
     if saver is not None:
         path = os.path.join(directory, constants.VARIABLES_DIRECTORY, constants.VARIABLES_FILENAME)
         saver.restore(sess, path)
     prefix = f"{scope}/" if scope else ""
-    assets = {
-        prefix + asset.tensor_info.name: os.path.join(
-            directory, constants.ASSETS_DIRECTORY, asset.filename
-        )
-        for asset in _assets(message)
-    }
     init_op = _init_op(message)
     if init_op is not None:
-        sess.run(graph.as_graph_element(prefix + init_op), assets)
+        fed = {prefix + name: path for name, path in assets.items()}
+        sess.run(graph.as_graph_element(prefix + init_op), fed)
     return message
+
+
+def _inside(folder: str, name: str) -> str:
+    """Where a file of the model lies.
+
+    Raises:
+        PermissionDeniedError: Not in its folder.
+    """
+    parts = name.replace("\\", "/").split("/")
+    if not all(parts) or not {".", ".."}.isdisjoint(parts) or "\0" in name or "://" in name:
+        raise PermissionDeniedError(
+            message=f"The saved model names the file {name!r}, which does not lie in {folder}"
+        )
+    return system.join(folder, *parts)
 
 
 def _saver(message: MetaGraphDef, scope: str | None) -> Saver | None:

@@ -6,7 +6,7 @@ trip; `import_graph` completes the attributes of registered ones from their sign
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -163,6 +163,14 @@ def import_node(proto: NodeDef) -> Node:
     except OpError as error:
         raise error.at(f"[[node {proto.name!r} ({proto.op})]]") from None
     return Node(proto.name, proto.op, tuple(inputs), tuple(control), proto.device, attrs)
+
+
+def called_functions(proto: NodeDef) -> Iterator[str]:
+    """The names of the functions that the attributes of a node name."""
+    for value in proto.attr.values():
+        if value.HasField("func"):
+            yield value.func.name
+        yield from (each.name for each in value.list.func)
 
 
 def import_attr(proto: AttrValue) -> Any:

@@ -8,9 +8,9 @@ steps, or needs the running step, override `bind`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,18 @@ if TYPE_CHECKING:
     from sparkflow_runtime.ops.builder import GraphBuilder, OperationView
     from sparkflow_runtime.ops.images import Images
     from sparkflow_runtime.ops.kernel import KernelContext
+
+CHECKPOINTS: Final = "checkpoints"
+FILES: Final = "files"
+NETWORK: Final = "network"
+PYTHON: Final = "python"
+REACHES: Final[Mapping[str, str]] = {
+    CHECKPOINTS: "reads or writes checkpoints",
+    FILES: "reads or writes files",
+    NETWORK: "talks to other tasks",
+    PYTHON: "calls Python functions of the process",
+}
+"""What an op may reach beyond its step, in words."""
 
 Array = Any
 """A numpy or cupy array or scalar."""
@@ -164,6 +176,11 @@ class Op:
         is_frame: Whether it is control flow of TensorFlow's first releases, of which functions are
             made before anything else (`passes.raising`).
         draws: Whether it draws random numbers.
+        reaches: What beyond the step its kernel may reach, of `REACHES`: a graph from a file may
+            have such an op only where the program names it. None says nothing, and reaches all.
+            `registry.register` takes the silence of sparkflow's own ops for "nothing"; tests hold
+            them to that.
+        paths: Names of the inputs that name the files it reaches.
         value_rule: What is known of the outputs where the inputs' values are known in part.
         gradient: Builds the gradient; None where no gradient is defined. `not_differentiable`
             where gradients stop.
@@ -215,6 +232,8 @@ class Op:
     is_collective: ClassVar[bool] = False
     is_frame: ClassVar[bool] = False
     draws: ClassVar[bool] = False
+    reaches: frozenset[str] | None = None
+    paths: ClassVar[tuple[str, ...]] = ()
     value_rule: ClassVar[ValueRule] = WHOLE
     gradient: ClassVar[Callable[..., Any] | None] = None
 
@@ -307,6 +326,10 @@ class Op:
         if self.aliases is None:
             return True
         return (self.stateful or self.takes_step) and self.keeps_inputs and not self.ends_with_step
+
+    def reach(self, attrs: Mapping[str, Any]) -> Set[str] | None:
+        """What a node with these attributes reaches of what the op `reaches`."""
+        return self.reaches
 
     @property
     def with_references(self) -> Op:

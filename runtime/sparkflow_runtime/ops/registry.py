@@ -41,7 +41,8 @@ def add(op: Op) -> None:
     """Enters an op of sparkflow.
 
     Its outputs are arrays of their own unless it says otherwise in `aliases`, but for variants:
-    they hold what is put in, and it may come out again.
+    they hold what is put in, and it may come out again. It reaches nothing beyond the step unless
+    it says so.
 
     Raises:
         AlreadyExistsError: The name is taken.
@@ -50,6 +51,8 @@ def add(op: Op) -> None:
         args = op.signature.inputs
         holds = any(arg.dtype is dtypes.variant for arg in op.signature.outputs)
         op.aliases = frozenset(arg.name for arg in args if holds or arg.dtype is dtypes.variant)
+    if op.reaches is None:
+        op.reaches = frozenset()
     _enter(op)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops.images import Images
-from sparkflow_runtime.ops.op import Op
+from sparkflow_runtime.ops.op import REACHES, Op
 from sparkflow_runtime.ops.value import ValueRule
 
 _FLAGS: Final = tuple(name for name, default in vars(Op).items() if isinstance(default, bool))
@@ -59,6 +59,13 @@ def _check_names(op: Op) -> None:
     sets = "a set of names of inputs"
     _require(op, "host_inputs", Set, sets)
     _require(op, "aliases", Set | None, f"{sets}, or None")
+    _require(op, "reaches", Set | None, "a set of texts, or None")
+    _require(op, "paths", tuple, sets.replace("set", "tuple"))
+    strange = sorted(map(repr, (op.reaches or frozenset()) - REACHES.keys()))
+    if strange:
+        raise ValueError(
+            f"{op.op_type}.reaches has {', '.join(strange)}, it may have {', '.join(REACHES)}"
+        )
     _require(op, "repeats", str | None, "the name of an input, or None")
     _require(op, "sums_rows", tuple | None, "the names of two inputs, or None")
     _require(op, "by_segment", str | None, "the type of an op, or None")
@@ -68,6 +75,7 @@ def _check_names(op: Op) -> None:
     said: dict[str, Any] = {
         "host_inputs": op.host_inputs,
         "aliases": op.aliases or (),
+        "paths": op.paths,
         "repeats": () if op.repeats is None else (op.repeats,),
         "sums_rows": op.sums_rows or (),
     }

@@ -14,6 +14,7 @@ from sparkflow.export.signature import Exported
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.messages.importing import import_graph_def
+from sparkflow.graph.nodes.reach import ALL
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.files.whole import sync_file
 
@@ -58,7 +59,7 @@ def to_onnx(model: Exported) -> Any:
     helper = onnx.helper
     graph = Graph()
     with graph.as_default():
-        import_graph_def(model.to_graph_def(frozen=True), name="")
+        import_graph_def(model.to_graph_def(frozen=True), name="", allowed_ops=ALL)
     target = _Target(onnx)
     names: dict[str, str] = {}
     inputs = []

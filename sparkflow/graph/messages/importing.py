@@ -10,6 +10,7 @@ from sparkflow import version
 from sparkflow._api import export
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.nodes.naming import is_node_name
+from sparkflow.graph.nodes.reach import Allowed, contained
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import get_default_graph
@@ -36,6 +37,7 @@ def import_graph_def(
     name: str | None = None,
     op_dict: Any = None,
     producer_op_list: op_def_pb2.OpList | None = None,
+    allowed_ops: Allowed = None,
 ) -> list[Tensor | Operation] | None:
     """Adds the nodes of a message to the default graph.
 
@@ -49,10 +51,15 @@ def import_graph_def(
         producer_op_list: The op types as the writer knew them. An attribute that is not known here
             may be left out where it has the default it has there.
 
+        allowed_ops: Op types of the message that may read or write files, call Python functions or
+            talk to other tasks, or "all". They are refused otherwise, unless this program made the
+            same nodes itself, or the nodes save and restore what is fed.
+
     Returns:
         The tensors and operations asked for; None when `return_elements` is.
 
     Raises:
+        PermissionDeniedError: The message has ops that would have to be allowed.
         TypeError: `graph_def` is not a GraphDef, or another argument of the wrong kind.
         ValueError: A name is not in the message, or a node does not fit.
         NotFoundError: An op type is not known.
@@ -73,6 +80,7 @@ def import_graph_def(
             raise TypeError(f"return_elements must be a list of strings, got {return_elements!r}")
         return_elements = tuple(map(_text, return_elements))
     _require_version(graph_def.versions)
+    graph_def = contained(graph_def, allowed_ops, "The graph")
     graph = get_default_graph()
     try:
         source = import_graph(graph_def)

@@ -11,6 +11,7 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.messages.importing import import_graph_def
 from sparkflow.graph.messages.proto_functions import VARIABLE_COLLECTIONS, proto_functions
 from sparkflow.graph.nodes.op_defs import stripped_op_list, without_default_attrs
+from sparkflow.graph.nodes.reach import ALL, Allowed, contained
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.meta_graph_pb2 import CollectionDef, MetaGraphDef
 from sparkflow_runtime.protos.saver_pb2 import SaverDef
@@ -177,6 +178,9 @@ def restore_meta_graph(
     unbound_inputs_col_name: str | None = UNBOUND_INPUTS,
     restore_collections_predicate: Callable[[str], bool] = lambda key: True,
     return_elements: Sequence[str] | None = None,
+    allowed_ops: Allowed = None,
+    assets: Mapping[str, str] | None = None,
+    origin: str = "The meta graph",
 ) -> tuple[dict[str, Any], Any]:
     """Adds the nodes and collections of a message to a graph.
 
@@ -189,11 +193,16 @@ def restore_meta_graph(
         unbound_inputs_col_name: The collection of what it reads from outside.
         restore_collections_predicate: Whether to restore the collection of that name.
         return_elements: Names in the message of tensors and operations to return.
+        allowed_ops: Op types that may reach beyond the step, or "all"; see
+            `sparkflow.graph.nodes.reach`.
+        assets: Paths of assets by the names of the nodes that are their names.
+        origin: What the message is, for error texts.
 
     Returns:
         The variables by their names in the message, and the elements asked for.
 
     Raises:
+        PermissionDeniedError: The message has ops that would have to be allowed.
         ValueError: Something that the message reads from outside is not in `input_map`.
     """
     input_map = dict(input_map or {})
@@ -211,10 +220,16 @@ def restore_meta_graph(
             (_UNBOUND_PREFIX + name if name in names else name): value
             for name, value in input_map.items()
         }
-    nodes = meta_graph.graph_def
+    nodes = contained(
+        meta_graph.graph_def,
+        allowed_ops,
+        origin,
+        filenames=_filenames(meta_graph),
+        assets=assets,
+    )
     if clear_devices:
-        nodes = GraphDef()
-        nodes.CopyFrom(meta_graph.graph_def)
+        kept, nodes = nodes, GraphDef()
+        nodes.CopyFrom(kept)
         for node in nodes.node:
             node.device = ""
     info = meta_graph.meta_info_def
@@ -228,6 +243,7 @@ def restore_meta_graph(
             input_map=input_map,
             return_elements=return_elements,
             producer_op_list=info.stripped_op_list if info.HasField("stripped_op_list") else None,
+            allowed_ops=ALL,
         )
         made: dict[bytes, Any] = {}
         for key, collection in sorted(meta_graph.collection_def.items()):
@@ -238,6 +254,15 @@ def restore_meta_graph(
     variables = graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
     named = {v.name.removeprefix(prefix): v for v in variables if v.name.startswith(prefix)}
     return named, returned
+
+
+def _filenames(meta_graph: MetaGraphDef) -> set[str]:
+    """The nodes that are fed the names of checkpoints, for all savers of a message."""
+    savers = [meta_graph.saver_def]
+    kept = meta_graph.collection_def.get(GraphKeys.SAVERS)
+    if kept is not None:
+        savers += [SaverDef.FromString(each) for each in kept.bytes_list.value]
+    return {each.filename_tensor_name.partition(":")[0] for each in savers} - {""}
 
 
 def _items(

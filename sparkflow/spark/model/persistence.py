@@ -16,6 +16,7 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable
 
 from sparkflow.export import InferenceModel
 from sparkflow.export.model_files import MODEL_FILE, read_description
+from sparkflow.graph.nodes.reach import ALL, Allowed
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.model.model_files import (
     download,
@@ -32,6 +33,8 @@ from sparkflow_runtime.errors import (
 )
 
 _PACKAGE = "sparkflow."
+ALLOWED_OPS = "spark.sparkflow.allowedOps"
+"""Spark's setting for models that are loaded as parts of a pipeline."""
 _METADATA = "spark_metadata"
 """The member of the description that has what Spark ML writes of parameters."""
 
@@ -98,11 +101,14 @@ class ModelReader(MLReader[Model]):
 
     Args:
         model_class: The class that `load` was called on; the saved one may be a subclass of it.
+        allowed_ops: As for `InferenceModel.load`; None for what Spark's conf
+            `spark.sparkflow.allowedOps` says: op types with commas between them, or `all`.
     """
 
-    def __init__(self, model_class: type[Model]) -> None:
+    def __init__(self, model_class: type[Model], allowed_ops: Allowed = None) -> None:
         super().__init__()
         self._class = model_class
+        self._allowed_ops = allowed_ops
 
     def load(self, path: str) -> Model:
         """The model, as it was saved.
@@ -110,9 +116,11 @@ class ModelReader(MLReader[Model]):
         Raises:
             InvalidArgumentError: The directory holds something else, or a later version's model.
             NotFoundError, DataLossError: A file is missing or damaged.
+            PermissionDeniedError: The graph has ops that would have to be allowed.
         """
         session = self.sparkSession
-        inference_model = _read(session, path)
+        allowed = self._allowed_ops if self._allowed_ops is not None else _allowed_by_conf(session)
+        inference_model = _read(session, path, allowed)
         if inference_model is None:
             metadata = DefaultParamsReader.loadMetadata(path, metadata_context(session))
             self._saved_class(path, str(metadata["class"]))
@@ -149,11 +157,16 @@ class ModelReader(MLReader[Model]):
         return found
 
 
-def _read(session: Any, path: str) -> InferenceModel | None:
+def _allowed_by_conf(session: Any) -> Allowed:
+    said = str(session.conf.get(ALLOWED_OPS, ""))
+    return ALL if said == ALL else [each.strip() for each in said.split(",") if each.strip()]
+
+
+def _read(session: Any, path: str, allowed: Allowed) -> InferenceModel | None:
     """The model at a path, None where there is none; where it is replaced meanwhile, either."""
     local = local_folder(session, path)
     if local is not None:
-        return InferenceModel.load(local) if (local / MODEL_FILE).exists() else None
+        return InferenceModel.load(local, allowed) if (local / MODEL_FILE).exists() else None
     content = read_model_file(session, path)
     while content is not None:
         with tempfile.TemporaryDirectory(prefix="sparkflow-model-") as folder:
@@ -161,7 +174,7 @@ def _read(session: Any, path: str) -> InferenceModel | None:
             try:
                 names = read_description(content, f"{path}/{MODEL_FILE}").names.values()
                 download(session, path, names, Path(folder))
-                return InferenceModel.load(folder)
+                return InferenceModel.load(folder, allowed)
             except (NotFoundError, DataLossError):
                 before, content = content, read_model_file(session, path)
                 if content == before:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sparkflow.export import InferenceModel
+from sparkflow.graph.nodes.reach import ALL
 
 
 class Files(Protocol):
@@ -31,8 +32,8 @@ class ShippedModel:
     files: Files
 
     def load(self) -> InferenceModel:
-        """The model, in a task."""
-        return InferenceModel.from_files(self.files.value)
+        """The model, in a task: what it may reach was decided where it was loaded or made."""
+        return InferenceModel.from_files(self.files.value, ALL)
 
 
 class Shipper:

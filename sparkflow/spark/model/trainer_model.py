@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from sparkflow.export import InferenceModel
 from sparkflow.export.summary import ModelSummary
+from sparkflow.graph.nodes.reach import Allowed
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.data.schema.frame import quoted, require_frame
 from sparkflow.spark.interpreter import use_this_python
@@ -140,6 +141,23 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
     def read(cls) -> MLReader[SparkTrainerModel]:
         """A reader; `load(path)` is short for `read().load(path)`."""
         return ModelReader(cls)
+
+    @classmethod
+    def load(cls, path: str, allowed_ops: Allowed = None) -> SparkTrainerModel:
+        """The model that was saved at a path.
+
+        Args:
+            path: Of any file system that Spark knows.
+            allowed_ops: Op types of its graph that may reach beyond it, or "all"; see
+                `InferenceModel.load`. None for those in Spark's conf `spark.sparkflow.allowedOps`,
+                which counts for parts of pipelines as well.
+
+        Raises:
+            InvalidArgumentError: The directory holds something else, or a later version's model.
+            NotFoundError, DataLossError: A file is missing or damaged.
+            PermissionDeniedError: The graph has ops that would have to be allowed.
+        """
+        return ModelReader(cls, allowed_ops).load(path)
 
 
 def _by_rows(dataset: DataFrame) -> DataFrame:

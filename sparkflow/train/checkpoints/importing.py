@@ -28,7 +28,9 @@ def import_meta_graph(
         clear_devices: Forget the devices of the nodes.
         import_scope: A name scope to put the nodes in.
         **kwargs: `input_map`: tensors to use instead of nodes of the message, by name;
-            `return_elements`, `unbound_inputs_col_name`, `restore_collections_predicate`.
+            `return_elements`, `unbound_inputs_col_name`, `restore_collections_predicate`;
+            `allowed_ops`, see `tf.import_graph_def`: a graph that another process wrote may
+            not read its input files, for instance, unless the program says so.
 
     Returns:
         The saver that came with the graph, or a new one for its variables; None where there are no
@@ -36,6 +38,7 @@ def import_meta_graph(
 
     Raises:
         OSError: There is no such file, or it is no graph.
+        PermissionDeniedError: It has ops that would have to be allowed.
     """
     return import_meta_graph_with_return_elements(
         meta_graph_or_file, clear_devices, import_scope, **kwargs
@@ -65,6 +68,7 @@ def import_meta_graph_with_return_elements(
         import_scope=import_scope,
         input_map=input_map,
         return_elements=return_elements,
+        origin=_origin(meta_graph_or_file),
         **kwargs,
     )
     if message.HasField("saver_def"):
@@ -72,3 +76,7 @@ def import_meta_graph_with_return_elements(
     if all_saveable_objects(scope=import_scope):
         return Saver(), returned
     return None, returned
+
+
+def _origin(given: MetaGraphDef | str | os.PathLike[str]) -> str:
+    return "The meta graph" if isinstance(given, MetaGraphDef) else f"The graph {os.fspath(given)}"

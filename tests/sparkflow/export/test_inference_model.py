@@ -13,11 +13,13 @@ from safetensors.numpy import save_file
 import sparkflow as tf
 from sparkflow.export import InferenceModel, Output, Signature
 from sparkflow.export.freeze import freeze_graph, prune_graph
+from sparkflow.graph.nodes import reach
 from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
 from sparkflow_runtime.errors import (
     DataLossError,
     InvalidArgumentError,
     NotFoundError,
+    PermissionDeniedError,
     ResourceExhaustedError,
 )
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
@@ -64,6 +66,34 @@ def test_a_predictor_computes_and_refuses_other_shapes(graph_def: GraphDef) -> N
         predictor(x[:, :1])
     predictor.close()
     predictor.close()
+
+
+def test_a_strange_model_reaches_only_what_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [None, 2], name="x")
+        read = tf.strings.length(tf.read_file("/etc/passwd"))
+        tf.add(tf.reduce_sum(x, 1, keepdims=True), tf.cast(read, tf.float32), name="y")
+    signature = Signature.of_features("x:0", 2, (Output("prediction", "y:0", "float32", (1,)),))
+    model = InferenceModel.build(graph.as_graph_def(), {}, signature)
+    model.save(tmp_path)
+    InferenceModel.load(tmp_path)  # this program made it
+    monkeypatch.setattr(reach, "_ours", set())
+    for load in (
+        lambda *allowed: InferenceModel.load(tmp_path, *allowed),
+        lambda *allowed: InferenceModel.from_files(model.to_files(), *allowed),
+    ):
+        with pytest.raises(PermissionDeniedError, match=r"allowed_ops=\['ReadFile'\]"):
+            load()
+        with pytest.raises(PermissionDeniedError, match="ReadFile"):
+            load(["WriteFile"])
+        assert load(["ReadFile"]).signature == load("all").signature == signature
+    for node in model.graph_def.node:
+        if node.op == "ReadFile":
+            node.op = "NobodyKnows"
+    with pytest.raises(PermissionDeniedError, match="NobodyKnows"):
+        InferenceModel.from_files(model.to_files())
 
 
 def test_files_are_open_and_read_back(graph_def: GraphDef, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow.graph.nodes import reach
 from sparkflow.saved_model import loader
 
 GOLDEN = Path(__file__).parents[2] / "golden/checkpoints"
@@ -42,6 +43,97 @@ def test_models_of_tensorflow_in_a_scope(graph):
         tf.saved_model.loader.load(session, {"serve"}, GOLDEN / "simple", import_scope="sub")
         found = session.run("sub/probabilities:0", {"sub/image:0": expected["images"]})
     np.testing.assert_allclose(found, expected["probabilities"], rtol=1e-5)
+
+
+def saved(tmp_path, build, init):
+    """A saved model with an asset, as another program would have written it."""
+    (tmp_path / "words").write_text("one\ntwo\n")
+    folder = str(tmp_path / "model")
+    with tf.Graph().as_default(), tf.Session() as session:
+        asset = tf.constant(str(tmp_path / "words"), name="asset")
+        tf.add_to_collection(tf.GraphKeys.ASSET_FILEPATHS, asset)
+        build(asset)
+        session.run(tf.global_variables_initializer())
+        builder = tf.saved_model.builder.SavedModelBuilder(folder)
+        builder.add_meta_graph_and_variables(
+            session,
+            ["serve"],
+            assets_collection=tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS),
+            main_op=init(asset),
+        )
+        builder.save()
+    reach._ours.clear()
+    (tmp_path / "words").unlink()
+    return folder
+
+
+def table(asset):
+    tf.Variable(1.0, name="v")
+    words = tf.lookup.index_table_from_file(asset)
+    tf.identity(words.lookup(tf.constant(["two"])), name="y")
+
+
+def test_a_strange_model_reads_its_own_assets_however_often(tmp_path):
+    folder = saved(tmp_path, table, lambda asset: tf.tables_initializer())
+    for scope in (None, "sub"):
+        with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+            tf.saved_model.load(session, ["serve"], folder, import_scope=scope)
+            prefix = f"{scope}/" if scope else ""
+            assert session.run(f"{prefix}y:0") == [1]
+            asset = session.run(f"{prefix}asset:0")
+            assert asset.decode() == f"{folder}/assets/words"
+
+
+@pytest.mark.parametrize(
+    ("build", "init", "op_type"),
+    [
+        (
+            lambda asset: (
+                tf.lookup.index_table_from_file("/etc/passwd"),
+                tf.get_collection_ref(tf.GraphKeys.ASSET_FILEPATHS).pop(),
+            ),
+            lambda asset: tf.tables_initializer(),
+            "InitializeTableFromTextFileV2",
+        ),
+        (
+            lambda asset: tf.Variable(1.0),
+            lambda asset: tf.group(tf.write_file("/etc/cron.d/x", "y")),
+            "WriteFile",
+        ),
+        (
+            lambda asset: tf.Variable(1.0),
+            lambda asset: tf.group(tf.read_file(tf.string_join([asset, "/../../secret"]))),
+            "ReadFile",
+        ),
+    ],
+    ids=["table", "write", "beside an asset"],
+)
+def test_a_strange_model_with_other_files_is_refused_before_anything_runs(
+    tmp_path, build, init, op_type
+):
+    folder = saved(tmp_path, build, init)
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        with pytest.raises(tf.errors.PermissionDeniedError, match=op_type) as caught:
+            tf.saved_model.load(session, ["serve"], folder)
+        assert folder in str(caught.value)
+        assert not graph.get_operations()
+    if op_type == "InitializeTableFromTextFileV2":
+        with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+            tf.saved_model.load(session, ["serve"], folder, allowed_ops=[op_type])
+
+
+@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "a/../../b", "", "s3://x/y", "."])
+def test_assets_that_lie_elsewhere_are_refused(tmp_path, name):
+    folder = saved(tmp_path, table, lambda asset: tf.tables_initializer())
+    path = f"{folder}/saved_model.pb"
+    model = loader.parse_saved_model(folder)
+    model.meta_graphs[0].asset_file_def[0].filename = name
+    Path(path).write_bytes(model.SerializeToString())
+    with (
+        tf.Session() as session,
+        pytest.raises(tf.errors.PermissionDeniedError, match="does not lie in"),
+    ):
+        tf.saved_model.load(session, ["serve"], folder)
 
 
 @pytest.mark.parametrize("as_text", [False, True])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import FILES, Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, list_attr, string_attr, type_attr
 from sparkflow_runtime.ops.strings.tensor_text import all_elements, edge_elements
 from sparkflow_runtime.shapes import Shape
 
 _ON_HOST = {"CPU": None}
+_FILE = "file://"
 
 
 def _host(value: Array) -> np.ndarray[Any, Any]:
@@ -106,6 +107,7 @@ class PrintV2(Op):
 
     inputs = "input: string"
     attrs = {"output_stream": string_attr("stderr"), "end": string_attr("\n")}
+    reaches = frozenset({FILES})
     stateful = True
     keeps_inputs = False
     kernels = _ON_HOST
@@ -116,6 +118,11 @@ class PrintV2(Op):
         node.with_rank(0, 0, "input")
         return []
 
+    def reach(self, attrs: Mapping[str, Any]) -> Set[str]:
+        """No file where it writes to a stream."""
+        is_file = attrs["output_stream"].startswith(_FILE)
+        return self.reaches or frozenset() if is_file else frozenset()
+
     def compute(self, xp: Any, text: Array, *, output_stream: str, end: str) -> tuple[()]:
         """Nothing.
 
@@ -123,8 +130,8 @@ class PrintV2(Op):
             InvalidArgumentError: There is no such stream.
         """
         line = _host(text).item().decode("utf-8", "replace") + end
-        if output_stream.startswith("file://"):
-            with Path(output_stream.removeprefix("file://")).open("a") as file:
+        if output_stream.startswith(_FILE):
+            with Path(output_stream.removeprefix(_FILE)).open("a") as file:
                 file.write(line)
         elif output_stream == "stdout":
             sys.stdout.write(line)

@@ -19,7 +19,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ops.inference import unknown
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import PYTHON, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import add
 from sparkflow_runtime.ops.signature import list_attr, string_attr
 from sparkflow_runtime.resources import py_functions
@@ -31,6 +31,7 @@ class PyFunc(Op):
     inputs = "input: Tin"
     outputs = "output: Tout"
     aliases = frozenset({"input"})
+    reaches = frozenset({PYTHON})
     attrs = {"token": string_attr(), "Tin": list_attr("type"), "Tout": list_attr("type")}
     kernels = {"CPU": None}
     stateful = True

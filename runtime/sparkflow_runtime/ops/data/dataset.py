@@ -14,7 +14,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.inference import scalars
-from sparkflow_runtime.ops.op import Array, Op, not_differentiable
+from sparkflow_runtime.ops.op import FILES, Array, Op, not_differentiable
 from sparkflow_runtime.ops.registry import add, register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, string_attr
 from sparkflow_runtime.resources.datasets import (
@@ -300,6 +300,8 @@ class CacheDataset(DatasetOp):
     """Elements that are computed once."""
 
     inputs = "input_dataset: variant, filename: string"
+    reaches = frozenset({FILES})
+    paths = ("filename",)
     attrs = {**OUTPUTS, **_METADATA}
 
     def compute(self, xp: Any, source: Dataset, filename: Array) -> Dataset:

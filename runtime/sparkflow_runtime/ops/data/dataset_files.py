@@ -11,7 +11,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.data.dataset import OUTPUTS, DatasetOp
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import Array, NodeView
+from sparkflow_runtime.ops.op import FILES, Array, NodeView
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr
 from sparkflow_runtime.ops.strings.string_arrays import scalar_text, strings_of
@@ -35,6 +35,7 @@ def _kind(compression: Array) -> str:
 class TFRecordDataset(DatasetOp):
     """The records of files."""
 
+    reaches = frozenset({FILES})
     inputs = "filenames: string, compression_type: string, buffer_size: int64"
     attrs = _METADATA
 
@@ -47,6 +48,7 @@ class TFRecordDataset(DatasetOp):
 class TextLineDataset(DatasetOp):
     """The lines of files."""
 
+    reaches = frozenset({FILES})
     inputs = "filenames: string, compression_type: string, buffer_size: int64"
     attrs = _METADATA
 
@@ -59,6 +61,7 @@ class TextLineDataset(DatasetOp):
 class FixedLengthRecordDataset(DatasetOp):
     """Pieces of files."""
 
+    reaches = frozenset({FILES})
     inputs = (
         "filenames: string, header_bytes: int64, record_bytes: int64, footer_bytes: int64, "
         "buffer_size: int64"
@@ -76,6 +79,7 @@ class FixedLengthRecordDataset(DatasetOp):
 class FixedLengthRecordDatasetV2(DatasetOp):
     """Pieces of files that may be compressed."""
 
+    reaches = frozenset({FILES})
     inputs = f"{FixedLengthRecordDataset.inputs}, compression_type: string"
     attrs = _METADATA
 
@@ -99,6 +103,7 @@ class FixedLengthRecordDatasetV2(DatasetOp):
 class DatasetToTFRecord(DatasetOp):
     """Writes the scalar strings of a dataset to a TFRecord file."""
 
+    reaches = frozenset({FILES})
     inputs = "input_dataset: variant, filename: string, compression_type: string"
     outputs = ""
     attrs: ClassVar = {}
@@ -115,6 +120,7 @@ class DatasetToTFRecord(DatasetOp):
 
 
 class _Columns(DatasetOp):
+    reaches = frozenset({FILES})
     inputs = "filenames: string"
     attrs = {"columns": list_attr("string", minimum=1), **OUTPUTS}
 

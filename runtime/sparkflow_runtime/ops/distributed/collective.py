@@ -19,7 +19,7 @@ from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.events.crc32c import crc32c
 from sparkflow_runtime.ops.inference import same_as, same_as_all
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import NETWORK, Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     Attr,
@@ -58,6 +58,7 @@ class CollectiveOp(Op):
     """What collectives have in common."""
 
     is_collective = True
+    reaches = frozenset({NETWORK})
     stateful = True
     takes_step = True
     gradient = not_differentiable

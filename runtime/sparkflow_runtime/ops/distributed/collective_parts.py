@@ -20,7 +20,7 @@ from sparkflow_runtime.ops.distributed.collective import ON_CPU_AND_GPU
 from sparkflow_runtime.ops.distributed.collective_gpu import bind_on_gpu, split
 from sparkflow_runtime.ops.inference import attribute
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import Array, NodeView, Op
+from sparkflow_runtime.ops.op import NETWORK, Array, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     Attr,
@@ -57,6 +57,7 @@ class CollectiveStart(Op):
     """Begins a run of an instance with this rank's tensors, of which it keeps copies."""
 
     type = "_CollectiveStart"
+    reaches = frozenset({NETWORK})
     inputs = "inputs: Tin"
     attrs = {
         "Tin": list_attr("type"),
@@ -93,6 +94,7 @@ class CollectiveWait(Op):
     """The result of the run that this step's `_CollectiveStart` of the same instance began."""
 
     type = "_CollectiveWait"
+    reaches = frozenset({NETWORK})
     outputs = "outputs: Tout"
     attrs = {"Tout": list_attr("type"), "shapes": list_attr("shape"), **PART_ATTRS}
     stateful = True

@@ -14,7 +14,7 @@ import numpy as np
 from sparkflow_runtime.errors import InternalError
 from sparkflow_runtime.ops.inference import attribute, unknown
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import NodeView, Op
+from sparkflow_runtime.ops.op import NETWORK, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     bool_attr,
@@ -75,6 +75,7 @@ class SendBundle(Op):
     """
 
     type = "_SendBundle"
+    reaches = frozenset({NETWORK})
     inputs = "tensors: T"
     attrs = {
         "T": list_attr("type"),
@@ -112,6 +113,7 @@ class RecvBundle(Op):
     """
 
     type = "_RecvBundle"
+    reaches = frozenset({NETWORK})
     outputs = "tensors: T"
     attrs = {
         "T": list_attr("type"),

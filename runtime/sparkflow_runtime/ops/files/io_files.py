@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.files import system
-from sparkflow_runtime.ops.op import Array, Inference
+from sparkflow_runtime.ops.op import FILES, Array, Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.strings.string_arrays import StringOp, array_of, scalar_text, strings_of
 from sparkflow_runtime.shapes import Shape
@@ -25,6 +25,8 @@ class ReadFile(StringOp):
 
     inputs = "filename: string"
     outputs = "contents: string"
+    reaches = frozenset({FILES})
+    paths = ("filename",)
     stateful = True  # a file changes between steps: it is not folded into the graph
 
     def infer(self, node: Inference) -> list[Shape]:
@@ -42,6 +44,7 @@ class WriteFile(StringOp):
     """Writes a file; directories that are missing are made."""
 
     inputs = "filename: string, contents: string"
+    reaches = frozenset({FILES})
     stateful = True
 
     def infer(self, node: Inference) -> list[Shape]:
@@ -67,6 +70,7 @@ class MatchingFiles(StringOp):
     copyable = True
     inputs = "pattern: string"
     outputs = "filenames: string"
+    reaches = frozenset({FILES})
     stateful = True
 
     def infer(self, node: Inference) -> list[Shape]:

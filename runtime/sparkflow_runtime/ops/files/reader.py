@@ -14,7 +14,7 @@ from sparkflow_runtime.files.compression import check_kind, expanding
 from sparkflow_runtime.files.system import open_file, read_file
 from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import FILES, Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, string_attr
 from sparkflow_runtime.ops.strings.string_arrays import array_of, scalar_text
@@ -35,6 +35,7 @@ class _MakesReader(_ReaderOp):
     """A reader: of the task where it has a shared_name, else of its node in its session."""
 
     outputs = "reader_handle: resource"
+    reaches = frozenset({FILES})
     single: ClassVar[bool] = False
     infer = scalars
 
@@ -79,6 +80,7 @@ class IdentityReaderV2(_MakesReader):
     """Gives the names themselves as records."""
 
     attrs = _NAMES
+    reaches = frozenset()
     single = True
 
     def records(self, node: NodeView) -> Callable[[bytes], Iterator[Record]]:

@@ -25,13 +25,14 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.files import system
 from sparkflow_runtime.ops.inference import unknown
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.op import CHECKPOINTS, Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, type_attr
 from sparkflow_runtime.shapes import Shape
 
 
 class _FileOp(Op):
+    reaches = frozenset({CHECKPOINTS})
     stateful = True
     kernels = {"CPU": None}
     gradient = not_differentiable
@@ -56,6 +57,7 @@ class SaveV2(_Saves):
     """
 
     inputs = "prefix: string, tensor_names: string, shape_and_slices: string, tensors: dtypes"
+    paths = ("prefix",)
     attrs = {"dtypes": list_attr("type", minimum=1)}
 
     def compute(
@@ -83,6 +85,7 @@ class Save(_Saves):
     """`SaveV2` of whole tensors only."""
 
     inputs = "filename: string, tensor_names: string, data: T"
+    paths = ("filename",)
     attrs = {"T": list_attr("type", minimum=1)}
 
     def compute(
@@ -102,6 +105,7 @@ class SaveSlices(_Saves):
     """`SaveV2` under its first name."""
 
     inputs = "filename: string, tensor_names: string, shapes_and_slices: string, data: T"
+    paths = ("filename",)
     attrs = {"T": list_attr("type", minimum=1)}
 
     def compute(
@@ -127,6 +131,7 @@ class RestoreV2(_FileOp):
     """Reads tensors, or parts of them, from a checkpoint."""
 
     inputs = "prefix: string, tensor_names: string, shape_and_slices: string"
+    paths = ("prefix",)
     outputs = "tensors: dtypes"
     attrs = {"dtypes": list_attr("type", minimum=1)}
 
@@ -185,6 +190,7 @@ class Restore(_RestoresOne):
     """Reads one whole tensor; `preferred_shard` only ever was a hint."""
 
     inputs = "file_pattern: string, tensor_name: string"
+    paths = ("file_pattern",)
     outputs = "tensor: dt"
     attrs = {"dt": type_attr(), "preferred_shard": int_attr(-1)}
 
@@ -202,6 +208,7 @@ class RestoreSlice(_RestoresOne):
     """Reads one tensor or a part of it."""
 
     inputs = "file_pattern: string, tensor_name: string, shape_and_slice: string"
+    paths = ("file_pattern",)
     outputs = "tensor: dt"
     attrs = {"dt": type_attr(), "preferred_shard": int_attr(-1)}
 
@@ -222,6 +229,7 @@ class MergeV2Checkpoints(_FileOp):
     """Makes one checkpoint of the shards that several tasks wrote to a shared file system."""
 
     inputs = "checkpoint_prefixes: string, destination_prefix: string"
+    paths = ("checkpoint_prefixes", "destination_prefix")
     attrs = {"delete_old_dirs": bool_attr(True), "allow_missing_files": bool_attr(False)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:

@@ -7,14 +7,14 @@ among the samples. The classes drawn are not those TensorFlow draws.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import FILES, Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.random.random import RandomStream, stream_of
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
@@ -209,6 +209,11 @@ class FixedUnigramCandidateSampler(_Sampler):
         "unigrams": list_attr("float", []),
         **_SEEDS,
     }
+    reaches = frozenset({FILES})
+
+    def reach(self, attrs: Mapping[str, Any]) -> Set[str]:
+        """No file where the weights are a list."""
+        return self.reaches or frozenset() if attrs["vocab_file"] else frozenset()
 
     def distribution(self, attrs: Mapping[str, Any]) -> Distribution:
         """The weights given, those of other shards and of reserved ids 0.

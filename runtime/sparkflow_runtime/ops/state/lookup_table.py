@@ -13,7 +13,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.files.system import open_file
 from sparkflow_runtime.ops.inference import scalars, sizes
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import FILES, Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     bool_attr,
@@ -231,6 +231,8 @@ class InitializeTableFromTextFileV2(_Changes):
     """Fills a table from the lines of a file: from a column, the whole line, or its number."""
 
     inputs = "table_handle: resource, filename: string"
+    reaches = frozenset({FILES})
+    paths = ("filename",)
     attrs = {
         "key_index": int_attr(minimum=-2),
         "value_index": int_attr(minimum=-2),

@@ -1,5 +1,6 @@
 """Models in files: alone, in pipelines and after tuning, in a fresh process."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,16 +13,19 @@ from pyspark.ml.evaluation import MulticlassClassificationEvaluator
 from pyspark.ml.tuning import CrossValidatorModel
 from pyspark.sql import SparkSession
 
-from sparkflow.export import InferenceModel
+import sparkflow as tf
+from sparkflow.export import InferenceModel, Output, Signature
+from sparkflow.graph.nodes import reach
 from sparkflow.spark import SparkTrainer, SparkTrainerModel
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.model.model_files import download, local_folder, read_model_file, upload
-from sparkflow.spark.model.persistence import ModelReader
+from sparkflow.spark.model.persistence import ALLOWED_OPS, ModelReader
 from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
 from sparkflow_runtime.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
+    PermissionDeniedError,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -62,6 +66,32 @@ def test_a_model_comes_back_as_it_was(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=100
     )
     assert done.stdout.strip() == str([each.name for each in mixed.signature.inputs])
+
+
+def test_a_strange_model_reaches_only_what_is_allowed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [None, 1], name="x")
+        read = tf.strings.length(tf.read_file("/etc/hostname"))
+        tf.multiply(x, tf.cast(read, tf.float32) * 0.0 + 2.0, name="y")
+    signature = Signature.of_features("x:0", 1, (Output("prediction", "y:0", "float32", (1,)),))
+    inference_model = InferenceModel.build(graph.as_graph_def(), {}, signature, {"history": {}})
+    path = str(tmp_path / "model")
+    PipelineModel([_model(inference_model, featuresCol=["a"])]).save(path)
+    monkeypatch.setattr(reach, "_ours", set())
+    alone = f"{path}/stages/{os.listdir(f'{path}/stages')[0]}"
+    for load in (PipelineModel.load, SparkTrainerModel.load):
+        with pytest.raises(PermissionDeniedError, match=r"allowed_ops=\['ReadFile'\]"):
+            load(path if load == PipelineModel.load else alone)
+    rows = spark.createDataFrame([(3.0,)], "a double")
+    loaded = SparkTrainerModel.load(alone, allowed_ops=["ReadFile"])
+    assert loaded.transform(rows).first()["prediction"] == 6.0
+    spark.conf.set(ALLOWED_OPS, "WriteFile, ReadFile")
+    try:
+        assert PipelineModel.load(path).transform(rows).first()["prediction"] == 6.0
+    finally:
+        spark.conf.unset(ALLOWED_OPS)
 
 
 def test_a_model_in_a_pipeline_and_after_tuning(

@@ -1,0 +1,215 @@
+"""Graphs that come from elsewhere reach no more than the program says."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow.graph.nodes import reach
+from sparkflow.graph.nodes.content import Digests
+from sparkflow_runtime.ops.op import Op
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef
+
+DENIED = tf.errors.PermissionDeniedError
+
+
+@pytest.fixture(autouse=True)
+def _stranger(monkeypatch):
+    """As if another process had made the graphs, unless a test says `remembered`."""
+    monkeypatch.setattr(reach, "_ours", set())
+
+
+def strange(build) -> GraphDef:
+    """The message of a graph, as another process would have written it."""
+    with tf.Graph().as_default() as graph:
+        build()
+        message = graph.as_graph_def()
+    reach._ours.clear()
+    return message
+
+
+def reads():
+    tf.identity(tf.read_file("/etc/passwd"), name="y")
+
+
+def inside_a_function():
+    tf.data.Dataset.from_tensors("/etc/passwd").map(tf.read_file).make_one_shot_iterator()
+
+
+def inside_a_branch():
+    tf.cond(tf.placeholder(tf.bool), lambda: tf.read_file("/etc/passwd"), lambda: tf.constant(""))
+
+
+@pytest.mark.parametrize(
+    ("build", "op_type", "does"),
+    [
+        (reads, "ReadFile", "reads or writes files"),
+        (lambda: tf.write_file("/tmp/x", "y"), "WriteFile", "reads or writes files"),
+        (lambda: tf.py_func(lambda: 1.0, [], tf.float32), "PyFunc", "calls Python functions"),
+        (lambda: tf.print("x", output_stream="file:///tmp/x"), "PrintV2", "files"),
+        (lambda: tf.data.TextLineDataset("/etc/passwd"), "TextLineDataset", "files"),
+        (lambda: tf.TextLineReader(), "TextLineReaderV2", "files"),
+        (inside_a_function, "ReadFile", "files"),
+        (inside_a_branch, "ReadFile", "files"),
+    ],
+)
+def test_a_strange_graph_is_refused_with_what_it_does_and_what_to_say(build, op_type, does):
+    message = strange(build)
+    with tf.Graph().as_default(), pytest.raises(DENIED) as caught:
+        tf.import_graph_def(message)
+    text = str(caught.value)
+    assert op_type in text
+    assert does in text
+    assert f"allowed_ops=['{op_type}']" in text
+    for allowed in ([op_type], "all"):
+        with tf.Graph().as_default():
+            tf.import_graph_def(message, allowed_ops=allowed)
+    with tf.Graph().as_default(), pytest.raises(DENIED):
+        tf.import_graph_def(message, allowed_ops=["Abs"])
+
+
+def test_one_text_is_no_list_of_ops():
+    with tf.Graph().as_default(), pytest.raises(TypeError, match="a list of op types or 'all'"):
+        tf.import_graph_def(strange(reads), allowed_ops="ReadFile")
+
+
+def test_what_reaches_nothing_passes():
+    def harmless():
+        tf.print("x")
+        tf.data.Dataset.range(3).cache().make_one_shot_iterator().get_next()
+        tf.IdentityReader()
+        tf.nn.fixed_unigram_candidate_sampler([[1]], 1, 1, False, 3, unigrams=[1.0, 1.0, 1.0])
+
+    with tf.Graph().as_default():
+        tf.import_graph_def(strange(harmless))
+
+
+def test_a_program_may_import_what_it_has_exported():
+    with tf.Graph().as_default() as graph:
+        reads()
+        tf.py_func(lambda: 1.0, [], tf.float32)
+        inside_a_function()
+        message = graph.as_graph_def()
+        part = tf.graph_util.extract_sub_graph(message, ["y"])
+    with tf.Graph().as_default():
+        tf.import_graph_def(message)
+        tf.import_graph_def(part, name="again")
+        renamed = GraphDef.FromString(message.SerializeToString())
+        for node in renamed.node:
+            node.device = "/cpu:0"
+        tf.import_graph_def(renamed, name="third")
+
+
+def test_the_same_node_with_another_file_is_another_one():
+    with tf.Graph().as_default() as graph:
+        tf.identity(tf.read_file("mine.txt"), name="y")
+        message = graph.as_graph_def()
+    for node in message.node:
+        if node.op == "Const":
+            node.attr["value"].tensor.string_val[:] = [b"/etc/passwd"]
+    with tf.Graph().as_default(), pytest.raises(DENIED, match="ReadFile"):
+        tf.import_graph_def(message)
+
+
+def test_the_same_function_with_another_caller_is_another_one():
+    with tf.Graph().as_default() as graph:
+        inside_a_function()
+        message = graph.as_graph_def()
+    changed = message.SerializeToString().replace(b"/etc/passwd", b"/etc/shadow")
+    with tf.Graph().as_default(), pytest.raises(DENIED, match="ReadFile"):
+        tf.import_graph_def(GraphDef.FromString(changed))
+
+
+def test_an_op_of_the_users_own_is_refused_until_it_says_what_it_reaches():
+    class Silent(Op):
+        outputs = "y: float32"
+
+        def infer(self, node):
+            return [()]
+
+        def compute(self, xp):
+            return np.float32(1)
+
+    class Contained(Silent):
+        reaches = frozenset()
+
+    silent, contained = tf.register_op(Silent), tf.register_op(Contained)
+    with tf.Graph().as_default(), pytest.raises(DENIED, match=r"Silent.*calls Python"):
+        tf.import_graph_def(strange(silent))
+    with tf.Graph().as_default():
+        tf.import_graph_def(strange(contained))
+
+
+def saver_graph(build) -> MetaGraphDef:
+    with tf.Graph().as_default():
+        saver = build()
+        message = tf.train.export_meta_graph(saver_def=saver and saver.saver_def)
+    reach._ours.clear()
+    return message
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_savers_save_and_restore_what_is_fed_and_nothing_else(tmp_path, sharded):
+    def build():
+        tf.Variable(3.0, name="v")
+        return tf.train.Saver(sharded=sharded, filename=str(tmp_path / "unasked"))
+
+    message = saver_graph(build)
+    with tf.Graph().as_default(), tf.Session() as session:
+        saver = tf.train.import_meta_graph(message)
+        session.run(tf.global_variables_initializer())
+        path = saver.save(session, tmp_path / "asked")
+        saver.restore(session, path)
+        names = saver.saver_def
+        saved = session.run(names.save_tensor_name, {names.filename_tensor_name: path})
+        assert saved == path.encode()
+        # Whatever else runs the nodes, nobody has said which file.
+        with pytest.raises(tf.errors.InvalidArgumentError, match="feed"):
+            session.run(names.save_tensor_name)
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("unasked")]
+
+
+def _saves_to(path):
+    tf.raw_ops.SaveV2(prefix=path, tensor_names=["x"], shape_and_slices=[""], tensors=[1.0])
+
+
+def _joins(*parts):
+    _saves_to(tf.string_join([tf.placeholder_with_default("x", ()), *parts]))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: _saves_to("/etc/cron.d/x"),
+        lambda: _saves_to(tf.string_join(["/etc/", tf.placeholder(tf.string, ())])),
+        lambda: _saves_to(tf.substr(tf.placeholder_with_default("x/etc", ()), 1, 4)),
+        lambda: _joins("/../../etc/x"),
+        lambda: _joins("/.", "./etc/x"),
+        lambda: _joins(tf.placeholder(tf.string, ())),
+        lambda: _saves_to(tf.read_file(tf.placeholder(tf.string, ()))),
+    ],
+    ids=["constant", "joined behind", "cut", "up", "up in parts", "fed", "read"],
+)
+def test_names_of_checkpoints_that_are_not_fed_alone_are_refused(build):
+    with tf.Graph().as_default(), pytest.raises(DENIED, match=r"SaveV2.*checkpoints"):
+        tf.train.import_meta_graph(saver_graph(build))
+
+
+def test_long_chains_and_circles_end():
+    message = GraphDef()
+    for number in range(20_000):
+        node = message.node.add(name=f"n{number}", op="Identity", input=[f"n{number + 1}"])
+        node.attr["T"].type = tf.string.as_datatype_enum
+    node = message.node.add(name="n20000", op="Identity", input=["n19999"])
+    node.attr["T"].type = tf.string.as_datatype_enum
+    message.node.add(name="read", op="ReadFile", input=["n0"])
+    assert Digests(message).of("read") is None
+    with pytest.raises(DENIED):
+        reach.contained(message, None, "It")
+    message.node[-2].input[:] = ["other"]
+    message.node[-2].op = "Placeholder"
+    assert Digests(message).of("read") is None
