@@ -32,6 +32,7 @@ RULES: Final = (
     "sparkflow/export/onnx/",
     "sparkflow/differentiation/gradient_registry.py",
     "sparkflow/graph/messages/importing.py",
+    "sparkflow/graph/nodes/reach.py",
 )
 """Files, or folders, of rules keyed by op, and of the frames of TensorFlow's first control flow."""
 
