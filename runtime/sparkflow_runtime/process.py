@@ -6,7 +6,8 @@ environment from here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -54,3 +55,24 @@ def apply_threads(config: ConfigProto) -> None:
             message="inter_op_parallelism_threads must be 0 (the default) or more, got "
             f"{config.inter_op_parallelism_threads}"
         )
+
+
+@contextlib.contextmanager
+def limited_threads(count: int) -> Iterator[None]:
+    """Has kernels that are bound meanwhile, and BLAS, use so many threads; then as many as before.
+
+    For a process that is not ours, such as Spark's Python worker: the setting is the process's.
+
+    Args:
+        count: How many, 1 or more; BLAS is not given more than the processors there are.
+    """
+    import threadpoolctl
+
+    from sparkflow_runtime.codegen.machine import threads
+
+    before = threads.set_count(count)
+    try:
+        with threadpoolctl.threadpool_limits(threads.count(), user_api="blas"):
+            yield
+    finally:
+        threads.set_count(before)

@@ -143,7 +143,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         self._check_params(validation is not None)
         wanted = ClusterLayout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
-        backend_for(dataset.sparkSession).require_slots(wanted)
+        backend_for(dataset.sparkSession, self.getInProcess()).require_slots(wanted)
         with arranged_rows(dataset, self, validation) as (prepared, layout, placed):
             yield TrainingData.of(prepared, layout, placed, self.look_at(prepared))
 
@@ -168,7 +168,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         self._check_params(False)
         session = SparkSession.active()
         wanted = ClusterLayout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
-        backend_for(session).require_slots(wanted)
+        backend_for(session, self.getInProcess()).require_slots(wanted)
         looks = type(self).look_at is not BaseTrainer.look_at
         prepared, layout, placed = parquet_rows(session, str(path), self, wants_rows=looks)
         return self.fit_data(TrainingData.of(prepared, layout, placed, self.look_at(prepared)))
@@ -257,7 +257,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             start=self.start_snapshot,
         )
         try:
-            values, history = backend_for(session).train(ready)
+            values, history = backend_for(session, config.in_process).train(ready)
         finally:
             callbacks.on_close()
         history.chosen = self.chosen

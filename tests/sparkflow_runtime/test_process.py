@@ -9,7 +9,7 @@ import threadpoolctl
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import threads
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.process import apply_threads, worker_environment
+from sparkflow_runtime.process import apply_threads, limited_threads, worker_environment
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 
@@ -97,3 +97,14 @@ def test_sessions_and_servers_take_it_from_their_config():
     threads.set_count(0)
     tf.train.Server.create_local_server(config, start=False).stop()
     assert threads._limit == 1
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_process_of_somebody_else_gets_its_threads_back():
+    threads.set_count(1)
+    before = blas_threads()
+    with limited_threads(2):
+        assert threads.count() == min(2, len(os.sched_getaffinity(0)))
+        assert blas_threads() <= {threads.count()}
+    assert threads.count() == 1
+    assert blas_threads() == before

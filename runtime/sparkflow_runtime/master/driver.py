@@ -1,25 +1,47 @@
-"""A master without a task of its own: the Spark driver's, over the tasks of a running cluster."""
+"""A master without a task of its own: the Spark driver's, over the tasks of a running cluster.
+
+`OneTaskMaster` stands for it where the whole cluster is a worker in this process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph_def import import_graph
+from sparkflow_runtime.master.links import LocalLink
 from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.master.remote_link import RemoteLink
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 from sparkflow_runtime.security import Tls
 from sparkflow_runtime.transport.channel.pool import Caller, Transport
 from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.transport.task_names import addresses
 from sparkflow_runtime.worker.loop import LoopTerms
+from sparkflow_runtime.worker.worker import Worker
+
+_TASK: Final = re.compile(r"/(job|replica|task):[^/]*")
+_PS: Final = re.compile(r"^/job:ps(?:/replica:0)?(?:/task:(\d+))?$")
+
+
+class Master(Protocol):
+    """What opens sessions over a cluster."""
+
+    def create_session(
+        self, graph_def: GraphDef, *, device_filters: Sequence[str] = (), default_task: str = ""
+    ) -> DriverSession:
+        """A session on a graph, see `DriverMaster.create_session`."""
+
+    def close(self) -> None:
+        """Lets go of the tasks; may be called again."""
 
 
 class DriverMaster:
@@ -82,6 +104,57 @@ class DriverMaster:
         raise InvalidArgumentError(
             message=f"Device filter {wanted!r} matches none of {', '.join(self._links)}"
         )
+
+
+class OneTaskMaster:
+    """Opens sessions on a worker of this process, which plays all tasks. Needs no socket.
+
+    What was meant for parameter server n runs on the worker's CPU n + 1, the rest on CPU 0: so the
+    graph is cut as it would be between processes, and computes the same, bit for bit. Thread-safe;
+    `close` may be called again.
+
+    Args:
+        worker: Has a CPU more than there are parameter servers. Stays the caller's, who closes it.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._task = worker.task
+        self._link = LocalLink(worker)
+
+    def create_session(
+        self, graph_def: GraphDef, *, device_filters: Sequence[str] = (), default_task: str = ""
+    ) -> DriverSession:
+        """A session on a graph, see `DriverMaster.create_session`.
+
+        Args:
+            graph_def: The whole graph.
+            device_filters: Say nothing here, for there is one task.
+            default_task: The same.
+
+        Raises:
+            InvalidArgumentError: The graph cannot be read.
+        """
+        here = GraphDef()
+        here.CopyFrom(graph_def)
+        for node in _nodes(here):
+            server = _PS.match(node.device)
+            if server is not None:
+                node.device = f"/device:CPU:{int(server[1] or 0) + 1}"
+            else:
+                node.device = _TASK.sub("", node.device)
+        session = MasterSession({self._task: self._link}, default_task=self._task)
+        session.extend(import_graph(here), here.library.function)
+        return DriverSession(session)
+
+    def close(self) -> None:
+        """Ends the threads that partitions run in."""
+        self._link.close()
+
+
+def _nodes(graph_def: GraphDef) -> Iterator[NodeDef]:
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def
 
 
 class DriverSession:

@@ -28,7 +28,8 @@ from sparkflow.spark.control.resuming import (
     require_same_training,
 )
 from sparkflow.spark.control.schedule import Schedule
-from sparkflow.spark.control.training_run import TrainingRun
+from sparkflow.spark.control.training_run import OpenMaster, TrainingRun
+from sparkflow_runtime.master.driver import DriverMaster
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class FitState:
         store: The checkpoints; None without.
         start: What another training has left, to begin with where there is no checkpoint: its
             variables and random streams, not its place in the data.
+        open_master: How the tasks are reached.
 
     Raises:
         OtherTrainingError: The last checkpoint is of another training, see `resume`.
@@ -60,6 +62,7 @@ class FitState:
         store: CheckpointStore | None = None,
         *,
         start: Snapshot | None = None,
+        open_master: OpenMaster = DriverMaster,
     ) -> None:
         if start is not None:
             require_same_variables(Checkpoint("to begin with", start), plan.graph.state.shared)
@@ -67,6 +70,7 @@ class FitState:
         self._start = start and replace(start, best={}, early_stopping=None)
         self._plan = plan
         self._token = token
+        self._open_master = open_master
         self._callbacks = callbacks
         self._store = store
         self._reasons: list[tuple[str, int]] = []
@@ -133,6 +137,7 @@ class FitState:
             schedule=self._schedule,
             snapshot=self._snapshot,
             store=self._store,
+            open_master=self._open_master,
         )
 
     def _latest(self) -> Checkpoint | None:

@@ -17,7 +17,7 @@ from sparkflow.spark.control.checkpoints.snapshot import Snapshot, Values, Worke
 from sparkflow.spark.graphs.state import VariableNodes
 from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime import shapes
-from sparkflow_runtime.master.driver import DriverMaster, DriverSession
+from sparkflow_runtime.master.driver import DriverSession, Master
 from sparkflow_runtime.master.loops.step_loop import Loop
 
 R = TypeVar("R")
@@ -28,7 +28,7 @@ _MAX_THREADS: Final = 32
 
 
 def open_sessions(
-    master: DriverMaster,
+    master: Master,
     graphs: Sequence[Any],
     stack: contextlib.ExitStack,
     beside_first: bool = False,
@@ -65,7 +65,7 @@ class Replicas:
 
     def __init__(
         self,
-        master: DriverMaster,
+        master: Master,
         graph: TrainingGraph,
         num_workers: int,
         stack: contextlib.ExitStack,
@@ -102,7 +102,7 @@ class Replicas:
         if graph.config.has_copies:
             self.join()  # all begin with the values of worker 0
 
-    def replace(self, worker: int, master: DriverMaster, stack: contextlib.ExitStack) -> None:
+    def replace(self, worker: int, master: Master, stack: contextlib.ExitStack) -> None:
         """Opens the session of a worker that has come back with nothing but the shared variables.
 
         Args:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
@@ -35,9 +35,14 @@ from sparkflow.spark.control.schedule import Duty, Pause, Schedule, Stops, is_du
 from sparkflow.spark.control.segment import Segments
 from sparkflow.spark.control.validation import Validation
 from sparkflow.spark.control.worker_recovery import Returns, WorkerRecovery
-from sparkflow_runtime.master.driver import DriverMaster
+from sparkflow_runtime.master.driver import DriverMaster, Master
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 
 _log = logging.getLogger(__name__)
+
+
+OpenMaster: TypeAlias = Callable[[ClusterDef, str], Master]
+"""Makes what opens sessions over the registered tasks, which have a token."""
 
 
 class Service(Tasks, Returns, Protocol):
@@ -61,6 +66,7 @@ class TrainingRun:
         schedule: The steps that come; the plan's from the beginning if None.
         snapshot: What the run goes on from; None to begin.
         store: Where checkpoints are written; None for nowhere.
+        open_master: How the tasks are reached.
     """
 
     def __init__(
@@ -73,10 +79,12 @@ class TrainingRun:
         schedule: Schedule | None = None,
         snapshot: Snapshot | None = None,
         store: CheckpointStore | None = None,
+        open_master: OpenMaster = DriverMaster,
     ) -> None:
         self.events = EventQueue()
         self._plan = plan
         self._token = token
+        self._open_master = open_master
         self._recorder = recorder
         self._callbacks = callbacks
         self._schedule = schedule or plan.schedule(callbacks.needs_epochs)
@@ -181,7 +189,7 @@ class TrainingRun:
         self._gathering.wait_for_tasks(job, self._hear)
         self._note(RunEvent.TASKS_REGISTERED)
         with contextlib.ExitStack() as stack:
-            master = DriverMaster(server.cluster(), self._token)
+            master = self._open_master(server.cluster(), self._token)
             stack.callback(master.close)
             with self.events.guard():
                 self._replicas = Replicas(master, plan.graph, self.num_workers, stack)

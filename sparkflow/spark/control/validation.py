@@ -9,7 +9,7 @@ import numpy as np
 
 from sparkflow.spark.control.replicas import open_sessions
 from sparkflow.spark.graphs.evaluation import EvaluationGraph
-from sparkflow_runtime.master.driver import DriverMaster
+from sparkflow_runtime.master.driver import Master
 from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
@@ -28,7 +28,7 @@ class Validation:
 
     def __init__(
         self,
-        master: DriverMaster,
+        master: Master,
         graph: EvaluationGraph,
         steps: Sequence[int],
         stack: contextlib.ExitStack,

@@ -279,6 +279,7 @@ class TrainingParams(ParamAliases):
 
     numWorkers = param(table.TRAINING["numWorkers"])
     numPs = param(table.TRAINING["numPs"])
+    inProcess = param(table.TRAINING["inProcess"])
     batchSize = param(table.TRAINING["batchSize"])
     epochs = param(table.TRAINING["epochs"])
     maxSteps = param(table.TRAINING["maxSteps"])
@@ -312,6 +313,20 @@ class TrainingParams(ParamAliases):
         numPs: tasks that hold the variables; 0 has the workers hold them beside their work.
         """
         return self._set(numPs=value)
+
+    def getInProcess(self) -> str:
+        """`auto`, `always` or `never`."""
+        value: str = self.getOrDefault(self.inProcess)
+        return value
+
+    def setInProcess(self: Self, value: str | bool) -> Self:
+        """Sets a parameter.
+
+        inProcess: whether the only worker trains inside its Spark task, without sockets and
+            processes of its own: 'auto' (where Spark Connect's Python workers may have none),
+            'always' or 'never'.
+        """
+        return self._set(inProcess=value)
 
     def getBatchSize(self) -> int:
         """Rows per step of each worker."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.direction import resolve
-from sparkflow.spark.params.table import TRAINER
+from sparkflow.spark.params.table import ALWAYS, TRAINER
 
 _NEEDS = {row.name: row.needs for group in TRAINER for row in group if row.needs}
 
@@ -39,6 +39,11 @@ def check_params(config: FitConfig, given: Collection[str]) -> None:
         raise ValueError(
             f"syncMode='allreduce' has no parameter servers, but numPs={config.num_ps} was "
             "set; leave numPs out or set it to 0"
+        )
+    if config.in_process == ALWAYS and config.num_workers > 1:
+        raise ValueError(
+            f"inProcess='always' trains inside one Spark task, so it needs numWorkers=1; "
+            f"numWorkers is {config.num_workers}"
         )
     values = config.params
     if not config.validates:

@@ -105,6 +105,13 @@ def resumption(value: Any) -> str:
     return choice("auto", "always", "never")(value)
 
 
+def in_process(value: Any) -> str:
+    """`auto`, `always` or `never`; True and False stand for the last two."""
+    if isinstance(value, bool):
+        return "always" if value else "never"
+    return choice("auto", "always", "never")(value)
+
+
 def seconds(value: Any) -> float:
     """A positive number of seconds."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -15,6 +15,7 @@ from sparkflow.spark.params.converters import (
     class_weights,
     column,
     columns,
+    in_process,
     integer,
     json_dict,
     number,
@@ -27,6 +28,9 @@ from sparkflow.spark.params.converters import (
 from sparkflow.spark.params.row import Group, Row
 
 SYNC_MODES = ("async", "sync", "ssp", "allreduce")
+
+AUTO, ALWAYS = "auto", "always"
+"""Values of `inProcess`, beside `never`."""
 
 CONTENT, SINGLE, STRATIFIED = DRAWS = ("content", "single", "stratified")
 """The values of `validationDraw`."""
@@ -228,6 +232,19 @@ TRAINING: Final = Group(
             "int",
             "tasks that hold the variables; 0 has the workers hold them beside their work",
             get="The number of tasks that only hold variables.",
+        ),
+        Row(
+            "inProcess",
+            AUTO,
+            in_process,
+            "str",
+            "whether the only worker trains inside its Spark task, without sockets and processes "
+            "of its own: 'auto' (where Spark Connect's Python workers may have none), 'always' or "
+            "'never'",
+            get="`auto`, `always` or `never`.",
+            takes="str | bool",
+            see="[locked-down compute](deploy/locked_down.md)",
+            decides=False,
         ),
         Row(
             "batchSize",

@@ -48,6 +48,9 @@ class TrainerValues:
             the DataFrame gives other rows or another order each time.
         num_workers: tasks that compute gradients, each on its rows.
         num_ps: tasks that hold the variables; 0 has the workers hold them beside their work.
+        in_process: whether the only worker trains inside its Spark task, without sockets and
+            processes of its own: 'auto' (where Spark Connect's Python workers may have none),
+            'always' or 'never'.
         batch_size: rows per step of each worker.
         epochs: how often each row is trained on.
         max_steps: steps of all workers after which training ends before the epochs do; 0 for no
@@ -113,6 +116,7 @@ class TrainerValues:
     cache: bool = True
     num_workers: int = 1
     num_ps: int = 1
+    in_process: str = "auto"
     batch_size: int = 128
     epochs: int = 1
     max_steps: int = 0

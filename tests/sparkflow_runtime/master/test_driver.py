@@ -15,11 +15,12 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.master.driver import DriverMaster, DriverSession
+from sparkflow_runtime.master.driver import DriverMaster, DriverSession, OneTaskMaster
 from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.resources.datasets.batch_source import ArraySource
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport.threads import DaemonThreads
+from sparkflow_runtime.worker.worker import Worker
 from support.graphs import const, graph_def, node, placeholder, variable
 
 PS = "/job:ps/task:0"
@@ -397,3 +398,24 @@ def test_tasks_end_the_steps_of_a_master_that_is_gone(
             wait.wait(0.05)
         assert server.worker.rendezvous._steps == {}
         server.worker.sessions.clear()  # as when their leases end
+
+
+def test_one_worker_plays_all_tasks_and_cuts_the_graph_alike() -> None:
+    worker = Worker("worker", 0, cpus=2)
+    worker.resources.put("", "train", ArraySource([np.arange(1, 7, dtype=np.float32)], 2))
+    here = OneTaskMaster(worker)
+    try:
+        session = here.create_session(graph_def(*training()), device_filters=["/job:ps"])
+        session.run([], {}, ["init"])
+        (losses,), numbers = collect(session.start_loop(["loss:0"], ["train"], 3))
+        assert numbers == [0, 1, 2]
+        assert losses.tolist() == [3, 7, 11]
+        assert session.run(["total:0"], {}, []) == [21]
+        # In a piece for the server and one for the worker, which send each other what they need.
+        (handle,) = worker.sessions.handles()
+        assert any(each.number for each in worker.sessions.find(handle).graphs.values())
+        session.close()
+    finally:
+        here.close()
+        here.close()
+        worker.close(CancelledError)

@@ -55,11 +55,14 @@ def limit_in(environ: Mapping[str, str]) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def set_count(number: int) -> None:
+def set_count(number: int) -> int:
     """Limits the threads of kernels that are bound from now on, in the whole process.
 
     Args:
         number: At most so many; 0 for what `count` says without this.
+
+    Returns:
+        What it was given before; 0 for no limit.
 
     Raises:
         InvalidArgumentError: The number is negative.
@@ -69,7 +72,8 @@ def set_count(number: int) -> None:
             message=f"The number of threads must be 0 (the default) or more, got {number}"
         )
     global _limit
-    _limit = number
+    before, _limit = _limit, number
+    return before
 
 
 def pool_addresses() -> tuple[int, int]:

@@ -18,6 +18,7 @@ from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect.job import ConnectJob, require_slots
 from sparkflow.spark.launch.connect.lead import Leadership, picklable
+from sparkflow.spark.launch.connect.outcome import Outcome
 from sparkflow.spark.launch.training import Trained, Training
 
 _log = logging.getLogger(__name__)
@@ -52,17 +53,25 @@ class ConnectBackend:
         config = training.job(memory_bytes(self._setting(GPU_MEMORY, "")))
         job = ConnectJob(training.rows, config, work, restarts, callbacks.on_restart)
         outcome = job.run()
-        history = TrainingHistory.from_dict(outcome.history)
-        resumed = history.resumed
-        if resumed is not None:
-            _log.warning("%s", resumed["text"])
-            callbacks.on_resume(resumed["path"], resumed["step"], resumed["finished"])
-        if resumed is None or not resumed["finished"]:
-            tell(callbacks, FinishedRun(plan, history, outcome.values))
-        return outcome.values, history
+        return tell_finished(callbacks, plan, outcome)
 
     def _setting(self, key: str, default: str) -> str:
-        return str(self._session.conf.get(key, default))
+        try:
+            return str(self._session.conf.get(key, default))
+        except Exception:  # serverless compute denies that there are such settings
+            return default
+
+
+def tell_finished(callbacks: Callbacks, plan: TrainingPlan, outcome: Outcome) -> Trained:
+    """Tells the callbacks of a training that has come back; what `Backend.train` returns."""
+    history = TrainingHistory.from_dict(outcome.history)
+    resumed = history.resumed
+    if resumed is not None:
+        _log.warning("%s", resumed["text"])
+        callbacks.on_resume(resumed["path"], resumed["step"], resumed["finished"])
+    if resumed is None or not resumed["finished"]:
+        tell(callbacks, FinishedRun(plan, history, outcome.values))
+    return outcome.values, history
 
 
 class FinishedRun:

@@ -1,0 +1,100 @@
+"""Training inside one Spark task, as `fit` sees it: a query whose rows are the model."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import pickle
+import queue
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from sparkflow.spark.cluster.barrier_job import SparkJob
+from sparkflow.spark.cluster.events import Event, JobEnded
+from sparkflow.spark.cluster.failures import to_exception
+from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.interpreter import use_this_python
+from sparkflow.spark.launch.connect.client import tell_finished
+from sparkflow.spark.launch.connect.job import collect_interruptibly
+from sparkflow.spark.launch.connect.lead import Leadership, picklable
+from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, from_parts, from_rows
+from sparkflow.spark.launch.in_process.task import InTaskConfig, train_in_task
+from sparkflow.spark.launch.training import Trained, Training
+
+_log = logging.getLogger(__name__)
+_POLL_S: Final = 0.5
+
+
+class InProcessBackend:
+    """The only worker trains in its Spark task, on a classic session or on Spark Connect.
+
+    Args:
+        session: The session.
+        reason: Why it is done, for whoever reads it.
+    """
+
+    def __init__(self, session: Any, reason: str) -> None:
+        self._session = session
+        self._reason = reason
+
+    def require_slots(self, layout: ClusterLayout) -> None:
+        """Passes when there is one worker; one slot there is always, sooner or later.
+
+        Raises:
+            SparkTrainingError: There are more.
+        """
+        if layout.num_workers > 1:
+            raise SparkTrainingError(
+                f"numWorkers={layout.num_workers} needs Python workers that can reach each other, "
+                f"and {self._reason}. With numWorkers=1 training runs there, inside one task; "
+                "for more, use compute whose Python workers are not locked in (on Databricks: "
+                "dedicated access mode)"
+            )
+        use_this_python(self._session)
+
+    def train(self, training: Training) -> Trained:
+        """Runs the task; then tells the callbacks what happened."""
+        plan = training.plan
+        self.require_slots(plan.layout)
+        text = f"training inside one Spark task, without sockets or processes: {self._reason}"
+        _log.warning("%s", text)
+        training.callbacks.on_waiting(text)
+        if plan.config.worker_logs:
+            _log.warning("workerLogs: what the task writes is in the executor's log only")
+        restarts = plan.config.max_restarts
+        work = Leadership(picklable(plan), training.feed, training.token, restarts, training.start)
+        task: Any = functools.partial(
+            train_in_task, InTaskConfig(training.job(None), pickle.dumps(work))
+        )
+        query = training.rows.mapInArrow(task, ROWS_SCHEMA)
+        try:
+            rows = self._collect(query, training.name, training.description)
+        except Exception as error:
+            raise to_exception([JobEnded(error)]) from error
+        outcome = from_parts(from_rows((r["part"], r["number"], r["content"]) for r in rows))
+        return tell_finished(training.callbacks, plan, outcome)
+
+    def _collect(self, query: DataFrame, name: str, description: str) -> list[Any]:
+        if not hasattr(self._session, "_jsparkSession"):
+            return collect_interruptibly(query)
+        found: list[Any] = []
+        events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        context = self._session.sparkContext
+        job = SparkJob(
+            context, lambda: found.extend(query.collect()), name, description, events.put
+        )
+        job.start()
+        try:
+            while True:
+                try:
+                    event = events.get(timeout=_POLL_S)
+                except queue.Empty:  # in short waits, so that Ctrl-C is heard
+                    continue
+                if isinstance(event, JobEnded) and event.error is not None:
+                    raise event.error
+                return found
+        except BaseException:
+            job.finish(patience_s=0.0)
+            raise

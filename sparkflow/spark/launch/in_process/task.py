@@ -1,0 +1,133 @@
+"""What runs in the task: it takes its rows, trains, and yields how that ended.
+
+Runs in Spark's Python worker, which other tasks use afterwards: what is set of the process is set
+back. `model_fn` became a graph on the client; of its Python code only worker callbacks run here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from sparkflow.spark.cluster.task import JobConfig
+from sparkflow.spark.control.callbacks import Callbacks
+from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.control.fit_state import FitState
+from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.control.resuming import AUTO, NEVER
+from sparkflow.spark.errors import LostTaskError
+from sparkflow.spark.launch.connect.lead import Leadership
+from sparkflow.spark.launch.connect.outcome import Outcome, error_to_parts, to_parts, to_rows
+from sparkflow.spark.launch.in_process.one_task import OneTask
+from sparkflow.spark.storage.checkpoint_files import PathFiles
+from sparkflow_runtime.master.driver import OneTaskMaster
+from sparkflow_runtime.process import limited_threads
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class InTaskConfig:
+    """What the tasks are told.
+
+    Attributes:
+        job: The layout, the rows and the user's functions; nobody listens at its `driver`.
+        work: A pickled `connect.lead.Leadership`.
+    """
+
+    job: JobConfig
+    work: bytes = field(repr=False)
+
+
+def train_in_task(
+    config: InTaskConfig, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The function that `mapInArrow` runs; the worker's partition yields `outcome.ROWS_SCHEMA`."""
+    from pyspark import TaskContext  # here, as in `cluster.task`
+
+    context: Any = TaskContext.get()
+    if config.job.layout.task(context.partitionId()).job != "worker":
+        for _ in batches:  # of parameter servers, which the worker plays as well
+            pass
+        return
+    if context.resources().get("gpu") is not None:
+        _log.warning("the task has a GPU, but a training inside a Spark task uses the CPU only")
+    # Not from the network: Spark has brought it with the task's own code.
+    work = pickle.loads(config.work)  # noqa: S301
+    try:
+        with limited_threads(max(context.cpus(), len(os.sched_getaffinity(0)))):
+            parts = to_parts(train_here(config.job, work, batches, context.attemptNumber()))
+    except Exception as error:
+        # Were it raised, Spark would run the task again, and show it with the JVM's stack.
+        traceback.print_exc()
+        parts = error_to_parts(error, restartable=False)
+    for part, number, content in to_rows(parts):
+        yield pa.RecordBatch.from_pydict(
+            {
+                "part": pa.array([part], pa.string()),
+                "number": pa.array([number], pa.int32()),
+                "content": pa.array([content], pa.binary()),
+            }
+        )
+
+
+def train_here(
+    job: JobConfig, work: Leadership, batches: Iterable[pa.RecordBatch], attempt: int = 0
+) -> Outcome:
+    """Trains in this process and returns what came out. Blocks.
+
+    Args:
+        job: The layout, the rows and the user's functions.
+        work: What to train.
+        batches: The rows.
+        attempt: How often Spark has run the task before: it was lost each time.
+
+    Raises:
+        Exception: As `SparkTrainer.fit` does.
+    """
+    config = work.plan.config
+    if attempt > work.max_restarts:
+        raise LostTaskError(
+            f"The Spark task in which training ran was lost {attempt} times, and "
+            f"maxRestarts={work.max_restarts}: the executors' logs may say why (out of memory?)"
+        )
+    store = None
+    if config.checkpoint_dir:
+        store = CheckpointStore(config.checkpoint_dir, config.keep_checkpoint_max, PathFiles())
+    plan = _going_on(work.plan) if attempt else work.plan
+    fit_state = FitState(
+        plan,
+        work.token,
+        Callbacks(),
+        store,
+        start=work.start,
+        open_master=lambda cluster, token: OneTaskMaster(task.worker),
+    )
+    if attempt:
+        fit_state.on_restart(f"The Spark task was lost; Spark started it again ({attempt})")
+    values = fit_state.finished_values
+    if values is None:
+        task = OneTask(job.layout, job.callbacks)
+        try:
+            run = fit_state.attempt()
+            task.begin(run.events.put, replace(work.feed, start=fit_state.positions), batches)
+            values = run.run(task, task)
+            task.close(ended_well=True)
+        finally:
+            task.close()
+    return Outcome(values, fit_state.history.to_dict())
+
+
+def _going_on(plan: TrainingPlan) -> TrainingPlan:
+    """A plan that goes on from checkpoints of its own, whatever it said of older ones."""
+    config = plan.config
+    if config.resume != NEVER:
+        return plan
+    return replace(plan, graph=replace(plan.graph, config=replace(config, resume=AUTO)))

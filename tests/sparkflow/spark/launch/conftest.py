@@ -1,0 +1,97 @@
+"""A Spark Connect server of the pip package's, and programs that are its clients."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+_SPARK_HOME = Path(pyspark.__file__).parent
+_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_START_S = 120.0
+
+Serve = Callable[[Path, Mapping[str, str]], contextlib.AbstractContextManager[str]]
+Run = Callable[..., dict[str, dict[str, Any]]]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="session")
+def connect_server() -> Serve:
+    """A function of a folder and settings: a `with` block with a server on `local[4]`."""
+    if not list((_SPARK_HOME / "jars").glob("spark-connect_*.jar")):
+        pytest.skip("This pyspark brings no Connect server")
+    return _serve
+
+
+@contextlib.contextmanager
+def _serve(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    port = _free_port()
+    conf = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "4",
+        "spark.ui.enabled": "false",
+    }
+    conf |= settings
+    command = [str(_SPARK_HOME / "bin" / "spark-submit"), "--master", "local[4]"]
+    for name, value in conf.items():
+        command += ["--conf", f"{name}={value}"]
+    command += ["--class", _SERVER, "spark-internal"]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(_SPARK_HOME)}
+    # The processes of a training are told apart from others' by their folder.
+    environment["SPARK_LOCAL_DIRS"] = str(folder / "local")
+    log = (folder / "server.log").open("w")
+    server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + _START_S
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert server.poll() is None, (folder / "server.log").read_text()
+            assert time.monotonic() < deadline, (folder / "server.log").read_text()
+            time.sleep(0.2)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(60)
+        log.close()
+
+
+@pytest.fixture(scope="session")
+def run_client() -> Run:
+    """A function of a program, its server and arguments: what it printed, by step."""
+    return _run
+
+
+def _run(program: Path, remote: str, folder: Path, *steps: str) -> dict[str, dict[str, Any]]:
+    environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
+    done = subprocess.run(
+        [sys.executable, str(program), remote, str(folder), *steps],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=360,
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {line["step"]: line for line in lines}

@@ -1,0 +1,58 @@
+"""A daemon of Spark's whose Python workers may open no socket and start no process.
+
+Given to Spark as `spark.python.daemon.module`: as shared compute has it. The workers that it forks
+reach the JVM by a connection that is there already; a seccomp filter forbids all others.
+"""
+
+import ctypes
+import struct
+from typing import Any
+
+from pyspark import daemon
+
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
+_ALLOW, _DENY_EPERM, _DENY_ENOSYS = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
+_LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
+_NUMBER, _FIRST_ARGUMENT = 0, 16
+_CLONE_THREAD = 0x10000
+
+# x86-64: socket, connect, bind, listen, vfork, fork, execve, execveat.
+DENIED = (41, 42, 49, 50, 57, 58, 59, 322)
+_CLONE, _CLONE3 = 56, 435
+
+
+def lock_in() -> None:
+    """Denies this process, and what it would start, sockets and processes; threads are allowed."""
+    program = [(_LOAD, 0, 0, _NUMBER)]
+    for number in DENIED:
+        program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _DENY_EPERM)]
+    # glibc then takes clone, whose flags a filter can see.
+    program += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _DENY_ENOSYS)]
+    program += [
+        (_EQUAL, 0, 3, _CLONE),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_ANY_BIT, 1, 0, _CLONE_THREAD),
+        (_RETURN, 0, 0, _DENY_EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    code = b"".join(struct.pack("HBBI", *each) for each in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = ctypes.create_string_buffer(struct.pack("HP", len(program), ctypes.addressof(buffer)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
+        _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0
+    ):
+        raise OSError(ctypes.get_errno(), "no seccomp filter can be installed here")
+
+
+_worker = daemon.worker
+
+
+def _locked_worker(sock: Any, authenticated: bool) -> int:
+    lock_in()
+    return int(_worker(sock, authenticated))
+
+
+if __name__ == "__main__":
+    daemon.worker = _locked_worker
+    daemon.manager()
