@@ -22,7 +22,7 @@ import threadpoolctl
 from sparkflow import other_package
 from sparkflow.spark import interpreter
 from sparkflow.version import SPARKFLOW_VERSION, VERSION
-from sparkflow_runtime.codegen.machine import host, native, object_cache, threads
+from sparkflow_runtime.codegen.machine import host, native, object_cache, private_folder, threads
 from sparkflow_runtime.device.device import count_gpus
 from sparkflow_runtime.process import SLOWER_KERNEL
 
@@ -176,6 +176,13 @@ def kernel_cache(environ: Mapping[str, str]) -> Finding:
     if folder is None:
         text = f"none: kernels are compiled in every process ({object_cache.VARIABLE} is empty)"
         return Finding(subject, text, Verdict.WARNING)
+    try:
+        os.close(private_folder.open_private(folder))
+    except private_folder.NotPrivateError as error:
+        text = f"{folder} is not used: {error.filename}: {error.strerror}"
+        return Finding(subject, text, Verdict.WARNING)
+    except OSError:
+        pass  # it is made when it is needed, if it can be
     nearest = next(each for each in (folder, *folder.parents) if each.exists())
     if not os.access(nearest, os.W_OK):
         text = f"{folder} cannot be written: set {object_cache.VARIABLE} to another folder"

@@ -1,18 +1,29 @@
 """Compiled machine code on disk, found again by the content it was made from.
 
-A file holds a checksum and an object file. The folder must belong to this user alone: what lies in
-it is executed. Whatever goes wrong with the disk costs a compilation, nothing else.
+A file holds a checksum and an object file. What lies in the folder is executed, so it is read only
+where nobody else can have written it (`private_folder`). Whatever goes wrong with the disk costs a
+compilation, nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
-import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from sparkflow_runtime.codegen.machine.private_folder import (
+    NotPrivateError,
+    open_private,
+    read_private,
+    require_private,
+)
+
+_log = logging.getLogger(__name__)
 
 VARIABLE: Final = "SPARKFLOW_KERNEL_CACHE"
 """The environment variable that names the folder; empty for no cache on disk."""
@@ -41,6 +52,9 @@ def default_folder(environ: Mapping[str, str]) -> Path | None:
 class ObjectCache:
     """Object files by key. Processes and threads may share a folder.
 
+    The folder is opened when it is first needed and stays open; it is opened anew where it was
+    deleted meanwhile.
+
     Args:
         folder: Made when something is first stored; None keeps nothing.
     """
@@ -48,62 +62,85 @@ class ObjectCache:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._stored = 0
+        self._opening = threading.Lock()  # guards `_opened` and `_was_refused`
+        self._opened: int | None = None
+        self._was_refused = False
+
+    def __del__(self) -> None:
+        if self._opened is not None:
+            os.close(self._opened)
 
     def load(self, key: str) -> bytes | None:
-        """The object stored under a key; None where there is none that is whole."""
-        if self._folder is None or not _is_private(self._folder):
+        """The object stored under a key; None where there is none that is whole and this user's."""
+        folder = self._directory(make=False)
+        if folder is None:
             return None
-        path = self._folder / key
         try:
-            content = path.read_bytes()
+            content = read_private(key, folder)
         except OSError:
             return None
         digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        if hashlib.sha256(code).digest() != digest:
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(path)
-        return code
+        return code if hashlib.sha256(code).digest() == digest else None
 
     def store(self, key: str, code: bytes) -> None:
         """Keeps an object under a key, if the disk lets us."""
-        if self._folder is None:
+        folder = self._directory(make=True)
+        if folder is None:
             return
         with contextlib.suppress(OSError):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _is_private(self._folder):
-                return
             if self._stored % _LOOK_EVERY == 0:
-                self._make_room()
+                self._make_room(folder)
             self._stored += 1
-            handle, name = tempfile.mkstemp(dir=self._folder, prefix=".new-")
-            try:
-                with os.fdopen(handle, "wb") as file:
+            name = f".new-{os.urandom(8).hex()}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
+                try:
                     file.write(hashlib.sha256(code).digest())
                     file.write(code)
-                os.replace(name, self._folder / key)
-            except OSError:
-                os.unlink(name)
-                raise
+                    file.flush()
+                    os.replace(name, key, src_dir_fd=folder, dst_dir_fd=folder)
+                except OSError:
+                    os.unlink(name, dir_fd=folder)
+                    raise
 
-    def _make_room(self) -> None:
-        assert self._folder is not None
+    def _directory(self, make: bool) -> int | None:
+        """The open folder; None where there is none that can be used."""
+        if self._folder is None:
+            return None
+        with self._opening:
+            try:
+                if self._opened is not None:
+                    try:
+                        require_private(self._opened, str(self._folder))
+                        return self._opened
+                    except FileNotFoundError:
+                        # Not closed: another thread may be about to use it.
+                        self._opened = None
+                self._opened = open_private(self._folder, make)
+            except NotPrivateError as error:
+                if not self._was_refused:
+                    self._was_refused = True
+                    _log.warning(
+                        "Compiled kernels are not kept in %s: %s: %s. Kernels are compiled in "
+                        "every process; set %s to a folder of your own",
+                        self._folder,
+                        error.filename,
+                        error.strerror,
+                        VARIABLE,
+                    )
+                return None
+            except OSError:
+                return None
+            return self._opened
+
+    def _make_room(self, folder: int) -> None:
         files = []
-        with os.scandir(self._folder) as entries:
+        with os.scandir(folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # another process makes room, too
-                    files.append((entry.stat().st_mtime, entry.path))
+                    files.append((entry.stat(follow_symlinks=False).st_mtime, entry.name))
         if len(files) <= MAX_FILES:
             return
-        for _, path in sorted(files)[: len(files) // 2]:
+        for _, name in sorted(files)[: len(files) // 2]:
             with contextlib.suppress(OSError):
-                os.unlink(path)
-
-
-def _is_private(folder: Path) -> bool:
-    """Whether nobody else can have put a file there."""
-    try:
-        status = folder.stat()
-    except OSError:
-        return False
-    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+                os.unlink(name, dir_fd=folder)
