@@ -96,6 +96,58 @@ class TaskInfo(google.protobuf.message.Message):
 global___TaskInfo = TaskInfo
 
 @typing.final
+class EnterRequest(google.protobuf.message.Message):
+    """Where Spark starts tasks one by one (no barrier stage), each asks first whether it is the one that
+    does its partition's work: Spark may run a task twice.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: builtins.int
+    TASK_FIELD_NUMBER: builtins.int
+    PLACE_FIELD_NUMBER: builtins.int
+    TASK_ATTEMPT_ID_FIELD_NUMBER: builtins.int
+    job: builtins.str
+    task: builtins.int
+    place: builtins.str
+    """Tasks that say the same are on the same machine."""
+    task_attempt_id: builtins.int
+    """Spark's."""
+    def __init__(
+        self,
+        *,
+        job: builtins.str = ...,
+        task: builtins.int = ...,
+        place: builtins.str = ...,
+        task_attempt_id: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["job", b"job", "place", b"place", "task", b"task", "task_attempt_id", b"task_attempt_id"]) -> None: ...
+
+global___EnterRequest = EnterRequest
+
+@typing.final
+class EnterResponse(google.protobuf.message.Message):
+    """Sent once every task has come, or training is over."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ADMITTED_FIELD_NUMBER: builtins.int
+    NEIGHBOURS_FIELD_NUMBER: builtins.int
+    admitted: builtins.bool
+    """Whether to go on; if not, training is over and there is nothing to do."""
+    neighbours: builtins.int
+    """Tasks at this place, this one included."""
+    def __init__(
+        self,
+        *,
+        admitted: builtins.bool = ...,
+        neighbours: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["admitted", b"admitted", "neighbours", b"neighbours"]) -> None: ...
+
+global___EnterResponse = EnterResponse
+
+@typing.final
 class RegisterTaskRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 

@@ -1,4 +1,4 @@
-"""The barrier job, run by a thread of the driver because Spark's actions block."""
+"""The job of all tasks, run by a thread of the driver because Spark's actions block."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pyspark import InheritableThread
 from pyspark.sql import DataFrame
 
 from sparkflow.spark.cluster.events import JobEnded, Post
+from sparkflow.spark.cluster.slots import describe_session_slots
 from sparkflow.spark.cluster.task import RESULT_SCHEMA, JobConfig, run_task
 
 _END_TIMEOUT_S = 5.0
@@ -70,7 +71,7 @@ class SparkJob:
         self._thread.join(timeout_s)
 
     def has_active_tasks(self) -> bool:
-        """Whether any task of the job, be it the barrier stage's or one before, runs now."""
+        """Whether any task of the job, be it the last stage's or one before, runs now."""
         tracker = self._context.statusTracker()
         for job in tracker.getJobIdsForGroup(self._group):
             info = tracker.getJobInfo(job)
@@ -120,7 +121,7 @@ class SparkJob:
             self._post(JobEnded())
 
 
-class BarrierJob(SparkJob):
+class GangJob(SparkJob):
     """One run of `task.run_task` on every partition of the placed rows.
 
     Args:
@@ -134,12 +135,19 @@ class BarrierJob(SparkJob):
     def __init__(
         self, rows: DataFrame, config: JobConfig, group: str, description: str, post: Post
     ) -> None:
+        self._layout = config.layout
+        self._session = rows.sparkSession
+
         def run() -> None:
             # A named function, for Spark's UI shows it.
             task: Callable[..., Any] = functools.partial(run_task, config)
-            rows.mapInArrow(task, RESULT_SCHEMA, barrier=True).collect()
+            rows.mapInArrow(task, RESULT_SCHEMA, barrier=config.barrier).collect()
 
         super().__init__(rows.sparkSession.sparkContext, run, group, description, post)
+
+    def describe_slots(self) -> tuple[str, str]:
+        """See `slots.describe_session_slots`."""
+        return describe_session_slots(self._session, self._layout)
 
 
 def describe_spark_failure(error: BaseException) -> str:

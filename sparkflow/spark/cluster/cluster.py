@@ -1,4 +1,4 @@
-"""What a fit runs on: the registration service and the barrier job, kept over several attempts.
+"""What a fit runs on: the registration service and the Spark job, kept over several attempts.
 
 A new attempt keeps both where it can: the tasks that live begin anew in their processes, and their
 rows stay where they are. Where it cannot, because Spark has ended the job with a lost executor,
@@ -16,11 +16,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sparkflow.spark.cluster.barrier_job import BarrierJob
+from sparkflow.spark.cluster.barrier_job import GangJob
 from sparkflow.spark.cluster.compatibility import check_compatibility
 from sparkflow.spark.cluster.events import Event, Post
+from sparkflow.spark.cluster.gang import GangStart
 from sparkflow.spark.cluster.registration import RegistrationServer, ShowLines
-from sparkflow.spark.cluster.slots import require_slots
+from sparkflow.spark.cluster.slots import require_slots, session_gang
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster.task_logs import format_lines
 from sparkflow.spark.cluster_layout import TaskName
@@ -43,6 +44,9 @@ class Cluster:
         name: Of the fit, unique.
         description: What Spark's UI shows.
         on_lines: Takes what tasks write, if they send it; `show_lines` if None.
+
+    Attributes:
+        gang: How the tasks start, and why.
     """
 
     def __init__(
@@ -61,11 +65,12 @@ class Cluster:
         self._lock = threading.Lock()
         self._post: Post = _ignore
         self._server: RegistrationServer | None = None
-        self._job: BarrierJob | None = None
+        self._job: GangJob | None = None
         self._marker: object = None
         self._jobs = 0
+        self.gang: GangStart = session_gang(rows.sparkSession)
 
-    def begin_attempt(self, post: Post, feed_plan: str) -> tuple[RegistrationServer, BarrierJob]:
+    def begin_attempt(self, post: Post, feed_plan: str) -> tuple[RegistrationServer, GangJob]:
         """The service and the job for one more attempt.
 
         Args:
@@ -118,7 +123,7 @@ class Cluster:
         server.close()
         return ended
 
-    def _make(self) -> tuple[RegistrationServer, BarrierJob]:
+    def _make(self) -> tuple[RegistrationServer, GangJob]:
         config = self._config
         context: Any = self._rows.sparkSession.sparkContext
         host = context.getConf().get("spark.driver.host")
@@ -141,9 +146,10 @@ class Cluster:
             show_lines=self._show_lines,
         )
         self._jobs += 1
-        config = replace(config, driver=f"{host}:{server.port}")
+        _log.info("the tasks start in %s", self.gang)
+        config = replace(config, driver=f"{host}:{server.port}", barrier=self.gang.barrier)
         name = self._name if self._jobs == 1 else f"{self._name}-{self._jobs}"
-        return server, BarrierJob(self._rows, config, name, self._description, post)
+        return server, GangJob(self._rows, config, name, self._description, post)
 
 
 def _ignore(event: Event) -> None:

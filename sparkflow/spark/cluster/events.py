@@ -13,6 +13,21 @@ from sparkflow.spark.cluster_layout import TaskName
 
 
 @dataclass(frozen=True, slots=True)
+class TaskEntered:
+    """A Spark task runs and waits for the others, before it starts a process."""
+
+    task: TaskName
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLeft:
+    """A Spark task that waited for the others has gone; Spark runs it again."""
+
+    task: TaskName
+
+
+@dataclass(frozen=True, slots=True)
 class TaskRegistered:
     """A task's server listens."""
 
@@ -82,7 +97,7 @@ class TaskGone:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """The barrier job is over; `error` is what Spark raised."""
+    """The Spark job is over; `error` is what Spark raised."""
 
     error: BaseException | None = None
 
@@ -113,7 +128,9 @@ class LoopEnded:
 
 
 Event: TypeAlias = (
-    TaskRegistered
+    TaskEntered
+    | TaskLeft
+    | TaskRegistered
     | RowsReady
     | TaskFailed
     | ClusterRefused

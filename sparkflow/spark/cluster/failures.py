@@ -49,13 +49,24 @@ _LOST_EXECUTOR = (
 )
 
 
-def not_started(missing: Collection[TaskName], timeout_s: float) -> SparkTrainingError:
-    """That tasks have not come within `startTimeout`, and why that may be."""
+def not_started(
+    missing: Collection[TaskName], timeout_s: float, too_few: str = ""
+) -> SparkTrainingError:
+    """That tasks have not come within `startTimeout`, and why that may be.
+
+    Args:
+        missing: The tasks.
+        timeout_s: How long they were waited for.
+        too_few: That Spark has too few slots, and what to do; "" if it has enough.
+    """
     names = ", ".join(map(str, sorted(missing)))
+    why = too_few or (
+        "Spark's slots may be taken by other jobs, or the executors cannot reach the driver "
+        "(spark.driver.host)"
+    )
     return SparkTrainingError(
-        f"After {timeout_s:g} s these tasks have not started: {names}. Spark's slots may be taken "
-        "by other jobs, or the executors cannot reach the driver (spark.driver.host). startTimeout "
-        "sets how long to wait"
+        f"After {timeout_s:g} s these tasks have not started: {names}. {why}. startTimeout sets "
+        "how long to wait"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from sparkflow.spark.cluster.gang import BARRIER, describe_growth, gang_start
 from sparkflow.spark.cluster_layout import ClusterLayout
 
 _MIB = 1 << 20
@@ -14,15 +15,16 @@ _LEAST_OVERHEAD_MIB = 384
 _OVERHEAD_FACTOR = 0.1
 
 
-def describe_settings(settings: Mapping[str, str], layout: ClusterLayout) -> str:
+def describe_settings(settings: Mapping[str, str], layout: ClusterLayout, master: str = "") -> str:
     """What cannot work with these settings, and what to do; an empty text if nothing.
 
     Args:
         settings: Spark's.
         layout: The tasks that are to run at once.
+        master: Of the session; unknown on Spark Connect.
     """
     return (
-        _describe_dynamic_allocation(settings, layout)
+        _describe_barrier(settings, layout, master)
         or _describe_cores(settings)
         or _describe_gpus(settings, layout)
         or _describe_pyspark_memory(settings)
@@ -36,11 +38,17 @@ def describe_slots(found: int, layout: ClusterLayout, settings: Mapping[str, str
     gpus = settings.get("spark.task.resource.gpu.amount")
     if gpus:
         takes += f" with spark.task.resource.gpu.amount={gpus} GPUs each"
+    grows = settings.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
+    more = (
+        "see that the cluster manager can give more executors "
+        "(spark.dynamicAllocation.maxExecutors, the queue, the quota)"
+        if grows
+        else "give Spark more cores (--num-executors, --executor-cores; local[n] has n slots)"
+    )
     return (
         f"numWorkers={layout.num_workers} and numPs={layout.num_ps} need "
         f"{layout.num_tasks} task slots at once, and Spark has {found}{takes}. Use fewer workers "
-        "or parameter servers (numPs=0 has the workers hold the variables), or give Spark more "
-        "cores (--num-executors, --executor-cores; local[n] has n slots)"
+        f"or parameter servers (numPs=0 has the workers hold the variables), or {more}"
     )
 
 
@@ -79,18 +87,20 @@ def describe_memory(
     )
 
 
-def _describe_dynamic_allocation(settings: Mapping[str, str], layout: ClusterLayout) -> str:
-    if settings.get("spark.dynamicAllocation.enabled", "false").lower() != "true":
-        return ""
-    cores = int(settings.get("spark.executor.cores", "1"))
-    slots = max(1, cores // int(settings.get("spark.task.cpus", "1")))
-    executors = -(-layout.num_tasks // slots)
-    return (
-        "Spark's barrier jobs, in which all tasks run at once, do not run with dynamic allocation "
-        f"(SPARK-24942). Start the session with spark.dynamicAllocation.enabled=false and "
-        f"spark.executor.instances={executors} ({layout.num_tasks} tasks, {slots} per executor); "
-        "other sessions of the cluster can keep it"
-    )
+def _describe_barrier(settings: Mapping[str, str], layout: ClusterLayout, master: str) -> str:
+    try:
+        chosen = gang_start(settings, master)
+    except ValueError as error:
+        return str(error)
+    if not chosen.barrier:
+        return describe_growth(settings, layout)
+    if not gang_start({**settings, BARRIER: "auto"}, master).barrier:
+        return (
+            f"{BARRIER}=true asks for a barrier stage, which Spark refuses with "
+            "spark.dynamicAllocation.enabled=true (SPARK-24942): leave one of them out. Without "
+            "the first, the tasks start one by one and wait for each other"
+        )
+    return ""
 
 
 def _describe_cores(settings: Mapping[str, str]) -> str:

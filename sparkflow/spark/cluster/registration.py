@@ -19,10 +19,12 @@ from sparkflow.spark.cluster.events import (
     ClusterRefused,
     Post,
     RowsReady,
+    TaskEntered,
     TaskFailed,
+    TaskLeft,
     TaskRegistered,
 )
-from sparkflow.spark.cluster.task_board import Progress, TaskBoard
+from sparkflow.spark.cluster.task_board import Entry, Progress, TaskBoard
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow_runtime.errors import (
     UnavailableError,
@@ -86,6 +88,7 @@ class RegistrationServer:
         self._board = TaskBoard(layout)
         pb = rendezvous_pb2
         methods = {
+            "Enter": rpc.Method(self._enter, pb.EnterRequest, wants_context=True),
             "RegisterTask": rpc.Method(self._register, pb.RegisterTaskRequest),
             "TaskReady": rpc.Method(self._task_ready, pb.TaskReadyRequest),
             "DataReady": rpc.Method(self._data_ready, pb.DataReadyRequest),
@@ -187,6 +190,26 @@ class RegistrationServer:
         """Replaces the board and wakes those who wait; under `_changed`."""
         self._board = board
         self._changed.notify_all()
+
+    def _enter(self, request: Any, context: Any) -> rendezvous_pb2.EnterResponse:
+        name = TaskName(request.job, request.task)
+        entry = Entry(request.place, request.task_attempt_id)
+        is_broken = self._watch(context)
+        with self._changed:
+            while (board := self._board.enters(name, entry)) is None and not is_broken():
+                self._changed.wait()
+            if board is None:
+                return rendezvous_pb2.EnterResponse()
+            self._put(board)
+        self._post(TaskEntered(name, entry.place))
+        with self._changed:
+            while (answer := self._board.answer_to_entered(entry)) is None and not is_broken():
+                self._changed.wait()
+            if answer is None:
+                self._put(self._board.left(name))
+        if answer is None:
+            self._post(TaskLeft(name))
+        return rendezvous_pb2.EnterResponse(admitted=bool(answer), neighbours=answer or 0)
 
     def _register(self, request: Any) -> rendezvous_pb2.RegisterTaskResponse:
         info = request.task

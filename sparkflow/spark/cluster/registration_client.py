@@ -12,6 +12,7 @@ from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.protos import rendezvous_pb2
 from sparkflow_runtime.protos.rendezvous_pb2 import (
     AwaitEndResponse,
+    EnterResponse,
     RegisterTaskResponse,
     ReportStateRequest,
     TaskInfo,
@@ -38,6 +39,29 @@ class RegistrationClient:
     def __init__(self, address: str, token: str) -> None:
         self._channel = rpc.channel(address, patience=PATIENCE)
         self._stub = rpc.Stub(self._channel, SERVICE, token, f"The driver at {address}")
+
+    def enter(self, task: TaskName, place: str, task_attempt_id: int) -> int:
+        """Asks whether to do a task's work, and blocks until all tasks have come.
+
+        Args:
+            task: The task.
+            place: Tasks that say the same are on the same machine.
+            task_attempt_id: Spark's.
+
+        Returns:
+            How many tasks are at this place; 0 when training is over, so that there is no work.
+
+        Raises:
+            OpError: The driver is gone, or refuses.
+        """
+        response: EnterResponse = self._stub.call(
+            "Enter",
+            rendezvous_pb2.EnterRequest(
+                job=task.job, task=task.index, place=place, task_attempt_id=task_attempt_id
+            ),
+            EnterResponse.FromString,
+        )
+        return response.neighbours if response.admitted else 0
 
     def register(self, task: TaskInfo) -> RegisterTaskResponse:
         """Registers and blocks until all tasks have; returns the whole cluster.

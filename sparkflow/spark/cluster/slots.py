@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from sparkflow.spark.cluster.gang import GangStart, gang_start, most_slots
 from sparkflow.spark.cluster.gpus import memory_bytes
 from sparkflow.spark.cluster.preflight import describe_memory, describe_settings, describe_slots
 from sparkflow.spark.cluster_layout import ClusterLayout
@@ -38,20 +40,45 @@ def require_slots(
 ) -> None:
     """Passes when all tasks of the layout can run at the same time.
 
-    Waits a while for executors that have not registered yet, except on `local[n]`.
+    Waits a while for executors that have not registered yet, except on `local[n]`, and where they
+    may come while the tasks wait: there it passes unless their number is bound to be too small.
 
     Raises:
-        SparkTrainingError: Too few slots, settings that Spark's barrier jobs do not work with, or
+        SparkTrainingError: Too few slots, settings that the job does not work with, or
             a Python on this machine that lacks sparkflow.
     """
     use_this_python(session)
     context: Any = session.sparkContext
     settings = dict(context.getConf().getAll())
-    problem = describe_settings(settings, layout)
+    problem = describe_settings(settings, layout, context.master)
     if problem:
         raise SparkTrainingError(problem)
+    if gang_start(settings, context.master).grows:
+        return
     local = context.master.startswith("local") and not context.master.startswith("local-cluster")
     check_slots(lambda: _count_slots(context), layout, 0.0 if local else wait_s, settings)
+
+
+def session_gang(session: SparkSession) -> GangStart:
+    """How the tasks of a classic session start."""
+    context: Any = session.sparkContext
+    return gang_start(dict(context.getConf().getAll()), context.master)
+
+
+def describe_session_slots(session: SparkSession, layout: ClusterLayout) -> tuple[str, str]:
+    """What is said of too few slots while tasks are waited for.
+
+    Returns:
+        How many there are, in a few words; and what was asked and what to do. Both "" where there
+        are enough.
+    """
+    context: Any = session.sparkContext
+    found = _count_slots(context)
+    settings = dict(context.getConf().getAll())
+    if found >= layout.num_tasks:
+        return "", ""
+    words = f"Spark has {found} task slot{'' if found == 1 else 's'}"
+    return words, describe_slots(found, layout, settings)
 
 
 def check_slots(
@@ -168,7 +195,16 @@ def reserved_slots(
 ) -> Iterator[None]:
     """Holds the layout's slots against other fits of this process, see `SlotLedger.reserved`."""
     context: Any = session.sparkContext
-    with _ledger.reserved(layout.num_tasks, lambda: _count_slots(context), on_waiting):
+    settings = dict(context.getConf().getAll())
+    grows = gang_start(settings, context.master).grows
+
+    def count() -> int:
+        if grows:  # those that are there now say nothing
+            most = most_slots(settings)
+            return sys.maxsize if most is None else most
+        return _count_slots(context)
+
+    with _ledger.reserved(layout.num_tasks, count, on_waiting):
         yield
 
 

@@ -1,4 +1,4 @@
-"""What a Spark task of the barrier job does: start a child process, hand it its rows, wait.
+"""What a Spark task of a training job does: start a child process, hand it its rows, wait.
 
 Runs in Spark's Python worker, which may be shared with other tasks and is killed without warning
 when a task is cancelled. So nothing of value lives here: the server and the training are the
@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparkflow.spark.cluster.addresses import address_towards
 from sparkflow.spark.cluster.child_process import ChildProcess, Silence
 from sparkflow.spark.cluster.gpus import gpu_environment
 from sparkflow.spark.cluster.process_supervisor import ProcessSupervisor
@@ -45,6 +46,7 @@ class JobConfig:
         callbacks: The user's functions, called in the workers' Spark tasks.
         gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
         silence: When a process that stands still is killed.
+        barrier: Whether the tasks are those of a barrier stage; if not, they wait for each other.
     """
 
     driver: str
@@ -55,6 +57,7 @@ class JobConfig:
     callbacks: tuple[WorkerCallback, ...] = ()
     gpu_memory_bytes: int | None = None
     silence: Silence = field(default_factory=Silence)
+    barrier: bool = True
 
 
 def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -64,13 +67,19 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         SparkTrainingError: The child process failed; the text names task, host, exit code or signal
             and ends with what it wrote to stderr last.
     """
-    from pyspark import BarrierTaskContext  # here, because the child imports this package, too
+    # Here, because the child imports this package, too.
+    from pyspark import BarrierTaskContext, TaskContext
 
-    context = BarrierTaskContext.get()
+    context: Any = BarrierTaskContext.get() if config.barrier else TaskContext.get()
     name = config.layout.task(context.partitionId())
-    # The same address means the same machine, or the same container.
-    hosts = [info.address.rpartition(":")[0] for info in context.getTaskInfos()]
-    neighbours = hosts.count(hosts[context.partitionId()])
+    if config.barrier:
+        # The same address means the same machine, or the same container.
+        hosts = [info.address.rpartition(":")[0] for info in context.getTaskInfos()]
+        neighbours = hosts.count(hosts[context.partitionId()])
+    else:
+        neighbours = wait_for_others(config.driver, config.token, name, context.taskAttemptId())
+        if not neighbours:
+            return  # training is over, and nobody waits for this task's row
     gpus = context.resources().get("gpu")
     addresses = list(gpus.addresses) if gpus is not None else None
     environment = gpu_environment(
@@ -93,6 +102,21 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     yield pa.RecordBatch.from_pydict(
         {"task": pa.array([str(name)], pa.string()), "rows": pa.array([rows], pa.int64())}
     )
+
+
+def wait_for_others(driver: str, token: str, name: TaskName, task_attempt_id: int) -> int:
+    """Waits until all tasks of an ordinary stage run; how many of them are on this machine.
+
+    Returns:
+        0 when there is no work: training is over.
+    """
+    from sparkflow.spark.cluster.registration_client import RegistrationClient
+
+    client = RegistrationClient(driver, token)
+    try:
+        return client.enter(name, address_towards(driver), task_attempt_id)
+    finally:
+        client.close()
 
 
 def keep_child(

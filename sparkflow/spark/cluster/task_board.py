@@ -54,6 +54,19 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """A Spark task that asks whether to do its partition's work.
+
+    Attributes:
+        place: Tasks that say the same are on the same machine.
+        task_attempt_id: Spark's; Spark may run a task twice.
+    """
+
+    place: str
+    task_attempt_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskBoard:
     """The tasks of a job.
 
@@ -71,6 +84,7 @@ class TaskBoard:
         clock_ahead: By how many seconds each task's clock is ahead.
         states: Answers to the last question what tasks do.
         states_asked: How often they were asked.
+        entered: Where there is no barrier stage, by task the Spark task that does its work.
         ended: Why training is over, "" if it ended well; None while it goes on.
     """
 
@@ -87,6 +101,7 @@ class TaskBoard:
     clock_ahead: Mapping[TaskName, float] = field(default_factory=dict)
     states: Mapping[TaskName, ReportStateRequest] = field(default_factory=dict)
     states_asked: int = 0
+    entered: Mapping[TaskName, Entry] = field(default_factory=dict)
     ended: str | None = None
 
     # ------------------------------------------------------------------ what the driver asks
@@ -164,6 +179,34 @@ class TaskBoard:
         return self if self.ended is not None else replace(self, ended=reason)
 
     # ------------------------------------------------------------------ what tasks say
+
+    def enters(self, task: TaskName, entry: Entry) -> TaskBoard | None:
+        """A Spark task has come; None while it is not the one that does its partition's work.
+
+        Spark may run a task twice (speculation, or again after a stage before it was lost). The
+        second has to wait: were it to fail, Spark would count that, and were it to return, Spark
+        would end the first.
+
+        Raises:
+            InvalidArgumentError: The job has no such task.
+        """
+        if task not in self.layout.tasks:
+            raise InvalidArgumentError(message=f"The job has no {task}")
+        if self.ended is None and task in self.entered:
+            return None
+        return replace(self, entered={**self.entered, task: entry})
+
+    def answer_to_entered(self, entry: Entry) -> int | None:
+        """How many tasks are at a task's place, once all have come; 0 when training is over."""
+        if self.ended is not None:
+            return 0
+        if self.entered.keys() != set(self.layout.tasks):
+            return None
+        return sum(each.place == entry.place for each in self.entered.values())
+
+    def left(self, task: TaskName) -> TaskBoard:
+        """A Spark task has gone before all had come: another one may do its work."""
+        return replace(self, entered=_without(self.entered, task))
 
     def registered(self, info: TaskInfo, now_s: float) -> tuple[TaskBoard, str]:
         """A task has come.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
-from sparkflow.spark.cluster.events import RowsReady, TaskRegistered
+from sparkflow.spark.cluster.events import RowsReady, TaskEntered, TaskLeft, TaskRegistered
 from sparkflow.spark.cluster.failures import not_started
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.control.event_queue import Message
@@ -27,6 +27,9 @@ class Job(Protocol):
 
     def has_active_tasks(self) -> bool:
         """Whether Spark is busy with it or what comes before it."""
+
+    def describe_slots(self) -> tuple[str, str]:
+        """The slots that Spark has, in a few words; and what to do if they are too few."""
 
 
 class Gathering:
@@ -58,18 +61,29 @@ class Gathering:
         """
         plan = self._plan
         started = time.monotonic()
-        missing = set(plan.layout.tasks)
+        missing, waiting = set(plan.layout.tasks), set(plan.layout.tasks)
         deadline = started + plan.config.start_timeout
         while missing:
-            self._say(f"waiting for {len(missing)} of {plan.layout.num_tasks} tasks")
+            there, too_few = job.describe_slots()
+            if waiting:
+                text = f"waiting for {len(waiting)} of {plan.layout.num_tasks} tasks"
+                self._say(f"{text}; {there}" if there else text)
+            else:
+                self._say(f"waiting for {len(missing)} of {plan.layout.num_tasks} processes")
             message = hear(POLL_S)
-            if isinstance(message, TaskRegistered):
-                missing.discard(message.task)
-            elif len(missing) == plan.layout.num_tasks and job.has_active_tasks():
-                # Spark is still at the stages before; they may take as long as they need.
-                deadline = time.monotonic() + plan.config.start_timeout
+            match message:
+                case TaskEntered(task):
+                    waiting.discard(task)
+                case TaskLeft(task):
+                    waiting.add(task)
+                case TaskRegistered(task):
+                    missing.discard(task)
+                    waiting.discard(task)
+                case None if len(waiting) == plan.layout.num_tasks and job.has_active_tasks():
+                    # Spark is still at the stages before; they may take as long as they need.
+                    deadline = time.monotonic() + plan.config.start_timeout
             if time.monotonic() > deadline:
-                raise not_started(missing, plan.config.start_timeout)
+                raise not_started(waiting or missing, plan.config.start_timeout, too_few)
         _log.info("%d tasks after %.1f s", plan.layout.num_tasks, time.monotonic() - started)
 
     def wait_for_rows(

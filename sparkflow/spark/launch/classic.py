@@ -40,7 +40,7 @@ class ClassicBackend:
         require_slots(self._session, layout)
 
     def train(self, training: Training) -> Trained:
-        """Runs attempts of the barrier job until one ends well."""
+        """Runs attempts of the Spark job until one ends well."""
         plan, callbacks = training.plan, training.callbacks
         warn_of_memory(self._session, plan.layout, plan.variable_bytes)
         store = self._store(plan)
@@ -51,6 +51,7 @@ class ClassicBackend:
 
         def attempt(number: int) -> Mapping[str, Any]:
             run = fit_state.attempt()
+            fit_state.history.tasks_started = str(cluster.gang)
             fed = replace(feed, start=fit_state.positions)
             server, job = cluster.begin_attempt(run.events.put, json.dumps(fed.to_json()))
             return run.run(server, job)

@@ -1,7 +1,8 @@
-"""A function of the user's in every task of a barrier job, each in a process of its own.
+"""A function of the user's in every task of a job, each in a process of its own.
 
-The tasks agree on addresses through Spark's barrier, and wait for the workers there. The function
-travels in the closure of the job, as every function of a Spark program does.
+The tasks learn each other's addresses from the driver's registration, as those of a training do,
+and wait there for the end of all workers. The function travels in the closure of the job, as every
+function of a Spark program does.
 """
 
 from __future__ import annotations
@@ -13,23 +14,54 @@ import os
 import queue
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyspark import BarrierTaskContext, cloudpickle
+import grpc
+from pyspark import BarrierTaskContext, TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 
 from sparkflow.spark.cluster.addresses import address_towards
-from sparkflow.spark.cluster.barrier_job import SparkJob, describe_spark_failure
-from sparkflow.spark.cluster.events import Event, JobEnded
-from sparkflow.spark.cluster.registration import ShowLines
-from sparkflow.spark.cluster.task import ROLE, child_environment
+from sparkflow.spark.cluster.barrier_job import SparkJob
+from sparkflow.spark.cluster.events import Event, RowsReady, TaskFailed, TaskRegistered
+from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
+from sparkflow.spark.cluster.registration import RegistrationServer, ShowLines
+from sparkflow.spark.cluster.registration_client import RegistrationClient
+from sparkflow.spark.cluster.slots import describe_session_slots, session_gang
+from sparkflow.spark.cluster.task import ROLE, child_environment, wait_for_others
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.programs.function_process import FunctionProcess
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.protos.rendezvous_pb2 import TaskInfo
+from sparkflow_runtime.security import new_token
 
 _POLL_S: Final = 0.2
+# What one failure makes others report comes within this time.
+_CAUSES_S: Final = 2.0
+_END_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionConfig:
+    """What all tasks are told, in the closure that Spark ships.
+
+    Attributes:
+        driver: `host:port` of the registration service.
+        token: The job's token.
+        layout: Which partition plays which role.
+        work: The pickled function and its arguments.
+        barrier: Whether the tasks are those of a barrier stage.
+    """
+
+    driver: str
+    token: str = field(repr=False)
+    layout: ClusterLayout
+    work: bytes = field(repr=False)
+    barrier: bool
 
 
 class FunctionJob:
@@ -41,6 +73,7 @@ class FunctionJob:
         function: See `SparkCluster.run`.
         args: Its arguments.
         on_lines: Takes the lines that the functions wrote, once they have ended.
+        timeout_s: How long tasks may take to come.
     """
 
     def __init__(
@@ -50,117 +83,170 @@ class FunctionJob:
         function: Callable[..., Any],
         args: tuple[Any, ...],
         on_lines: ShowLines,
+        timeout_s: float,
     ) -> None:
-        context: Any = session.sparkContext
-        self._context = context
+        self._session = session
         self._layout = layout
         self._on_lines = on_lines
-        work = cloudpickle.dumps((function, args))  # type: ignore[no-untyped-call]
-        driver = context.getConf().get("spark.driver.host")
-        self._task = functools.partial(_run_task, layout, driver, work)
+        self._timeout_s = timeout_s
+        self._work = cloudpickle.dumps((function, args))  # type: ignore[no-untyped-call]
         self._outcome: list[Any] = []
-        self._ended: queue.Queue[Event] = queue.Queue()
-        name = f"sparkflow-run-{uuid.uuid4().hex[:8]}"
-        self._job = SparkJob(context, self._collect, name, "SparkCluster.run", self._ended.put)
+        self._events: queue.Queue[Event] = queue.Queue()
 
     def run(self) -> list[Any]:
         """Blocks until all workers have returned; what they returned.
 
         Raises:
-            SparkTrainingError: A task failed.
+            SparkTrainingError: A task failed, or they did not come in time.
         """
-        self._job.start()
+        context: Any = self._session.sparkContext
+        host = context.getConf().get("spark.driver.host")
+        bind = context.getConf().get("spark.driver.bindAddress", host)
+        token = new_token()
+        gang = session_gang(self._session)
+        server = RegistrationServer(self._layout, self._events.put, bind, token)
+        server.begin_attempt("")
+        config = FunctionConfig(
+            f"{host}:{server.port}", token, self._layout, self._work, gang.barrier
+        )
+        name = f"sparkflow-run-{uuid.uuid4().hex[:8]}"
+        action = functools.partial(self._collect, config)
+        job = SparkJob(context, action, name, "SparkCluster.run", self._events.put)
+        job.start()
         try:
-            while self._job.is_running:  # Ctrl-C does not reach who waits for long
-                self._job.wait(_POLL_S)
+            self._await_returns(server)
+            server.end()
+            job.finish(patience_s=_END_S)
         finally:
-            self._job.finish(patience_s=0.0)
-        event = self._ended.get()
-        assert isinstance(event, JobEnded)
-        if event.error is not None:
-            self._job.await_tasks()
-            raise SparkTrainingError(describe_spark_failure(event.error)) from None
+            server.end("a task failed")
+            job.finish(patience_s=0.0)
+            server.close()
         found: dict[TaskName, Any] = {}
-        for name, value, lines in self._outcome:
-            found[name] = value
-            self._on_lines(name, lines, 0)
+        for task, value, lines in self._outcome:
+            found[task] = value
+            self._on_lines(task, lines, 0)
         return [found[task] for task in self._layout.tasks if task.job == "worker"]
 
-    def _collect(self) -> None:
-        partitions = self._layout.num_tasks
-        numbers = self._context.parallelize(range(partitions), partitions)
-        self._outcome = numbers.barrier().mapPartitions(self._task).collect()
+    def _await_returns(self, server: RegistrationServer) -> None:
+        tasks = self._layout.tasks
+        missing, working = set(tasks), {task for task in tasks if task.job == "worker"}
+        failures: list[Event] = []
+        deadline = time.monotonic() + self._timeout_s
+        while working:
+            with contextlib.suppress(queue.Empty):  # Ctrl-C does not reach who waits for long
+                event = self._events.get(timeout=_POLL_S)
+                if isinstance(event, TaskRegistered):
+                    missing.discard(event.task)
+                elif isinstance(event, RowsReady):
+                    working.discard(event.task)
+                elif is_failure(event):
+                    if not failures:
+                        deadline = time.monotonic() + _CAUSES_S
+                    failures.append(event)
+            if failures and (isinstance(failures[-1], TaskFailed) or time.monotonic() > deadline):
+                raise to_exception(failures)
+            if missing and not failures and time.monotonic() > deadline:
+                too_few = describe_session_slots(self._session, self._layout)[1]
+                raise not_started(missing, self._timeout_s, too_few)
+
+    def _collect(self, config: FunctionConfig) -> None:
+        partitions = config.layout.num_tasks
+        numbers = self._session.sparkContext.parallelize(range(partitions), partitions)
+        run = functools.partial(_run_task, config)
+        rows = (
+            numbers.barrier().mapPartitions(run) if config.barrier else numbers.mapPartitions(run)
+        )
+        self._outcome = rows.mapPartitions(run).collect()
 
 
 def _run_task(
-    layout: ClusterLayout, driver: str, work: bytes, _: Iterable[Any]
+    config: FunctionConfig, _: Iterable[Any]
 ) -> Iterator[tuple[TaskName, Any, list[str]]]:
-    """What a Spark task does; blocks until all workers have returned."""
-    context = BarrierTaskContext.get()
-    name = layout.task(context.partitionId())
-    host = address_towards(f"{driver}:1")
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as held:
-        # Held until all ports are known, so that no two tasks of a machine get the same.
-        held.bind((host, 0))
-        mine = json.dumps([host, held.getsockname()[1]])
-        everybody = [tuple(json.loads(text)) for text in context.allGather(mine)]
-    neighbours = sum(other == host for other, _ in everybody)
-    environment = child_environment(os.environ, context.cpus(), neighbours)
-    environment["TF_CONFIG"] = tf_config(layout, name, everybody)
-    environment[ROLE] = f"{name.job} {name.index}"
-    process = FunctionProcess(name, work, environment)
-    try:
-        if name.job == "ps":
-            _serve_until(process, context)
-            value = None
-        else:
-            value = process.result()
-            context.barrier()
-    except SparkTrainingError as error:
-        raise SparkTrainingError(f"{name} on {host}: {error}") from None
-    finally:
-        process.end()
+    """What a Spark task does; blocks until all workers have returned, or one task has failed."""
+    context: Any = BarrierTaskContext.get() if config.barrier else TaskContext.get()
+    name = config.layout.task(context.partitionId())
+    attempt = context.taskAttemptId()
+    if not config.barrier and not wait_for_others(config.driver, config.token, name, attempt):
+        return
+    host = address_towards(config.driver)
+    client = RegistrationClient(config.driver, config.token)
+    with contextlib.closing(client):
+        cluster = _registered(client, name, host, attempt)
+        environment = child_environment(os.environ, context.cpus(), _count_at(cluster, host))
+        environment["TF_CONFIG"] = tf_config(cluster, name)
+        environment[ROLE] = f"{name.job} {name.index}"
+        process = FunctionProcess(name, config.work, environment)
+        try:
+            value = _kept(process, client, name, host)
+        finally:
+            process.end()
     yield name, value, process.lines
 
 
-def _serve_until(process: FunctionProcess, context: BarrierTaskContext) -> None:
-    """Blocks until all workers have come to the barrier, or the process has failed."""
+def _registered(client: RegistrationClient, name: TaskName, host: str, attempt: int) -> ClusterDef:
+    """All tasks' addresses, once all have come."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as held:
+        # Held until all ports are known, so that no two tasks of a machine get the same.
+        held.bind((host, 0))
+        bracketed = f"[{host}]" if ":" in host else host
+        info = TaskInfo(
+            job=name.job,
+            task=name.index,
+            address=f"{bracketed}:{held.getsockname()[1]}",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            task_attempt_id=attempt,
+        )
+        return client.register(info).cluster
+
+
+def _kept(process: FunctionProcess, client: RegistrationClient, name: TaskName, host: str) -> Any:
+    """What the function of a task returned, None for those that serve; blocks until all may end.
+
+    A failure is the driver's to raise: were it raised here, Spark would run the task again.
+    """
     over = threading.Event()
-    failed: list[SparkTrainingError] = []
+    value = None
 
     def wait() -> None:
-        with contextlib.suppress(Exception):  # the job has ended with somebody's failure
-            context.barrier()
+        with contextlib.suppress(grpc.RpcError):  # the driver is gone
+            for told in client.await_end(name, 1):
+                if told.ended:
+                    break
         over.set()
 
     def watch() -> None:
+        nonlocal value
         try:
-            process.result()
+            found = process.result()
         except SparkTrainingError as error:
-            failed.append(error)
-            over.set()
+            if not over.is_set():
+                client.report_failure(name, host, f"{name} on {host}: {error}")
+            return
+        if name.job == "worker":
+            value = found
+            # A worker that has returned has all that it will ever have.
+            client.data_ready(name, 0, 0, 0)
 
     for target in (wait, watch):
         threading.Thread(target=target, daemon=True).start()
     over.wait()
-    if failed:
-        raise failed[0]
+    return value
 
 
-def tf_config(layout: ClusterLayout, name: TaskName, places: list[tuple[str, int]]) -> str:
+def _count_at(cluster: ClusterDef, host: str) -> int:
+    """How many tasks are at an address."""
+    places = [place for job in cluster.job for place in job.tasks.values()]
+    return sum(place.rpartition(":")[0].strip("[]") == host for place in places)
+
+
+def tf_config(cluster: ClusterDef, name: TaskName) -> str:
     """The `TF_CONFIG` of a task.
 
     Args:
-        layout: The tasks.
+        cluster: The addresses of all tasks.
         name: The task.
-        places: Host and port of each task, in the order of the layout.
     """
-    cluster: dict[str, list[str]] = {}
-    for task, (host, port) in zip(layout.tasks, places, strict=True):
-        bracketed = f"[{host}]" if ":" in host else host
-        cluster.setdefault(task.job, []).append(f"{bracketed}:{port}")
-    config: Mapping[str, Any] = {
-        "cluster": cluster,
-        "task": {"type": name.job, "index": name.index},
-    }
+    jobs = {job.name: [job.tasks[index] for index in sorted(job.tasks)] for job in cluster.job}
+    config: Mapping[str, Any] = {"cluster": jobs, "task": {"type": name.job, "index": name.index}}
     return json.dumps(config)

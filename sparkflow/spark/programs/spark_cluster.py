@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from sparkflow.spark.cluster.barrier_job import GangJob
 from sparkflow.spark.cluster.cluster import Cluster, show_lines
 from sparkflow.spark.cluster.events import Event, RowsReady
 from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
@@ -54,7 +55,7 @@ class SparkCluster:
 
     or has a function run in every task, which finds its role in `TF_CONFIG`, see `run`.
 
-    The tasks are those of one barrier job of Spark, which begins when `target`, `spec` or `start`
+    The tasks are those of one Spark job, which begins when `target`, `spec` or `start`
     asks for it and ends with `stop`, the `with` block or the driver. All of it is for one thread;
     sessions on the cluster are for any.
 
@@ -193,7 +194,9 @@ class SparkCluster:
         layout = self._layout
         require_slots(self._session, layout)
         with reserved_slots(self._session, layout, _log.info):
-            job = FunctionJob(self._session, layout, function, args, self._take_lines)
+            job = FunctionJob(
+                self._session, layout, function, args, self._take_lines, self._timeout_s
+            )
             return job.run()
 
     def stop(self) -> None:
@@ -241,10 +244,10 @@ class SparkCluster:
         plan = FeedPlan(_NO_ROWS, batch_size=1)
         server, job = cluster.begin_attempt(self._events.put, json.dumps(plan.to_json()))
         job.start()
-        self._await_tasks()
+        self._await_tasks(job)
         self._addresses = {task: info.address for task, info in server.infos().items()}
 
-    def _await_tasks(self) -> None:
+    def _await_tasks(self, job: GangJob) -> None:
         missing = set(self._layout.tasks)
         deadline = time.monotonic() + self._timeout_s
         while missing:
@@ -256,7 +259,7 @@ class SparkCluster:
                     self._events.put(event)
                     self.check()
             if missing and time.monotonic() > deadline:
-                raise not_started(missing, self._timeout_s)
+                raise not_started(missing, self._timeout_s, job.describe_slots()[1])
 
     def _first_failure(self) -> Exception | None:
         """What ended the cluster, remembered; None while nothing has."""

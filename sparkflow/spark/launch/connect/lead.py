@@ -93,6 +93,10 @@ class JobAround:
         """Whether tasks run that come before the barrier stage: none do any more."""
         return False
 
+    def describe_slots(self) -> tuple[str, str]:
+        """Nothing: only Spark's driver knows."""
+        return "", ""
+
     def finish(self, patience_s: float = 0.0) -> bool:
         """Whether it has ended, as far as the chief has to wait for that."""
         return True

@@ -14,8 +14,18 @@ LAYOUT = ClusterLayout(1, 4)
         ({}, ""),
         ({"spark.dynamicAllocation.enabled": "false"}, ""),
         (
-            {"spark.dynamicAllocation.enabled": "true", "spark.executor.cores": "2"},
-            "spark.dynamicAllocation.enabled=false and spark.executor.instances=3 (5 tasks, 2 per",
+            {"spark.dynamicAllocation.enabled": "true", "spark.sparkflow.barrier": "true"},
+            "spark.sparkflow.barrier=true asks for a barrier stage, which Spark refuses with",
+        ),
+        ({"spark.sparkflow.barrier": "no"}, "it is auto, true or false"),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.executor.cores": "2"}, ""),
+        (
+            {
+                "spark.dynamicAllocation.enabled": "true",
+                "spark.dynamicAllocation.maxExecutors": "2",
+                "spark.executor.cores": "2",
+            },
+            "dynamic allocation gives at most 4",
         ),
         (
             {"spark.task.cpus": "4", "spark.executor.cores": "2"},
@@ -45,6 +55,9 @@ def test_settings(settings: dict[str, str], text: str) -> None:
 def test_too_few_slots() -> None:
     text = describe_slots(3, LAYOUT, {"spark.task.cpus": "2"})
     assert "need 5 task slots at once, and Spark has 3 (each of spark.task.cpus=2 cores)" in text
+    assert "more cores (--num-executors" in text
+    text = describe_slots(3, LAYOUT, {"spark.dynamicAllocation.enabled": "true"})
+    assert "spark.dynamicAllocation.maxExecutors" in text
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,9 @@ class Tasks:
             for thread in self._threads:
                 thread.start()
 
+    def describe_slots(self) -> tuple[str, str]:
+        return "", ""
+
     def has_active_tasks(self) -> bool:
         return True
 

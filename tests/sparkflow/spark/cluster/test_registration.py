@@ -14,8 +14,10 @@ from sparkflow.spark.cluster.events import (
     ClusterRefused,
     Event,
     RowsReady,
+    TaskEntered,
     TaskFailed,
     TaskGone,
+    TaskLeft,
     TaskRegistered,
 )
 from sparkflow.spark.cluster.registration import RegistrationServer
@@ -279,3 +281,48 @@ def test_a_task_that_was_given_up_is_refused(driver: Driver) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         next(tasks[0].client.await_end(ps, 1))
     assert caught.value.code() is grpc.StatusCode.ABORTED
+
+
+class Entering(threading.Thread):
+    """A Spark task that waits for the others."""
+
+    def __init__(self, client: RegistrationClient, job: str, task_attempt_id: int) -> None:
+        super().__init__(daemon=True)
+        self.client = client
+        self.name_ = TaskName(job, 0)
+        self.task_attempt_id = task_attempt_id
+        self.neighbours = -1
+        self.start()
+
+    def run(self) -> None:
+        with contextlib.suppress(OpError):
+            self.neighbours = self.client.enter(self.name_, "10.0.0.1", self.task_attempt_id)
+
+    def wait(self) -> int:
+        self.join(TIMEOUT_S)
+        return self.neighbours
+
+
+def test_spark_tasks_of_an_ordinary_stage_wait_for_each_other(driver: Driver) -> None:
+    ps = Entering(driver.client(), "ps", 1)
+    assert driver.event() == TaskEntered(TaskName("ps", 0), "10.0.0.1")
+    twice = Entering(driver.client(), "ps", 2)
+    worker = Entering(driver.client(), "worker", 3)
+    assert driver.event() == TaskEntered(TaskName("worker", 0), "10.0.0.1")
+    assert (ps.wait(), worker.wait()) == (2, 2)
+    assert twice.is_alive()  # until training is over, and then it has nothing to do
+    driver.server.end()
+    assert twice.wait() == 0
+    assert Entering(driver.client(), "worker", 4).wait() == 0
+
+
+def test_a_spark_task_that_is_lost_while_it_waits_is_replaced(driver: Driver) -> None:
+    lost = driver.client()
+    Entering(lost, "ps", 1)
+    assert driver.event() == TaskEntered(TaskName("ps", 0), "10.0.0.1")
+    again = Entering(driver.client(), "ps", 2)
+    lost.close()
+    assert driver.event() == TaskLeft(TaskName("ps", 0))
+    assert driver.event() == TaskEntered(TaskName("ps", 0), "10.0.0.1")
+    Entering(driver.client(), "worker", 3)
+    assert again.wait() == 2

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sparkflow.spark.cluster.events import TaskGone
-from sparkflow.spark.cluster.task_board import Instruction, Progress, TaskBoard
+from sparkflow.spark.cluster.task_board import Entry, Instruction, Progress, TaskBoard
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow_runtime.errors import (
     AbortedError,
@@ -135,3 +135,37 @@ def test_times_of_tasks_are_those_of_the_driver() -> None:
     board, _ = BEGUN.registered(_info(PS, time_s=130.0), 100.0)
     assert board.driver_time(PS, 140.0) == 110.0
     assert board.driver_time(WORKER, 140.0) == 140.0
+
+
+def test_spark_tasks_wait_until_all_have_come_and_learn_who_is_at_their_place() -> None:
+    here, there = Entry("10.0.0.1", 7), Entry("10.0.0.2", 8)
+    one = BEGUN.enters(PS, here)
+    assert one is not None
+    assert one.answer_to_entered(here) is None
+    assert one.enters(PS, there) is None  # Spark runs it twice
+    both = one.enters(WORKER, there)
+    assert both is not None
+    assert (both.answer_to_entered(here), both.answer_to_entered(there)) == (1, 1)
+    same = one.enters(WORKER, Entry("10.0.0.1", 9))
+    assert same is not None
+    assert same.answer_to_entered(here) == 2
+    with pytest.raises(InvalidArgumentError, match="no worker task 1"):
+        BEGUN.enters(TaskName("worker", 1), here)
+
+
+def test_another_spark_task_takes_over_while_all_wait() -> None:
+    here = Entry("10.0.0.1", 7)
+    one = BEGUN.enters(PS, here)
+    assert one is not None
+    again = one.left(PS).enters(PS, Entry("10.0.0.1", 8))
+    assert again is not None
+    assert again.entered[PS].task_attempt_id == 8
+
+
+def test_a_late_second_spark_task_has_nothing_to_do_after_the_end() -> None:
+    here = Entry("10.0.0.1", 7)
+    one = BEGUN.enters(PS, here)
+    assert one is not None
+    ended = one.over("").enters(PS, Entry("10.0.0.1", 8))
+    assert ended is not None
+    assert ended.answer_to_entered(here) == 0

@@ -330,6 +330,9 @@ class FakeJob:
             self._post(TaskRegistered(task, "", ""))
             self._post(RowsReady(task, rows))
 
+    def describe_slots(self) -> tuple[str, str]:
+        return "", ""
+
     def has_active_tasks(self) -> bool:
         return False
 

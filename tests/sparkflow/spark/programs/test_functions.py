@@ -1,4 +1,4 @@
-"""Functions that run in every task of a barrier job, with their role in TF_CONFIG."""
+"""Functions that run in every task of a Spark job, with their role in TF_CONFIG."""
 
 import json
 import time
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sparkflow.spark import SparkCluster, SparkTrainingError
-from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
+from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.programs.functions import tf_config
-from support.processes import left_after
+from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 
 WAIT_S = 60
 
@@ -43,6 +43,9 @@ def trained(steps):
 
 
 def test_a_function_runs_in_every_task(spark, child_processes):
+    # Here, because the tasks import this module, too, and have no `support`.
+    from support.processes import left_after
+
     cluster = SparkCluster(spark, numWorkers=2, numPs=1)
     found = cluster.run(trained, 60)
     assert [index for index, _, _ in found] == [0, 1]
@@ -93,6 +96,20 @@ def failing(kind):
     time.sleep(600)
 
 
+def test_functions_without_a_barrier_stage(spark):
+    settings = spark.sparkContext._conf
+    settings.set("spark.sparkflow.barrier", "false")
+    try:
+        cluster = SparkCluster(spark, numWorkers=2, numPs=1)
+        assert [index for index, _, _ in cluster.run(trained, 60)] == [0, 1]
+        with pytest.raises(SparkTrainingError, match="no such thing"):
+            cluster.run(failing, "worker")
+        with cluster:
+            assert cluster.spec.num_tasks("worker") == 2
+    finally:
+        settings.set("spark.sparkflow.barrier", "auto")
+
+
 @pytest.mark.parametrize("kind", ["worker", "ps", "exit"])
 def test_the_first_failure_comes_back_and_ends_the_others(spark, child_processes, kind):
     cluster = SparkCluster(spark, numWorkers=2, numPs=1)
@@ -112,9 +129,10 @@ def test_the_first_failure_comes_back_and_ends_the_others(spark, child_processes
 
 
 def test_tf_config_says_who_is_where():
-    layout = ClusterLayout(1, 2)
-    places = [("10.0.0.1", 5), ("10.0.0.2", 6), ("fd00::7", 7)]
-    assert json.loads(tf_config(layout, TaskName("worker", 1), places)) == {
+    cluster = ClusterDef()
+    cluster.job.add(name="ps", tasks={0: "10.0.0.1:5"})
+    cluster.job.add(name="worker", tasks={1: "[fd00::7]:7", 0: "10.0.0.2:6"})
+    assert json.loads(tf_config(cluster, TaskName("worker", 1))) == {
         "cluster": {"ps": ["10.0.0.1:5"], "worker": ["10.0.0.2:6", "[fd00::7]:7"]},
         "task": {"type": "worker", "index": 1},
     }
