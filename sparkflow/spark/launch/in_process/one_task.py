@@ -124,6 +124,10 @@ class OneTask:
     def start(self) -> None:
         """Nothing: it runs."""
 
+    def describe_slots(self) -> tuple[str, str]:
+        """Nothing: the task has one."""
+        return "", ""
+
     def has_active_tasks(self) -> bool:
         """Whether Spark is busy with stages before: not any more."""
         return False
