@@ -245,7 +245,7 @@ class Op:
             parse_args(self.outputs, self.attrs),
             self.attrs,
         )
-        self._compute_attrs = _keyword_names(self.compute) & self.attrs.keys()
+        self._compute_attrs = keyword_names(self.compute) & self.attrs.keys()
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The static shape of every output; `ops.inference` has what many ops say.
@@ -390,6 +390,7 @@ def not_differentiable(
     return (None,) * len(node.inputs)
 
 
-def _keyword_names(function: Callable[..., Any]) -> set[str]:
+def keyword_names(function: Callable[..., Any]) -> set[str]:
+    """The arguments that a function takes by keyword only."""
     parameters = inspect.signature(function).parameters.values()
     return {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}

@@ -10,6 +10,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import COMPLEX, complex64, float32, float64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import OperationView, Tensor
+from sparkflow_runtime.ops.composition import Composed
 from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.inference import broadcast
 from sparkflow_runtime.ops.op import Array, Inference, Op
@@ -81,20 +82,19 @@ class Imag(_PartOp):
 
 
 @register
-class Angle(_PartOp):
+class Angle(Composed):
     """The angle, in (-π, π]."""
 
-    @staticmethod
-    def part(xp: Any, x: Array) -> Array:
-        """The angles."""
-        return xp.angle(x)
+    inputs = _PartOp.inputs
+    outputs = _PartOp.outputs
+    attrs = _PartOp.attrs
+    elementwise = _PartOp.elementwise
+    infer = _PartOp.infer
 
-    def gradient(self, g: Any, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
-        """Across the direction of the number, over its size."""
-        x = op.inputs[0]
-        parts = {"Tout": x.dtype.base.real_dtype}
-        turned = _complex(g, g.Imag(x, **parts), g.Real(x, **parts))
-        return [g.Neg(g.Mul(_complex(g, dy, g.ZerosLike(dy)), g.Reciprocal(turned)))]
+    def define(self, g: Any, x: Tensor) -> Tensor:
+        """That of the point whose coordinates are the parts."""
+        parts = {"Tout": x.dtype.real_dtype}
+        return g.Atan2(g.Imag(x, **parts), g.Real(x, **parts))
 
 
 @register

@@ -13,8 +13,8 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, REAL, float32
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.composition import Composed
 from sparkflow_runtime.ops.elementwise.elementwise_table import ElementwiseOp, binary, enter, unary
-from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.inference import merged, same_as
 from sparkflow_runtime.ops.op import Array, Op
 from sparkflow_runtime.ops.registry import register
@@ -289,36 +289,28 @@ enter(
 
 
 @register
-class LeakyRelu(Op):
+class LeakyRelu(Composed):
     """The features where positive, `alpha` times the features elsewhere."""
 
     elementwise = True
     inputs = "features: T"
     outputs = "activations: T"
     attrs = {"alpha": float_attr(0.2), "T": type_attr(FLOATING, float32)}
-    infer = same_as(0)
 
-    def compute(self, xp: Any, features: Array, *, alpha: float) -> Array:
-        """A new array."""
-        kind = features.dtype.type
-        slope = kind(np.float32(alpha))  # attributes are float32 in a GraphDef: the same without
-        return xp.maximum(features, kind(0)) + xp.minimum(features, kind(0)) * slope
-
-    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+    def define(self, g: Any, features: Tensor, *, alpha: float) -> Tensor:
         """The sum of both sides."""
-        x, builder = fusion.whole(0), fusion.builder
-        zero = builder.constant(0.0, fusion.dtypes[0])
-        slope = builder.constant(float(np.float32(fusion.attrs["alpha"])), fusion.dtypes[0])
-        below = builder.call("multiply", builder.call("minimum", x.value, zero), slope)
-        return [fusion.like(x, builder.call("add", builder.call("maximum", x.value, zero), below))]
+        slope = np.float32(alpha)  # attributes are float32 in a GraphDef: the same without
+        return g.Add(g.Maximum(features, 0.0), g.Mul(g.Minimum(features, 0.0), slope))
 
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
+    def gradient(
+        self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
+    ) -> Sequence[Tensor]:
         """`LeakyReluGrad` at the input."""
-        return [g.LeakyReluGrad(dy, op.inputs[0], alpha=op.attr("alpha"))]
+        return [g.LeakyReluGrad(grads[0], op.inputs[0], alpha=op.attr("alpha"))]
 
 
 @register
-class LeakyReluGrad(Op):
+class LeakyReluGrad(Composed):
     """The gradients where the features are positive, `alpha` times the gradients elsewhere."""
 
     elementwise = True
@@ -327,23 +319,15 @@ class LeakyReluGrad(Op):
     attrs = {"alpha": float_attr(0.2), "T": type_attr(FLOATING, float32)}
     infer = merged
 
-    def compute(self, xp: Any, gradients: Array, features: Array, *, alpha: float) -> Array:
-        """A new array."""
-        slope = gradients.dtype.type(np.float32(alpha))
-        return xp.where(features > 0, gradients, gradients * slope)
-
-    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+    def define(self, g: Any, gradients: Tensor, features: Tensor, *, alpha: float) -> Tensor:
         """A choice."""
-        builder, shape = fusion.builder, fusion.output_shapes[0]
-        dims = fusion.align(shape, range(2))
-        gradients, features = fusion.input(0, dims), fusion.input(1, dims)
-        slope = builder.constant(float(np.float32(fusion.attrs["alpha"])), fusion.dtypes[0])
-        above = builder.call("greater", features, builder.constant(0.0, fusion.dtypes[0]))
-        value = builder.call("where", above, gradients, builder.call("multiply", gradients, slope))
-        return [Fused(value, shape, dims)]
+        below = g.Mul(gradients, np.float32(alpha))
+        return g.SelectV2(g.Greater(features, 0.0), gradients, below)
 
-    def gradient(self, g: GraphBuilder, op: OperationView, grad: Tensor) -> Sequence[Tensor]:
+    def gradient(
+        self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
+    ) -> Sequence[Tensor]:
         """Linear in the gradients; nothing through the features."""
         features = op.inputs[1]
         alpha = op.attr("alpha")
-        return [g.LeakyReluGrad(grad, features, alpha=alpha), g.ZerosLike(features)]
+        return [g.LeakyReluGrad(grads[0], features, alpha=alpha), g.ZerosLike(features)]

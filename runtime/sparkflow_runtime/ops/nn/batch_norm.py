@@ -6,6 +6,7 @@ In inference the mean and variance given are constants: no gradient flows to the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,13 +16,14 @@ from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import FLOATING, float16, float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.composition import chain_rule
 from sparkflow_runtime.ops.images import IMAGE, Images
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.nn.bias import sum_per_channel
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, float_attr, string_attr, type_attr
-from sparkflow_runtime.ops.static import bracketed, shape_tensor
+from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.ops.windows import channels_last, has_channels_last, in_format
 from sparkflow_runtime.shapes import Shape
 
@@ -289,17 +291,13 @@ class _NormalisationGrad(Op):
         return run
 
     def gradient(
-        self,
-        g: GraphBuilder,
-        op: OperationView,
-        ddx: Tensor | None,
-        ddscale: Tensor | None,
-        ddoffset: Tensor | None,
-        *_: Tensor | None,
-    ) -> tuple[Tensor | None, ...]:
-        """Through dy, x and scale; see `_second_order`."""
-        found = _second_order(g, op, ddx, ddscale, ddoffset)
-        return (*found, *(None,) * (len(op.inputs) - 3))
+        self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
+    ) -> Sequence[Tensor | None]:
+        """Through dy, x and scale, by the chain rule."""
+        attrs = {name: op.attr(name) for name in _BACKWARD}
+        formula = functools.partial(_gradients, **attrs)
+        found = chain_rule(g, formula, op.inputs[:5], grads[:3])
+        return (*found[:3], *(None,) * (len(op.inputs) - 3))
 
 
 def _fill_gradients(
@@ -335,81 +333,39 @@ def _fill_gradients(
         xp.multiply(dy, factor, out=dx)
 
 
-def _second_order(
-    g: GraphBuilder,
-    op: OperationView,
-    ddx: Tensor | None,
-    ddscale: Tensor | None,
-    ddoffset: Tensor | None,
+def _gradients(
+    g: Any,
+    dy: Tensor,
+    x: Tensor,
+    scale: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    *,
+    epsilon: float,
+    data_format: str,
+    is_training: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients by dy, x and scale of Σ v·dx + Σ a·dscale + Σ b·doffset.
+    """What `_fill_gradients` computes as a formula, of which there are gradients in turn.
 
-    With n the normalised images, i = 1/√(variance + ε), m the mean over a channel and
-    P(u) = u - m(u) - n·m(u·n), training has dx = scale·i·P(dy). P is its own adjoint, and
-    dn/dx is i·P, so that
-
-        by dy:    scale·i·P(v) + a·n + b
-        by scale: i·Σ v·P(dy)
-        by x:     i·P(a·dy - scale·i·(v·m(dy·n) + dy·m(v·n))) - scale·i²·n·Σ v·P(dy) / count
+    In training mean and variance are those of the images, and change with them.
     """
-    dy, x, scale, mean, variance = op.inputs[:5]
-    kind = mean.dtype.base
-    data_format = op.attr("data_format")
-    rank = len(data_format)
-    moved = not has_channels_last(data_format)
+    kind, narrow, rank = mean.dtype.base, x.dtype.base, len(data_format)
     order = np.array(channels_last(range(rank), data_format), np.int32)
     back = np.array(in_format(range(rank), data_format), np.int32)
     axes = np.arange(rank - 1, dtype=np.int32)
-
-    def taken(tensor: Tensor) -> Tensor:
-        wide = g.Cast(tensor, DstT=kind) if tensor.dtype.base is not kind else tensor
-        return g.Transpose(wide, order) if moved else wide
-
-    def given(tensor: Tensor, like: Tensor) -> Tensor:
-        placed = g.Transpose(tensor, back) if moved else tensor
-        narrow = like.dtype.base
-        return g.Cast(placed, DstT=narrow) if narrow is not kind else placed
-
-    upstream, images = taken(dy), taken(x)
-    inverse = g.Rsqrt(g.Add(variance, op.attr("epsilon")))
+    upstream, images = (g.Transpose(g.Cast(each, DstT=kind), order) for each in (dy, x))
+    if is_training:
+        mean = g.Mean(images, axes)
+        variance = g.Mean(g.Square(g.Sub(images, mean)), axes)
+    inverse = g.Rsqrt(g.Add(variance, epsilon))
     normal = g.Mul(g.Sub(images, mean), inverse)
-    gamma = g.Cast(scale, DstT=kind) if scale.dtype.base is not kind else scale
-    v = g.ZerosLike(images) if ddx is None else taken(ddx)
-    a = g.ZerosLike(mean) if ddscale is None else ddscale
-    b = g.ZerosLike(mean) if ddoffset is None else ddoffset
-    factor = g.Mul(gamma, inverse)
-
-    def summed(tensor: Tensor) -> Tensor:
-        return g.Sum(tensor, axes)
-
-    by_linear = g.Add(g.Mul(a, normal), b)
-    if not op.attr("is_training"):
-        by_dy = g.Add(g.Mul(factor, v), by_linear)
-        by_x = g.Mul(g.Mul(a, inverse), upstream)
-        by_scale = g.Mul(inverse, summed(g.Mul(v, upstream)))
-        return given(by_dy, dy), given(by_x, x), by_scale
-
-    count = g.Cast(
-        g.Prod(g.GatherV2(shape_tensor(g, images), axes, np.int32(0)), np.array([0], np.int32)),
-        DstT=kind,
-    )
-
-    def mean_of(tensor: Tensor) -> Tensor:
-        return g.RealDiv(summed(tensor), count)
-
-    def projected(tensor: Tensor) -> Tensor:
-        shift = g.Mul(normal, mean_of(g.Mul(tensor, normal)))
-        return g.Sub(g.Sub(tensor, mean_of(tensor)), shift)
-
-    inner = summed(g.Mul(v, projected(upstream)))
-    crossed = g.Add(
-        g.Mul(v, mean_of(g.Mul(upstream, normal))), g.Mul(upstream, mean_of(g.Mul(v, normal)))
-    )
-    by_normal = g.Sub(g.Mul(a, upstream), g.Mul(factor, crossed))
-    through_inverse = g.RealDiv(g.Mul(g.Mul(factor, inverse), inner), count)
-    by_x = g.Sub(g.Mul(inverse, projected(by_normal)), g.Mul(normal, through_inverse))
-    by_dy = g.Add(g.Mul(factor, projected(v)), by_linear)
-    return given(by_dy, dy), given(by_x, x), g.Mul(inverse, inner)
+    dscale, doffset = g.Sum(g.Mul(upstream, normal), axes), g.Sum(upstream, axes)
+    slope = upstream
+    if is_training:
+        along = g.Mul(normal, g.Mean(g.Mul(upstream, normal), axes))
+        slope = g.Sub(g.Sub(upstream, g.Mean(upstream, axes)), along)
+    dx = g.Mul(slope, g.Mul(g.Cast(scale, DstT=kind), inverse))
+    return g.Cast(g.Transpose(dx, back), DstT=narrow), dscale, doffset
 
 
 @register

@@ -7,14 +7,16 @@ training of neural networks for efficient integer-arithmetic-only inference, 201
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.dtypes import float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.composition import Composed
 from sparkflow_runtime.ops.inference import same_as
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.op import Inference, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, float_attr, int_attr
 from sparkflow_runtime.shapes import Shape
@@ -23,40 +25,47 @@ _WIDTH: dict[str, Attr] = {"num_bits": int_attr(8, minimum=2), "narrow_range": b
 _ENDS: dict[str, Attr] = {"min": float_attr(-6.0), "max": float_attr(6.0), **_WIDTH}
 
 
-def _nudged(xp: Any, low: Array, high: Array, num_bits: int, narrow: bool) -> tuple[Array, ...]:
-    """The ends moved so that zero is exact, and the distance of two numbers."""
-    least = np.float32(1 if narrow else 0)
-    greatest = np.float32((1 << num_bits) - 1)
-    scale = (high - low) / (greatest - least)
-    zero = least - low / scale
-    zero = xp.clip(xp.floor(zero + np.float32(0.5)), least, greatest)
-    return (least - zero) * scale, (greatest - zero) * scale, scale
+class _Ends(NamedTuple):
+    """The ends moved so that zero is exact, the distance of two numbers, and whether all is 0."""
+
+    low: Tensor
+    high: Tensor
+    step: Tensor
+    are_zero: Tensor
 
 
-def _quantized(
-    xp: Any, value: Array, low: Array, high: Array, num_bits: int, narrow: bool
-) -> Array:
-    lower, upper, scale = _nudged(xp, low, high, num_bits, narrow)
-    steps = xp.floor((xp.clip(value, lower, upper) - lower) / scale + np.float32(0.5))
-    both_zero = (low == 0) & (high == 0)
-    return xp.where(both_zero, np.float32(0), steps * scale + lower).astype(np.float32)
+def _nudged(g: Any, low: Tensor, high: Tensor, num_bits: int, narrow: bool) -> _Ends:
+    least, greatest = float(narrow), float((1 << num_bits) - 1)
+    step = g.RealDiv(g.Sub(high, low), greatest - least)
+    zero = g.Floor(g.Add(g.Sub(least, g.RealDiv(low, step)), 0.5))
+    zero = g.Minimum(g.Maximum(zero, least), greatest)
+    are_zero = g.LogicalAnd(g.Equal(low, 0.0), g.Equal(high, 0.0))
+    return _Ends(
+        g.Mul(g.Sub(least, zero), step), g.Mul(g.Sub(greatest, zero), step), step, are_zero
+    )
 
 
-def _inside(
-    xp: Any, value: Array, low: Array, high: Array, num_bits: int, narrow: bool
-) -> tuple[Array, Array]:
+def _quantized(g: Any, value: Tensor, ends: _Ends) -> Tensor:
+    inside = g.Minimum(g.Maximum(value, ends.low), ends.high)
+    steps = g.Floor(g.Add(g.RealDiv(g.Sub(inside, ends.low), ends.step), 0.5))
+    return g.SelectV2(ends.are_zero, 0.0, g.Add(g.Mul(steps, ends.step), ends.low))
+
+
+def _beyond(g: Any, value: Tensor, ends: _Ends) -> tuple[Tensor, Tensor]:
     """Which values lie below and above the ends."""
-    lower, upper, _ = _nudged(xp, low, high, num_bits, narrow)
-    both_zero = (low == 0) & (high == 0)
-    return (value < lower) & ~both_zero, (value > upper) & ~both_zero
+    counts = g.LogicalNot(ends.are_zero)
+    below = g.LogicalAnd(g.Less(value, ends.low), counts)
+    return below, g.LogicalAnd(g.Greater(value, ends.high), counts)
 
 
-def _attrs_of(op: OperationView, *names: str) -> dict[str, Any]:
-    return {name: op.attr(name) for name in names}
+def _constants(g: Any, low: float, high: float) -> tuple[Tensor, Tensor]:
+    if low >= high:
+        raise InvalidArgumentError(message=f"min has to be smaller than max, was: {low} >= {high}")
+    return g.const(low, float32), g.const(high, float32)
 
 
 @register
-class FakeQuantWithMinMaxArgs(Op):
+class FakeQuantWithMinMaxArgs(Composed):
     """Rounded to the numbers that integers between `min` and `max` stand for."""
 
     inputs = "inputs: float32"
@@ -64,54 +73,52 @@ class FakeQuantWithMinMaxArgs(Op):
     attrs = _ENDS
     infer = same_as(0)
 
-    def compute(
-        self, xp: Any, value: Array, *, min: float, max: float, num_bits: int, narrow_range: bool
-    ) -> Array:
-        """A new array.
+    def define(
+        self, g: Any, value: Tensor, *, min: float, max: float, num_bits: int, narrow_range: bool
+    ) -> Tensor:
+        """The nearest of these numbers.
 
         Raises:
             InvalidArgumentError: `min` is not below `max`.
         """
-        if min >= max:
-            raise InvalidArgumentError(
-                message=f"min has to be smaller than max, was: {min} >= {max}"
-            )
-        return _quantized(xp, value, np.float32(min), np.float32(max), num_bits, narrow_range)
+        ends = _nudged(g, *_constants(g, min, max), num_bits, narrow_range)
+        return _quantized(g, value, ends)
 
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
+    def gradient(
+        self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
+    ) -> Sequence[Tensor]:
         """What arrives, where the number lies between the ends."""
-        attrs = _attrs_of(op, *_ENDS)
-        return [g.FakeQuantWithMinMaxArgsGradient(dy, op.inputs[0], **attrs)]
+        attrs = {name: op.attr(name) for name in _ENDS}
+        return [g.FakeQuantWithMinMaxArgsGradient(grads[0], op.inputs[0], **attrs)]
 
 
 @register
-class FakeQuantWithMinMaxArgsGradient(Op):
+class FakeQuantWithMinMaxArgsGradient(Composed):
     """The gradients where the inputs lie between the ends, 0 elsewhere."""
 
     inputs = "gradients: float32, inputs: float32"
     outputs = "backprops: float32"
     attrs = _ENDS
-    gradient = not_differentiable
+    gradient = not_differentiable  # type: ignore[assignment]  # Op allows functions
     infer = same_as(0)
 
-    def compute(
+    def define(
         self,
-        xp: Any,
-        gradients: Array,
-        value: Array,
+        g: Any,
+        gradients: Tensor,
+        value: Tensor,
         *,
         min: float,
         max: float,
         num_bits: int,
         narrow_range: bool,
-    ) -> Array:
-        """A new array."""
-        ends = np.float32(min), np.float32(max)
-        below, above = _inside(xp, value, *ends, num_bits, narrow_range)
-        return xp.where(below | above, np.float32(0), gradients)
+    ) -> Tensor:
+        """A choice."""
+        ends = _nudged(g, *_constants(g, min, max), num_bits, narrow_range)
+        return g.SelectV2(g.LogicalOr(*_beyond(g, value, ends)), 0.0, gradients)
 
 
-class _WithVariables(Op):
+class _WithVariables(Composed):
     """Rounded to the numbers that integers between the ends stand for."""
 
     inputs = "inputs: float32, min: float32, max: float32"
@@ -119,48 +126,56 @@ class _WithVariables(Op):
     attrs = _WIDTH
     infer = same_as(0)
 
-    def compute(
-        self, xp: Any, value: Array, low: Array, high: Array, *, num_bits: int, narrow_range: bool
-    ) -> Array:
-        """A new array."""
-        return _quantized(xp, value, low, high, num_bits, narrow_range)
+    def define(
+        self,
+        g: Any,
+        value: Tensor,
+        low: Tensor,
+        high: Tensor,
+        *,
+        num_bits: int,
+        narrow_range: bool,
+    ) -> Tensor:
+        """The nearest of these numbers."""
+        return _quantized(g, value, _nudged(g, low, high, num_bits, narrow_range))
 
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
+    def gradient(
+        self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
+    ) -> Sequence[Tensor]:
         """To the numbers between the ends, and to the ends what lies beyond them."""
         make = getattr(g, f"{self.op_type}Gradient")
-        return make(dy, *op.inputs, **_attrs_of(op, *_WIDTH))  # type: ignore[no-any-return]  # outputs
+        attrs = {name: op.attr(name) for name in _WIDTH}
+        return make(grads[0], *op.inputs, **attrs)  # type: ignore[no-any-return]  # outputs
 
 
-class _WithVariablesGradient(Op):
+class _WithVariablesGradient(Composed):
     """What goes to the numbers between the ends, and to each end."""
 
     inputs = "gradients: float32, inputs: float32, min: float32, max: float32"
     outputs = "backprops_wrt_input: float32, backprop_wrt_min: float32, backprop_wrt_max: float32"
     attrs = _WIDTH
-    gradient = not_differentiable
+    gradient = not_differentiable  # type: ignore[assignment]  # Op allows functions
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """Of the input and of the ends."""
         return list(node.shapes[1:])
 
-    def compute(
+    def define(
         self,
-        xp: Any,
-        gradients: Array,
-        value: Array,
-        low: Array,
-        high: Array,
+        g: Any,
+        gradients: Tensor,
+        value: Tensor,
+        low: Tensor,
+        high: Tensor,
         *,
         num_bits: int,
         narrow_range: bool,
-    ) -> tuple[Array, ...]:
-        """Three arrays."""
-        below, above = _inside(xp, value, low, high, num_bits, narrow_range)
-        zero = np.float32(0)
-        axes = tuple(range(value.ndim - low.ndim))
-        to_low = xp.where(below, gradients, zero).sum(axis=axes, dtype=np.float32)
-        to_high = xp.where(above, gradients, zero).sum(axis=axes, dtype=np.float32)
-        return xp.where(below | above, zero, gradients), to_low, to_high
+    ) -> tuple[Tensor, ...]:
+        """A choice, and sums over what an end is the same for."""
+        below, above = _beyond(g, value, _nudged(g, low, high, num_bits, narrow_range))
+        axes = g.Range(np.int32(0), g.Sub(g.Rank(value), g.Rank(low)), np.int32(1))
+        to_low, to_high = (g.Sum(g.SelectV2(each, gradients, 0.0), axes) for each in (below, above))
+        return g.SelectV2(g.LogicalOr(below, above), 0.0, gradients), to_low, to_high
 
 
 @register

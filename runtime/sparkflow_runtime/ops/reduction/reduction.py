@@ -15,9 +15,10 @@ import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.ir.kernel import DTYPES
-from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, float16, int32
+from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, float16, float64, int32
 from sparkflow_runtime.ops.axes import axes_reader, reduced_mask, reduced_shape, restore_axes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.composition import Composed
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.fusion import Fused, Fusion, axes_of
 from sparkflow_runtime.ops.inference import one_per_element_read, scalars
@@ -184,13 +185,6 @@ def _any(
     return x.any(axis=axes, out=out, keepdims=keep_dims)
 
 
-def _euclidean_norm(xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
-    wide = x.astype(np.float64) if x.dtype.kind in "iu" else x
-    squares = xp.conj(wide) * wide
-    total = _sum(xp, squares, axes, keep_dims) if axes else squares
-    return xp.sqrt(total).astype(x.dtype)
-
-
 def _broadcast_back(g: GraphBuilder, op: OperationView, gradient: Tensor) -> Tensor:
     """A gradient in the shape of the output, repeated to the shape of the input."""
     x, axes = op.inputs
@@ -324,19 +318,29 @@ class Prod(ReductionOp):
 
 
 @register
-class EuclideanNorm(ReductionOp):
-    """The square root of the sum of squares."""
+class EuclideanNorm(Composed):
+    """The square root of the sum of squares; of complex numbers, of their absolute values."""
 
-    reduction = False  # of one element it makes the absolute value
+    host_inputs = ReductionOp.host_inputs
+    inputs = ReductionOp.inputs
+    outputs = ReductionOp.outputs
     attrs = _attrs(NUMERIC)
-    reduce = _euclidean_norm
-    copies_without_axes = False
-    takes_out = False
+    fuse_over = 0
+    value_rule = REDUCING
 
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
+    def define(self, g: Any, x: Tensor, axes: Tensor, *, keep_dims: bool) -> Tensor:
+        """Of integers in double precision."""
+        wide = g.Cast(x, DstT=float64) if x.dtype.is_integer else x
+        squares = g.Mul(g.Conj(wide), wide) if x.dtype.is_complex else g.Mul(wide, wide)
+        norm = g.Sqrt(g.Sum(squares, axes, keep_dims=keep_dims))
+        return g.Cast(norm, DstT=x.dtype) if x.dtype.is_integer else norm
+
+    def gradient(
+        self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
+    ) -> Sequence[Tensor | None]:
         """The input times dy / y: nan where the norm is 0."""
-        x = op.inputs[0]
-        if dy.dtype.is_complex:  # the norm is real: only the real part of dy counts
+        x, dy = op.inputs[0], grads[0]
+        if x.dtype.is_complex:  # the norm is real: only the real part of dy counts
             dy = g.Mul(g.Add(dy, g.Conj(dy)), 0.5)
         return g.Mul(x, _broadcast_back(g, op, g.RealDiv(dy, op.outputs[0]))), None
 

@@ -6,9 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sparkflow_runtime.dtypes import INDEX, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.composition import Composed
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, string_attr, type_attr
@@ -235,66 +238,41 @@ class BatchToSpaceND(_BlocksOp):
         return g.SpaceToBatchND(dy, *op.inputs[1:]), None, None
 
 
+class _SquareBlocks(Composed):
+    """An op on images with one block size for height and width."""
+
+    outputs = "output: T"
+    aliases = frozenset({"input"})
+    kernels = STRINGS_ON_HOST
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """As that for any blocks, of images."""
+        node.with_rank(0, 4, "input")
+        return super().infer(node)
+
+
 @register
-class SpaceToBatch(Op):
+class SpaceToBatch(_SquareBlocks):
     """`SpaceToBatchND` of images with one block size for height and width."""
 
     inputs = "input: T, paddings: Tpaddings"
-    outputs = "output: T"
-    aliases = frozenset({"input"})
     attrs = {"T": type_attr(), "Tpaddings": _INDEX, "block_size": int_attr(minimum=2)}
-    kernels = STRINGS_ON_HOST
 
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """(batch * block², padded height / block, padded width / block, depth)."""
-        shape, block = node.with_rank(0, 4, "input"), node.attrs["block_size"]
-        pads = _pairs(node.value(1), "paddings", 2)
-        return [_space_to_batch_shape(shape, (block, block), pads, 2)]
-
-    def compute(self, xp: Any, value: Array, paddings: Array, *, block_size: int) -> Array:
-        """A new array.
-
-        Raises:
-            InvalidArgumentError: A padded size is no multiple of the block.
-        """
-        pads = _pairs(paddings, "paddings", 2)
-        assert pads is not None
-        return _space_to_batch(xp, value, (block_size, block_size), pads)
-
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
-        """The blocks put back, the padding cropped."""
-        return g.BatchToSpace(dy, op.inputs[1], block_size=op.attr("block_size")), None
+    def define(self, g: Any, images: Tensor, paddings: Tensor, *, block_size: int) -> Tensor:
+        """The same block twice."""
+        return g.SpaceToBatchND(images, np.array([block_size] * 2, np.int32), paddings)
 
 
 @register
-class BatchToSpace(Op):
+class BatchToSpace(_SquareBlocks):
     """`BatchToSpaceND` of images with one block size for height and width."""
 
     inputs = "input: T, crops: Tidx"
-    outputs = "output: T"
-    aliases = frozenset({"input"})
     attrs = {"T": type_attr(), "block_size": int_attr(minimum=2), "Tidx": _INDEX}
-    kernels = STRINGS_ON_HOST
 
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """(batch / block², height * block - crops, width * block - crops, depth)."""
-        shape, block = node.with_rank(0, 4, "input"), node.attrs["block_size"]
-        crops = _pairs(node.value(1), "crops", 2)
-        return [_batch_to_space_shape(shape, (block, block), crops, 2)]
-
-    def compute(self, xp: Any, value: Array, crops: Array, *, block_size: int) -> Array:
-        """A new array.
-
-        Raises:
-            InvalidArgumentError: The batch is no multiple of block², or too much is cropped.
-        """
-        pairs = _pairs(crops, "crops", 2)
-        assert pairs is not None
-        return _batch_to_space(xp, value, (block_size, block_size), pairs)
-
-    def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
-        """The blocks moved into the batch again."""
-        return g.SpaceToBatch(dy, op.inputs[1], block_size=op.attr("block_size")), None
+    def define(self, g: Any, images: Tensor, crops: Tensor, *, block_size: int) -> Tensor:
+        """The same block twice."""
+        return g.BatchToSpaceND(images, np.array([block_size] * 2, np.int32), crops)
 
 
 class _DepthOp(Op):
