@@ -31,14 +31,14 @@ def spied_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return runs
 
 
-def results(built: Built, turns: list[int], sightings: int) -> list[list[Any]]:
+def results(built: Built, turns: list[int], sightings: int, prepare: Any = None) -> list[list[Any]]:
     """What a session fetches, which never changes afterwards."""
     fetches, feed = built
     found = []
     with pytest.MonkeyPatch.context() as patch, tf.Session() as session:
         patch.setattr(specialise, "EARLY", 0)
         patch.setattr(specialise, "SIGHTINGS", sightings)
-        session.run(tf.global_variables_initializer())
+        session.run(tf.global_variables_initializer() if prepare is None else prepare)
         for count in turns:
             given = session.run(fetches, feed(count))
             before = [np.array(each) for each in given]
@@ -49,12 +49,12 @@ def results(built: Built, turns: list[int], sightings: int) -> list[list[Any]]:
     return found
 
 
-def compare(built: Built, turns: list[int], rtol: float = 1e-4) -> None:
-    """Passes when every way to run the loop gives the same."""
-    expected = results(built, turns, 10**9)
+def compare(built: Built, turns: list[int], rtol: float = 1e-4, prepare: Any = None) -> None:
+    """Passes when every way to run the loop gives the same; `prepare` sets its variables."""
+    expected = results(built, turns, 10**9, prepare)
     with without_machine_code():
-        plain = results(built, turns, 1)
-    for found in (results(built, turns, 1), plain):
+        plain = results(built, turns, 1, prepare)
+    for found in (results(built, turns, 1, prepare), plain):
         for given, wanted in zip(found, expected, strict=True):
             for one, other in zip(given, wanted, strict=True):
                 one, other = np.asarray(one), np.asarray(other)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sparkflow_runtime.ops.builder import GraphBuilder, OperationView
     from sparkflow_runtime.ops.images import Images
     from sparkflow_runtime.ops.kernel import KernelContext
+    from sparkflow_runtime.ops.list_access import ListAccess
 
 CHECKPOINTS: Final = "checkpoints"
 FILES: Final = "files"
@@ -301,6 +302,10 @@ class Op:
 
     def matrix_product(self, node: NodeView) -> tuple[bool, bool] | None:
         """Whether each factor is transposed first, where the node is a product of two matrices."""
+        return None
+
+    def list_access(self, node: NodeView) -> ListAccess | None:
+        """What the node does with a list of tensors, where it does nothing else."""
         return None
 
     def may_keep_inputs(self, node: NodeView) -> bool:

@@ -14,7 +14,8 @@ from typing import Any
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.compiler.known import Known, find_known
-from sparkflow_runtime.compiler.loops.planner import LoopFunction, NotNativeError, plan_loop
+from sparkflow_runtime.compiler.loops.planner import LoopFunction, plan_loop
+from sparkflow_runtime.compiler.loops.pointers import NotNativeError
 from sparkflow_runtime.compiler.specialise import find_units, machine_code, serial_machine_code
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Endpoint, Node

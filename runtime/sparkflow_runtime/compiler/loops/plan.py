@@ -6,16 +6,24 @@ else it reads, go to the rows of stacks. The gradient's own loop reads these in 
 
 from __future__ import annotations
 
-import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.cpu.repeat import Loop, Move
+from sparkflow_runtime.codegen.cpu.repeat import Loop, Move, RefusedError
+from sparkflow_runtime.compiler.loops.lists import (
+    FIRST_ROWS,
+    MOST_ROWS,
+    LoopList,
+    RunningList,
+    fits,
+)
+from sparkflow_runtime.compiler.loops.pointers import Cell
 from sparkflow_runtime.ops.kernel import StepContext
 
 FIRST_CAPACITY: Final = 256
@@ -55,19 +63,6 @@ class StackTape:
         return tuple([array[turn] if moves else array for array, moves in self.columns])
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A pointer's target: what one row or buffer holds."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def size_bytes(self) -> int:
-        """Of the memory it needs."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-
 @dataclass(slots=True)
 class TapeReading:
     """How the body reads a tape that it is given: which argument, and what of it."""
@@ -88,15 +83,22 @@ class Memory:
 
     def __init__(self) -> None:
         self._arrays: dict[tuple[tuple[int, ...], np.dtype[Any]], list[np.ndarray[Any, Any]]] = {}
+        self._taken: Counter[tuple[tuple[int, ...], np.dtype[Any]]] = Counter()
+
+    def begin(self) -> None:
+        """A run begins."""
+        self._taken.clear()
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An array with any contents that nobody else has or has a view of."""
+        self._taken[shape, dtype] += 1
         arrays = self._arrays.setdefault((shape, dtype), [])
         for place in range(len(arrays)):
             if sys.getrefcount(arrays[place]) == _ONLY_HERE:
                 return arrays[place]
         made = np.empty(shape, dtype)
-        arrays.append(made)
+        if len(arrays) < 2 * self._taken[shape, dtype]:  # for what is kept until the next run ends
+            arrays.append(made)
         return made
 
 
@@ -121,8 +123,11 @@ class LoopPlan:
         constants: Arrays by the number of their pointers.
         taped: Numbers of the pointers whose values are recorded, None for no tape.
         tapes: Readings of tapes given as arguments.
+        lists: The lists among the variables that are read or written.
+        borrowed: Numbers of the pointers that steps set.
         turn_s: About how long a turn takes.
         memory: What runs write to.
+        list_rows: How many elements a list that grows has room for.
     """
 
     loop: Loop
@@ -132,8 +137,11 @@ class LoopPlan:
     constants: dict[int, np.ndarray[Any, Any]]
     taped: tuple[int, ...] | None
     tapes: list[TapeReading]
+    lists: list[LoopList]
+    borrowed: set[int]
     turn_s: float = 0.0
     memory: Memory = field(default_factory=Memory)
+    list_rows: int = FIRST_ROWS
 
     def run(self, step: StepContext | None, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Runs the loop.
@@ -144,14 +152,20 @@ class LoopPlan:
 
         Returns:
             The variables after the last one, then the tape; None where the values are not what the
-            plan was made for.
+            plan was made for, and where Python is to say what is wrong with them.
         """
+        self.memory.begin()
         state = _State(self)
         if not state.begin(values):
             return None
-        while not state.turn():
-            if step is not None:
-                step.check_cancelled()
+        try:
+            while not state.turn():
+                if step is not None:
+                    step.check_cancelled()
+        except RefusedError as error:  # a turn has no effects: all of them can be done again
+            if error.is_full:
+                self.list_rows = min(2 * self.list_rows, MOST_ROWS)
+            return None
         return state.end(values)
 
 
@@ -166,6 +180,7 @@ class _State:
         self.moves: dict[int, Move] = {}
         self.stacks: dict[int, tuple[np.ndarray[Any, Any], int]] = {}
         self.buffers: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = {}
+        self.lists: dict[int, RunningList] = {}
         self.turns = 0
         self.at_once = FIRST_TURNS
         if plan.turn_s:
@@ -204,10 +219,10 @@ class _State:
                 pointers[number], pointers[result] = here, there
                 self.moves[number] = Move(number, toggle=here ^ there)
                 self.moves[result] = Move(result, toggle=here ^ there)
-        if not self._begin_tapes(values):
+        if not self._begin_tapes(values) or not self._begin_lists(values):
             return False
         for place, cell in enumerate(plan.cells):
-            if cell is None or pointers[place]:
+            if cell is None or pointers[place] or place in plan.borrowed:
                 continue
             if place in recorded:
                 self._stack(place, self._new_stack(cell), 0)
@@ -232,6 +247,20 @@ class _State:
             self.pointers[each.row_bytes] = cell.size_bytes if moves else 0
             self.pointers[each.rows] = len(tape)
             self.kept.append(array)
+        return True
+
+    def _begin_lists(self, values: Sequence[Any]) -> bool:
+        plan, pointers = self.plan, self.pointers
+        for each in plan.lists:
+            value = values[each.argument]
+            if not fits(each, value, values):
+                return False
+            zeros = None if each.cell is None else np.zeros(each.cell.shape, each.cell.dtype)
+            running = RunningList(each, value, plan.list_rows, plan.memory.take, zeros)
+            self.lists[each.argument] = running
+            pointers[each.control] = running.control.ctypes.data
+            if each.length is not None:
+                pointers[each.length] = running.length.ctypes.data
         return True
 
     def _new(self, cell: Cell) -> np.ndarray[Any, Any]:
@@ -279,8 +308,11 @@ class _State:
     def end(self, values: Sequence[Any]) -> tuple[Any, ...]:
         plan = self.plan
         results: list[Any] = []
-        for number, result, value in zip(plan.arguments, plan.results, values, strict=True):
-            if number is None or result is None:
+        each = zip(plan.arguments, plan.results, values, strict=True)
+        for argument, (number, result, value) in enumerate(each):
+            if argument in self.lists:
+                results.append(self.lists[argument].end())
+            elif number is None or result is None:
                 results.append(value)
             elif number in self.stacks:
                 results.append(self.stacks[number][0][self.turns].copy())

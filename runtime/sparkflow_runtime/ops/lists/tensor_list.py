@@ -14,7 +14,8 @@ import numpy as np
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ops.inference import scalars
-from sparkflow_runtime.ops.op import Inference, Op, not_differentiable
+from sparkflow_runtime.ops.list_access import Access, ListAccess
+from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
 from sparkflow_runtime.shapes import Shape
@@ -28,13 +29,16 @@ class TensorList:
     Attributes:
         items: The elements; None where nothing was set.
         dtype: The numpy dtype of the elements.
+        block: An array whose rows the elements are, from the first to the last; None where there
+            is none.
     """
 
-    __slots__ = ("dtype", "items")
+    __slots__ = ("block", "dtype", "items")
 
-    def __init__(self, items: list[Any], dtype: Any) -> None:
+    def __init__(self, items: list[Any], dtype: Any, block: Any = None) -> None:
         self.items = items
         self.dtype = dtype
+        self.block = block
 
 
 def element_shape_of(given: Any) -> Shape:
@@ -109,6 +113,10 @@ class TensorListReserve(ListOp):
     attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
     gradient = not_differentiable
 
+    def list_access(self, node: NodeView) -> ListAccess:
+        """A list of which nothing is set."""
+        return ListAccess(Access.NEW)
+
     def compute(self, xp: Any, element_shape: Any, size: Any, *, element_dtype: Any) -> Any:
         """A list of Nones."""
         if int(size) < 0:
@@ -125,6 +133,10 @@ class TensorListLength(ListOp):
     inputs = "input_handle: variant"
     outputs = "length: int32"
     gradient = not_differentiable
+
+    def list_access(self, node: NodeView) -> ListAccess:
+        """Its length."""
+        return ListAccess(Access.LENGTH)
 
     def compute(self, xp: Any, value: TensorList) -> Any:
         """The length."""
@@ -146,6 +158,13 @@ class TensorListSetItem(ListOp):
         "resize_if_index_out_of_bounds": bool_attr(False),
         "_write_once": bool_attr(False),
     }
+
+    def list_access(self, node: NodeView) -> ListAccess:
+        """A writing, as the attributes have it."""
+        attrs = node.attrs
+        return ListAccess(
+            Access.WRITE, attrs["_write_once"], attrs["resize_if_index_out_of_bounds"]
+        )
 
     def compute(
         self,
@@ -197,6 +216,10 @@ class TensorListUnset(ListOp):
     outputs = "output_handle: variant"
     attrs = {"element_dtype": type_attr()}
 
+    def list_access(self, node: NodeView) -> ListAccess:
+        """An element is not set any more."""
+        return ListAccess(Access.CLEAR)
+
     def compute(self, xp: Any, value: TensorList, index: Any) -> Any:
         """A copy with a hole."""
         items = list(value.items)
@@ -217,6 +240,10 @@ class TensorListGetItem(ListOp):
     inputs = "input_handle: variant, index: int32, element_shape: Tshape"
     outputs = "item: element_dtype"
     attrs = {"element_dtype": type_attr(), "Tshape": type_attr(dtypes.INDEX, dtypes.int32)}
+
+    def list_access(self, node: NodeView) -> ListAccess:
+        """A reading."""
+        return ListAccess(Access.READ)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape the node says."""
@@ -264,6 +291,8 @@ class TensorListStack(ListOp):
 
     def compute(self, xp: Any, value: TensorList, element_shape: Any) -> Any:
         """Stacks."""
+        if value.block is not None:
+            return xp.array(value.block)  # a copy
         items = filled(xp, value, element_shape)
         if not items:
             shape = element_shape_of(element_shape)
@@ -304,7 +333,7 @@ class TensorListFromTensor(ListOp):
             raise InvalidArgumentError(
                 message="TensorListFromTensor requires a tensor of rank at least 1, got a scalar"
             )
-        return TensorList([xp.asarray(row) for row in tensor], tensor.dtype)
+        return TensorList([xp.asarray(row) for row in tensor], tensor.dtype, tensor)
 
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None]:
         """The list's elements stacked again."""

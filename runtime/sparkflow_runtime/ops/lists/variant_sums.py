@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.list_access import Access, ListAccess
 from sparkflow_runtime.ops.lists.tensor_list import ListOp, TensorList
 from sparkflow_runtime.ops.op import NodeView, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -20,6 +21,10 @@ class AddVariants(ListOp):
     inputs = "inputs: N * variant"
     outputs = "sum: variant"
     attrs = {"N": int_attr(minimum=1)}
+
+    def list_access(self, node: NodeView) -> ListAccess:
+        """The sum, where the values are lists."""
+        return ListAccess(Access.SUM)
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Adds by kind."""

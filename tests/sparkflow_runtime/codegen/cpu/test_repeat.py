@@ -7,7 +7,18 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu.loops import compile_kernel
-from sparkflow_runtime.codegen.cpu.repeat import Call, Loop, Move, Read
+from sparkflow_runtime.codegen.cpu.repeat import (
+    Call,
+    Clear,
+    Look,
+    Loop,
+    Move,
+    Put,
+    Read,
+    RefusedError,
+    Step,
+)
+from sparkflow_runtime.codegen.cpu.repeat_ir import ListField
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Value
 from sparkflow_runtime.codegen.machine import native
 
@@ -56,7 +67,7 @@ class Memory:
         return [Move(first, toggle=toggle), Move(second, toggle=toggle)]
 
 
-def counting(limit: int, *steps: Call | Read) -> Loop:
+def counting(limit: int, *steps: Step) -> Loop:
     """A loop whose pointers begin with the turn, the next turn and the flag."""
     return Loop([Call(less_than(limit), (0, 2))], [Call(plus_one(), (0, 1)), *steps], flag=2)
 
@@ -137,3 +148,99 @@ def test_threads_share_a_loop() -> None:
     for each in threads:
         each.join()
     assert found == [(20_000, True)] * 4
+
+
+class Listed:
+    """A list of rows of three in memory, and its block of numbers."""
+
+    def __init__(self, count: int, capacity: int = 0, grows: bool = False) -> None:
+        capacity = max(capacity, count)
+        self.memory = np.zeros((max(capacity, 1), 3), np.float32)
+        self.given = np.arange(3.0 * max(count, 1), dtype=np.float32).reshape(-1, 3)
+        self.zeros = np.zeros(3, np.float32)
+        self.rows = np.zeros(max(capacity, 1), np.int64)
+        self.rows[:count] = self.given.ctypes.data + np.arange(count) * 12
+        self.control = np.zeros(len(ListField), np.int64)
+        for field, value in (
+            (ListField.ROWS, self.rows.ctypes.data),
+            (ListField.LENGTH, count),
+            (ListField.CAPACITY, capacity),
+            (ListField.MEMORY, self.memory.ctypes.data),
+            (ListField.ROW_BYTES, 12),
+            (ListField.ZEROS, self.zeros.ctypes.data),
+            (ListField.GROWS, grows),
+        ):
+            self.control[field] = value
+
+    def run(self, *steps: Step, index: int = 0, turns: int = 1) -> Memory:
+        """The pointers: turn, next turn, flag, index, the list, one that steps set, a result."""
+        at, out = np.array(index, np.int32), np.zeros(3, np.float32)
+        memory = Memory(*counters(), at, self.control, 0, out)
+        counting(turns, *steps).run(memory.pointers, memory.swap(0, 1), 100)
+        return memory
+
+
+def double() -> Callable[..., bool]:
+    return kernel(1, lambda b, x: b.call("add", x, x))
+
+
+def test_an_element_of_a_list_is_read() -> None:
+    given = Listed(3)
+    steps = (Look(3, 4, 5), Call(double(), (5, 6)))
+    assert given.run(*steps, index=2).arrays[6].tolist() == [12, 14, 16]
+    given.rows[2] = 0
+    assert given.run(*steps, index=2).arrays[6].tolist() == [0, 0, 0]
+
+
+def test_an_element_of_a_list_is_written_and_cleared() -> None:
+    given = Listed(3)
+    given.run(Put(3, 4, 5), Look(3, 4, 6), Call(double(), (6, 5)), index=1)
+    assert given.rows[1] == given.memory[1].ctypes.data
+    assert given.rows[0] == given.given.ctypes.data
+    given.run(Clear(3, 4), index=1)
+    given.run(Clear(3, 4), index=7)
+    assert given.rows[1] == 0
+    assert given.rows[2]
+
+
+def test_a_list_grows_as_far_as_there_is_room() -> None:
+    given = Listed(1, capacity=4, grows=True)
+    given.run(Put(3, 4, 5, once=True), index=3)
+    assert given.control[ListField.LENGTH] == 4
+    assert given.rows[1:].tolist() == [0, 0, given.memory[3].ctypes.data]
+    with pytest.raises(RefusedError) as error:
+        given.run(Put(3, 4, 5), index=4)
+    assert error.value.is_full
+
+
+@pytest.mark.parametrize(
+    ("step", "index"),
+    [
+        (Look(3, 4, 5), 3),
+        (Look(3, 4, 5), -1),
+        (Put(3, 4, 5), 3),
+        (Put(3, 4, 5), -1),
+        (Put(3, 4, 5, once=True), 1),
+        (Clear(3, 4), -1),
+    ],
+)
+def test_what_a_list_refuses(step: Step, index: int) -> None:
+    given = Listed(3)
+    before = given.rows.copy()
+    with pytest.raises(RefusedError) as error:
+        given.run(step, index=index)
+    assert not error.value.is_full
+    assert given.rows.tolist() == before.tolist()
+    assert given.control[ListField.LENGTH] == 3
+
+
+def test_a_kernel_of_several_parts() -> None:
+    size = 1 << 16
+    builder = KernelBuilder(1)
+    values = [builder.input(dtypes.float32, (True,)) for _ in range(2)]
+    builder.output(builder.call("tanh", builder.call("add", *values)))
+    shared = compile_kernel(builder.build()).bind((size,), 4)
+    one, other = np.linspace(-2, 2, size, dtype=np.float32), np.ones(size, np.float32)
+    memory = Memory(*counters(), one, other, np.zeros(size, np.float32))
+    counting(3, Call(shared, (3, 4, 5))).run(memory.pointers, memory.swap(0, 1), 10)
+    np.testing.assert_allclose(memory.arrays[5], np.tanh(one + 1), rtol=1e-5)

@@ -9,7 +9,7 @@ import pytest
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.loops import binding
-from sparkflow_runtime.compiler.loops.planner import NotNativeError
+from sparkflow_runtime.compiler.loops.pointers import NotNativeError
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 

@@ -1,0 +1,378 @@
+"""The driver of a loop as LLVM IR, and the numbers in which a program for it is written.
+
+The program is a table of int64 numbers: a head, then steps. A step begins with its kind and its
+length in numbers; `repeat` has a class for each kind.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from sparkflow_runtime.codegen.machine import entry
+
+
+class Head(IntEnum):
+    """Places at the beginning of a program."""
+
+    MAX_TURNS = 0
+    TURNS = 1
+    IS_DONE = 2
+    CONDITION_END = 3  # where the steps of the condition end, and those of the turn begin
+    STEPS_END = 4
+    MOVES_END = 5
+    FLAG = 6
+    STEPS = 7
+
+
+class ListField(IntEnum):
+    """Places in the block of int64 numbers that stands for a list, see `Look` and `Put`.
+
+    Attributes:
+        ROWS: Address of a table: per element its address, or 0 where it is not set.
+        LENGTH: How many elements there are.
+        CAPACITY: How many there may be.
+        MEMORY: Address of memory for elements that are written, one after the other.
+        ROW_BYTES: How many bytes one has.
+        ZEROS: Address of what is read where nothing is set.
+        GROWS: Whether what is written past the end makes the list longer.
+    """
+
+    ROWS = 0
+    LENGTH = 1
+    CAPACITY = 2
+    MEMORY = 3
+    ROW_BYTES = 4
+    ZEROS = 5
+    GROWS = 6
+
+
+class Kind(IntEnum):
+    """What a step does; see the classes of the same names in `repeat`."""
+
+    CALL = 0
+    READ = 1
+    LOOK = 2
+    PUT = 3
+    CLEAR = 4
+
+
+CALL_HEAD: Final = 8
+"""Where the numbers of a call's arrays begin."""
+OUT_OF_RANGE: Final = 2  # where it would say that the loop is done
+REFUSED: Final = 3
+FULL: Final = 4
+MOST_ARRAYS: Final = 64
+"""So many arrays the kernel of a step has at most."""
+
+
+def _head(field: Head) -> str:
+    return f"""
+  %at_{field.name} = getelementptr i64, ptr %program, i64 {field.value}
+  %{field.name} = load i64, ptr %at_{field.name}"""
+
+
+def _list_fields(*fields: ListField) -> str:
+    return "".join(
+        f"""
+  %at_{field.name} = getelementptr i64, ptr %control, i64 {field.value}
+  %{field.name} = load i64, ptr %at_{field.name}"""
+        for field in fields
+    )
+
+
+TEXT: Final = f"""{entry.RUN_PART}
+define internal i64 @steps(ptr %program, ptr %pointers, i64 %begin, i64 %end) {{
+start:
+  %arrays = alloca ptr, i64 {MOST_ARRAYS}
+  %given = alloca %arguments
+  br label %test
+
+test:
+  %at = phi i64 [%begin, %start], [%next, %called], [%next, %read_row], [%next, %listed]
+  %more = icmp slt i64 %at, %end
+  br i1 %more, label %step, label %done
+
+step:
+  %step_at = getelementptr i64, ptr %program, i64 %at
+  %kind = load i64, ptr %step_at
+  %length_at = getelementptr i64, ptr %step_at, i64 1
+  %length = load i64, ptr %length_at
+  %next = add i64 %at, %length
+  switch i64 %kind, label %list [
+    i64 {Kind.CALL.value}, label %gather_start
+    i64 {Kind.READ.value}, label %read
+  ]
+
+read:
+  %index_number_at = getelementptr i64, ptr %step_at, i64 2
+  %index_number = load i64, ptr %index_number_at
+  %stack_number_at = getelementptr i64, ptr %step_at, i64 3
+  %stack_number = load i64, ptr %stack_number_at
+  %row_bytes_number_at = getelementptr i64, ptr %step_at, i64 4
+  %row_bytes_number = load i64, ptr %row_bytes_number_at
+  %row_bytes_at = getelementptr i64, ptr %pointers, i64 %row_bytes_number
+  %row_bytes = load i64, ptr %row_bytes_at
+  %rows_number_at = getelementptr i64, ptr %step_at, i64 5
+  %rows_number = load i64, ptr %rows_number_at
+  %rows_at = getelementptr i64, ptr %pointers, i64 %rows_number
+  %rows = load i64, ptr %rows_at
+  %target_number_at = getelementptr i64, ptr %step_at, i64 6
+  %target_number = load i64, ptr %target_number_at
+  %index_at = getelementptr i64, ptr %pointers, i64 %index_number
+  %index_pointer = load ptr, ptr %index_at
+  %index32 = load i32, ptr %index_pointer
+  %index = sext i32 %index32 to i64
+  %is_in_range = icmp ult i64 %index, %rows
+  br i1 %is_in_range, label %read_row, label %out_of_range
+
+read_row:
+  %offset = mul i64 %index, %row_bytes
+  %stack_at = getelementptr i64, ptr %pointers, i64 %stack_number
+  %stack = load i64, ptr %stack_at
+  %row = add i64 %stack, %offset
+  %target_at = getelementptr i64, ptr %pointers, i64 %target_number
+  store i64 %row, ptr %target_at
+  br label %test
+
+gather_start:
+  %body_at = getelementptr i64, ptr %step_at, i64 2
+  %body = load ptr, ptr %body_at
+  %sizes_at = getelementptr i64, ptr %step_at, i64 3
+  %sizes = load ptr, ptr %sizes_at
+  %extent_at = getelementptr i64, ptr %step_at, i64 4
+  %extent = load i64, ptr %extent_at
+  %parts_at = getelementptr i64, ptr %step_at, i64 5
+  %parts = load i64, ptr %parts_at
+  br label %gather_test
+
+gather_test:
+  %i = phi i64 [{CALL_HEAD}, %gather_start], [%next_i, %gather]
+  %any = icmp slt i64 %i, %length
+  br i1 %any, label %gather, label %gathered
+
+gather:
+  %number_at = getelementptr i64, ptr %step_at, i64 %i
+  %number = load i64, ptr %number_at
+  %pointer_at = getelementptr i64, ptr %pointers, i64 %number
+  %pointer = load i64, ptr %pointer_at
+  %place = sub i64 %i, {CALL_HEAD}
+  %array_at = getelementptr i64, ptr %arrays, i64 %place
+  store i64 %pointer, ptr %array_at
+  %next_i = add i64 %i, 1
+  br label %gather_test
+
+gathered:
+  %is_whole = icmp sle i64 %parts, 1
+  br i1 %is_whole, label %alone, label %together
+
+alone:
+  call void %body(ptr %sizes, ptr %arrays, i64 0, i64 %extent, i64 0)
+  br label %called
+
+together:
+  %run_at = getelementptr i64, ptr %step_at, i64 6
+  %run = load ptr, ptr %run_at
+  %pool_at = getelementptr i64, ptr %step_at, i64 7
+  %pool = load ptr, ptr %pool_at
+  store ptr %body, ptr %given
+  %given_sizes = getelementptr %arguments, ptr %given, i32 0, i32 1
+  store ptr %sizes, ptr %given_sizes
+  %given_arrays = getelementptr %arguments, ptr %given, i32 0, i32 2
+  store ptr %arrays, ptr %given_arrays
+  %given_extent = getelementptr %arguments, ptr %given, i32 0, i32 3
+  store i64 %extent, ptr %given_extent
+  %given_parts = getelementptr %arguments, ptr %given, i32 0, i32 4
+  store i64 %parts, ptr %given_parts
+  %parts32 = trunc i64 %parts to i32
+  call void %run(ptr %pool, ptr @run_part, ptr %given, i32 %parts32)
+  br label %called
+
+called:
+  br label %test
+
+list:
+  %failed = call i64 @access(ptr %step_at, ptr %pointers, i64 %kind)
+  %is_refused = icmp ne i64 %failed, 0
+  br i1 %is_refused, label %refused, label %listed
+
+listed:
+  br label %test
+
+refused:
+  ret i64 %failed
+
+done:
+  ret i64 0
+
+out_of_range:
+  ret i64 {OUT_OF_RANGE}
+}}
+
+define internal i64 @access(ptr %step_at, ptr %pointers, i64 %kind) {{
+start:
+  %index_number_at = getelementptr i64, ptr %step_at, i64 2
+  %index_number = load i64, ptr %index_number_at
+  %index_at = getelementptr i64, ptr %pointers, i64 %index_number
+  %index_pointer = load ptr, ptr %index_at
+  %index32 = load i32, ptr %index_pointer
+  %index = sext i32 %index32 to i64
+  %control_number_at = getelementptr i64, ptr %step_at, i64 3
+  %control_number = load i64, ptr %control_number_at
+  %control_at = getelementptr i64, ptr %pointers, i64 %control_number
+  %control = load ptr, ptr %control_at
+  {_list_fields(*ListField)}
+  %rows = inttoptr i64 %ROWS to ptr
+  %row_at = getelementptr i64, ptr %rows, i64 %index
+  %exists = icmp ult i64 %index, %LENGTH
+  switch i64 %kind, label %clear [
+    i64 {Kind.LOOK.value}, label %look
+    i64 {Kind.PUT.value}, label %put
+  ]
+
+look:
+  br i1 %exists, label %found, label %refuse
+
+found:
+  %row = load i64, ptr %row_at
+  %is_unset = icmp eq i64 %row, 0
+  %value = select i1 %is_unset, i64 %ZEROS, i64 %row
+  br label %set
+
+put:
+  %own_offset = mul i64 %index, %ROW_BYTES
+  %own = add i64 %MEMORY, %own_offset
+  %once_at = getelementptr i64, ptr %step_at, i64 5
+  %once = load i64, ptr %once_at
+  br i1 %exists, label %look_before, label %beyond
+
+beyond:
+  %is_negative = icmp slt i64 %index, 0
+  %is_fixed = icmp eq i64 %GROWS, 0
+  %never = or i1 %is_negative, %is_fixed
+  br i1 %never, label %refuse, label %make_room
+
+make_room:
+  %fits = icmp ult i64 %index, %CAPACITY
+  br i1 %fits, label %lengthen, label %full
+
+lengthen:
+  %longer = add i64 %index, 1
+  store i64 %longer, ptr %at_LENGTH
+  br label %write
+
+look_before:
+  %before = load i64, ptr %row_at
+  %was_set = icmp ne i64 %before, 0
+  %must_not = icmp ne i64 %once, 0
+  %twice = and i1 %was_set, %must_not
+  br i1 %twice, label %refuse, label %write
+
+write:
+  store i64 %own, ptr %row_at
+  br label %set
+
+set:
+  %pointer = phi i64 [%value, %found], [%own, %write]
+  %target_number_at = getelementptr i64, ptr %step_at, i64 4
+  %target_number = load i64, ptr %target_number_at
+  %target_at = getelementptr i64, ptr %pointers, i64 %target_number
+  store i64 %pointer, ptr %target_at
+  ret i64 0
+
+clear:
+  %before_first = icmp slt i64 %index, 0
+  br i1 %before_first, label %refuse, label %may_clear
+
+may_clear:
+  br i1 %exists, label %unset, label %nothing
+
+unset:
+  store i64 0, ptr %row_at
+  br label %nothing
+
+nothing:
+  ret i64 0
+
+refuse:
+  ret i64 {REFUSED}
+
+full:
+  ret i64 {FULL}
+}}
+
+define void @body(ptr %no_sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part) {{
+start:
+  %program = load ptr, ptr %arrays
+  %pointers_at = getelementptr ptr, ptr %arrays, i64 1
+  %pointers = load ptr, ptr %pointers_at
+  {_head(Head.MAX_TURNS)}
+  {_head(Head.CONDITION_END)}
+  {_head(Head.STEPS_END)}
+  {_head(Head.MOVES_END)}
+  {_head(Head.FLAG)}
+  %flag_at = getelementptr i64, ptr %pointers, i64 %FLAG
+  br label %turn_test
+
+turn_test:
+  %turn = phi i64 [0, %start], [%next_turn, %moved]
+  %may = icmp slt i64 %turn, %MAX_TURNS
+  br i1 %may, label %ask, label %interrupted
+
+ask:
+  %asked = call i64 @steps(ptr %program, ptr %pointers, i64 {Head.STEPS.value}, i64 %CONDITION_END)
+  %is_asked = icmp eq i64 %asked, 0
+  br i1 %is_asked, label %answered, label %failed
+
+answered:
+  %flag_pointer = load ptr, ptr %flag_at
+  %flag = load i8, ptr %flag_pointer
+  %holds = icmp ne i8 %flag, 0
+  br i1 %holds, label %go, label %finished
+
+go:
+  %gone = call i64 @steps(ptr %program, ptr %pointers, i64 %CONDITION_END, i64 %STEPS_END)
+  %is_gone = icmp eq i64 %gone, 0
+  br i1 %is_gone, label %move_test, label %failed
+
+move_test:
+  %move = phi i64 [%STEPS_END, %go], [%next_move, %move_one]
+  %more_moves = icmp slt i64 %move, %MOVES_END
+  br i1 %more_moves, label %move_one, label %moved
+
+move_one:
+  %move_at = getelementptr i64, ptr %program, i64 %move
+  %which = load i64, ptr %move_at
+  %add_at = getelementptr i64, ptr %move_at, i64 1
+  %add = load i64, ptr %add_at
+  %toggle_at = getelementptr i64, ptr %move_at, i64 2
+  %toggle = load i64, ptr %toggle_at
+  %moving_at = getelementptr i64, ptr %pointers, i64 %which
+  %old = load i64, ptr %moving_at
+  %sum = add i64 %old, %add
+  %new = xor i64 %sum, %toggle
+  store i64 %new, ptr %moving_at
+  %next_move = add i64 %move, 3
+  br label %move_test
+
+moved:
+  %next_turn = add i64 %turn, 1
+  br label %turn_test
+
+finished:
+  %done_at = getelementptr i64, ptr %program, i64 {Head.IS_DONE.value}
+  store i64 1, ptr %done_at
+  br label %interrupted
+
+failed:
+  %why = phi i64 [%asked, %ask], [%gone, %go]
+  %failed_at = getelementptr i64, ptr %program, i64 {Head.IS_DONE.value}
+  store i64 %why, ptr %failed_at
+  br label %interrupted
+
+interrupted:
+  %turns_at = getelementptr i64, ptr %program, i64 {Head.TURNS.value}
+  store i64 %turn, ptr %turns_at
+  ret void
+}}
+"""
