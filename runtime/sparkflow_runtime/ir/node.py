@@ -54,6 +54,9 @@ def parse_endpoint(text: str) -> Endpoint:
 
 SOURCE_ATTR = "_source"
 """The attribute that carries the user's `file:line` of a node."""
+TURN_ATTR = "_pipeline_turn"
+"""The attribute that says when a node's turn is in a pipeline of stages: it runs in no level before
+that one (see `passes.partitioning.partition`)."""
 CLASS_ATTR = "_class"
 """TensorFlow's colocation attribute: a list of `loc:@node`."""
 COLOCATION_PREFIX = "loc:@"

@@ -42,6 +42,7 @@ class Replication:
         graph: The graph updates are built in.
         replica, num_replicas: As given.
         is_waited_for: Whether other replicas wait for this one's updates.
+        colocates_gradients: Whether gradients are computed where their forward operations are.
         leave_ops: What is run for a replica that makes no more steps: its data ended, or it is
             gone. The others wait for it no more.
 
@@ -50,6 +51,7 @@ class Replication:
     """
 
     is_waited_for = True
+    colocates_gradients = False
 
     def __init__(
         self, graph: Graph | None = None, *, replica: int = 0, num_replicas: int = 1
@@ -83,6 +85,17 @@ class Replication:
         """
         with self.graph.as_default(), self.graph.init_scope():
             yield self.graph
+
+    def of_whole_batch(
+        self, loss: Any, grads_and_vars: Sequence[tuple[Any, Any]]
+    ) -> list[tuple[Any, Any]]:
+        """The gradients of a whole batch, made of those that the model's function sees.
+
+        Args:
+            loss: The tensor whose gradients they are.
+            grads_and_vars: As `Optimizer.compute_gradients` has made them.
+        """
+        return list(grads_and_vars)
 
     def apply_gradients(
         self,

@@ -4,7 +4,8 @@ Every node gets a level: the number of device boundaries on the longest path tha
 run by level, and everything that crosses from device A to device B out of one level travels in one
 bundle, but for what leaves earlier (see `bundles`). Because all partitions follow one global order,
 in which each send comes before its receive, partitions that run their nodes strictly one after
-another cannot wait for each other in a circle. What is behind different ops that may wait travels
+another cannot wait for each other in a circle. A node may say that its turn comes in a later level:
+so the stages of a pipeline work on one micro-batch after the other. What is behind different ops that may wait travels
 in different bundles, and nodes run by what they are behind first (see `ir.strands`).
 """
 
@@ -17,7 +18,16 @@ from typing import Final
 
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
-from sparkflow_runtime.ir.node import RECEIVE, SEND, SOURCE_ATTR, START, WAIT, Endpoint, Node
+from sparkflow_runtime.ir.node import (
+    RECEIVE,
+    SEND,
+    SOURCE_ATTR,
+    START,
+    TURN_ATTR,
+    WAIT,
+    Endpoint,
+    Node,
+)
 from sparkflow_runtime.ir.purity import mutates
 from sparkflow_runtime.ir.strands import (
     Classes,
@@ -135,7 +145,7 @@ def _levels(graph: Graph) -> dict[str, int]:
     levels: dict[str, int] = {}
     nodes = graph.nodes
     for node in graph.sorted():
-        level = 0
+        level: int = node.attrs.get(TURN_ATTR, 0)
         for name in predecessors(node):
             producer = nodes[name]
             own = levels[name]

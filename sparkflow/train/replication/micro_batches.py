@@ -1,0 +1,266 @@
+"""Micro-batches: the stages of a model work on different parts of a batch at the same time.
+
+A model whose layers are on several tasks ("stages") would have all but one of them wait: a stage
+needs what the one before it makes of the batch. So the batch is cut into micro-batches, and the
+nodes that depend on it are there once for each of them. Their turns are those of the 1F1B schedule
+(PipeDream-Flush): with k stages, stage i works on micro-batch j forward in turn i + 2j and backward
+in turn 2k - 1 - i + 2j. So it holds what at most k - i micro-batches need for their way back.
+
+The model's function is called once, with the first micro-batch; the nodes of the others are copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from sparkflow.graph.messages.importing import import_graph_def
+from sparkflow.graph.operation import Operation
+from sparkflow.graph.tensor import Tensor
+from sparkflow.graph.values.indexed_slices import IndexedSlices
+from sparkflow.ops.elementwise import elementwise
+from sparkflow.ops.shape import arrays
+from sparkflow.train.optimizers.strategy import Replication
+from sparkflow_runtime.ir import graph_def as messages
+from sparkflow_runtime.ir.node import CLASS_ATTR, TURN_ATTR
+from sparkflow_runtime.protos.graph_pb2 import GraphDef
+
+# Odd and large, so that no two copies' seeds meet in graphs with few random ops.
+_SEED_STRIDE: Final = 0xD1B54A32D192ED03
+_SEED_MASK: Final = (1 << 62) - 1
+
+Stage = Callable[[Operation], int | None]
+"""Gives the stage of an operation; None for one that belongs to none."""
+
+
+class MicroBatches(Replication):
+    """Has another strategy get the gradients of whole batches, computed by micro-batches.
+
+    The loss is taken for a mean over rows, as replicas that train in step do: the gradients of a
+    batch are the means of its micro-batches' weighted by their rows.
+
+    Args:
+        inner: The other strategy.
+        batches: Per micro-batch its tensors, in the same order; the model's function is called with
+            those of the first.
+        rows: Per micro-batch a tensor, [] float32: its rows; 0 for one that does not count.
+        stage: Where operations are, when the gradients have been made.
+        num_stages: How many there are.
+    """
+
+    colocates_gradients = True
+
+    def __init__(
+        self,
+        inner: Replication,
+        batches: Sequence[Sequence[Tensor]],
+        rows: Sequence[Tensor],
+        stage: Stage,
+        num_stages: int,
+    ) -> None:
+        super().__init__(inner.graph, replica=inner.replica, num_replicas=inner.num_replicas)
+        self.is_waited_for = inner.is_waited_for
+        self.leave_ops = inner.leave_ops
+        self._inner = inner
+        self._stage = stage
+        self._num_stages = num_stages
+        total = elementwise.maximum(elementwise.add_n(list(rows)), 1.0)
+        self._shares = [elementwise.divide(each, total) for each in rows]
+        self._copies: list[dict[str, Operation]] = [{} for _ in batches]
+        self._given: list[dict[str, Tensor]] = [
+            {first.name: each for first, each in zip(batches[0], batch, strict=True)}
+            for batch in batches
+        ]
+        self._first = {tensor.op.name for tensor in batches[0]}
+        for number, batch in enumerate(batches):
+            for tensor in batch:
+                tensor.op._set_attr(TURN_ATTR, 2 * number)
+        self._forward: set[str] = set()
+        self.is_used = False
+
+    @property
+    def join_ops(self) -> list[Any]:
+        """As the inner strategy has them."""
+        return self._inner.join_ops
+
+    def apply_gradients(
+        self,
+        optimizer: Any,
+        grads_and_vars: Sequence[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+        condition: Any = None,
+    ) -> Any:
+        """The inner strategy's update."""
+        return self._inner.apply_gradients(optimizer, grads_and_vars, global_step, name, condition)
+
+    def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
+        """As the inner strategy has it."""
+        return self._inner.specialised(graph_def, replica, num_replicas)
+
+    def of_whole_batch(
+        self, loss: Tensor, grads_and_vars: Sequence[tuple[Any, Any]]
+    ) -> list[tuple[Any, Any]]:
+        """See `Replication`."""
+        self.is_used = True
+        self._forward |= self._between([loss])
+        return [(self.mean(gradient), variable) for gradient, variable in grads_and_vars]
+
+    def mean(self, value: Any) -> Any:
+        """The mean of what the micro-batches give in place of what the first of them gives.
+
+        Args:
+            value: A tensor, `IndexedSlices` or None; given back as it is, if it is the same for all
+                micro-batches.
+        """
+        if value is None:
+            return None
+        if isinstance(value, IndexedSlices):
+            tensors = [value.values, value.indices]
+            copies = self._of_all(tensors)
+            if copies is None:
+                return value
+            with self.graph.as_default(), self.graph.device(value.values.device):
+                values = [
+                    self._in_turn(each[0], share)
+                    for each, share in zip(copies, self._shares, strict=True)
+                ]
+                indices = [each[1] for each in copies]
+                return IndexedSlices(
+                    arrays.concat(values, 0), arrays.concat(indices, 0), value.dense_shape
+                )
+        copies = self._of_all([value])
+        if copies is None:
+            return value
+        with self.graph.as_default(), self.graph.device(value.device):
+            total: Any = None
+            for each, share in zip(copies, self._shares, strict=True):
+                total = self._in_turn(each[0], share, total)
+            return total
+
+    def _in_turn(self, value: Tensor, share: Tensor, total: Any = None) -> Tensor:
+        """The value's part of the mean, added to those before it, made as soon as it is there."""
+        turn = value.op._attrs.get(TURN_ATTR, 0)
+        part = elementwise.multiply(value, elementwise.cast(share, value.dtype))
+        made = [part.op]
+        if total is not None:
+            part = elementwise.add(total, part)
+            made.append(part.op)
+        for op in made:
+            op._set_attr(TURN_ATTR, turn)
+        return part
+
+    def _of_all(self, tensors: Sequence[Tensor]) -> list[list[Tensor]] | None:
+        """Per micro-batch what it gives in place of the tensors; None where all give the same."""
+        names = self._between(tensors)
+        if not names:
+            return None
+        self._give_turns(names, 0)
+        for number in range(1, len(self._copies)):
+            self._copy(names, number)
+        return [[self._counterpart(each, number) for each in tensors] for number in range(len(self._copies))]
+
+    def _counterpart(self, tensor: Tensor, number: int) -> Tensor:
+        if number == 0:
+            return tensor
+        given = self._given[number].get(tensor.name)
+        if given is not None:
+            return given
+        copy = self._copies[number].get(tensor.op.name)
+        return tensor if copy is None else copy.outputs[tensor.value_index]
+
+    def _between(self, tensors: Iterable[Tensor]) -> set[str]:
+        """The operations that depend on the first micro-batch and lead to these tensors."""
+        before = self._before([tensor.op for tensor in tensors])
+        reached = set(self._first)
+        grew = True
+        while grew:  # more than once where loops come back
+            grew = False
+            for op in before:
+                if op.name in reached:
+                    continue
+                if any(each.op.name in reached for each in op.inputs) or any(
+                    each.name in reached for each in op.control_inputs
+                ):
+                    reached.add(op.name)
+                    grew = True
+        return {op.name for op in before if op.name in reached} - self._first
+
+    def _before(self, ops: Iterable[Operation]) -> list[Operation]:
+        """The operations and all that they need, in the order in which they were made."""
+        found: set[str] = set()
+        todo = list(ops)
+        while todo:
+            op = todo.pop()
+            if op.name not in found:
+                found.add(op.name)
+                todo += [tensor.op for tensor in op.inputs]
+                todo += op.control_inputs
+        return [op for op in self.graph.get_operations() if op.name in found]
+
+    def _give_turns(self, names: Iterable[str], number: int) -> None:
+        find = self.graph.get_operation_by_name
+        for name in names:
+            op = find(name) if number == 0 else self._copies[number][name]
+            stage = self._stage(op)
+            if stage is not None:
+                turn = stage if name in self._forward else 2 * self._num_stages - 1 - stage
+                op._set_attr(TURN_ATTR, turn + 2 * number)
+
+    def _copy(self, names: set[str], number: int) -> None:
+        """Copies what of these operations was not copied for a micro-batch yet."""
+        made = self._copies[number]
+        new = [op for op in self.graph.get_operations() if op.name in names and op.name not in made]
+        if not new:
+            return
+        own = {op.name for op in new}
+        graph_def = GraphDef()
+        replaced: dict[str, Any] = {}
+        for op in new:
+            node = graph_def.node.add()
+            node.CopyFrom(messages.export_node(op.to_node()))
+            node.attr.pop(CLASS_ATTR, None)  # its device says it
+            _change_seed(node, number)
+            if "frame_name" in node.attr:
+                node.attr["frame_name"].s += f"_{number}".encode()
+            for tensor in op.inputs:
+                if tensor.op.name not in own:
+                    replaced[tensor.name] = self._counterpart(tensor, number)
+            for other in op.control_inputs:
+                if other.name not in own:
+                    replaced[f"^{other.name}"] = made.get(other.name, other)
+        with self.graph.as_default(), self.graph.init_scope(), self.graph.device(None):
+            found = import_graph_def(
+                graph_def,
+                replaced,
+                [op.name for op in new],
+                name=f"micro_batch_{number}",
+            )
+        assert found is not None
+        for op, copy in zip(new, found, strict=True):
+            assert isinstance(copy, Operation)
+            made[op.name] = copy
+        self._give_turns(own, number)
+
+
+def _change_seed(node: Any, number: int) -> None:
+    """Has the random ops of a copy draw other numbers, where the graph says which."""
+    if "seed" in node.attr and "seed2" in node.attr:
+        seeds = node.attr["seed"].i, node.attr["seed2"].i
+        if seeds != (0, 0):
+            node.attr["seed2"].i = (seeds[1] + number * _SEED_STRIDE) & _SEED_MASK
+
+
+def num_turns(num_stages: int, num_micro_batches: int) -> int:
+    """The turns of a step: of that many, every stage works in twice as many as micro-batches."""
+    return 2 * (num_stages + num_micro_batches - 1)
+
+
+def stage_by_device(jobs: Mapping[str, int]) -> Stage:
+    """A function that gives the stage of an operation by the job of its device."""
+
+    def stage(op: Operation) -> int | None:
+        job = op.device.partition("/job:")[2].partition("/")[0]
+        return jobs.get(job)
+
+    return stage
