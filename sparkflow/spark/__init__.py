@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         SparkWideDeepClassifier as SparkWideDeepClassifier,
         SparkWideDeepRegressor as SparkWideDeepRegressor,
     )
+    from sparkflow.spark.graphs.stages import stage as stage
     from sparkflow.spark.interpreter import use_this_python as use_this_python
     from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
     from sparkflow.spark.programs.spark_cluster import SparkCluster as SparkCluster
@@ -70,6 +71,7 @@ _HOMES = {
     "SparkWideDeepRegressor": "sparkflow.spark.estimators.wide_deep",
     "StreamingTrainer": "sparkflow.spark.streaming",
     "TFRecordDataSource": "sparkflow.spark.data.tfrecord.data_source",
+    "stage": "sparkflow.spark.graphs.stages",
     "use_this_python": "sparkflow.spark.interpreter",
 }
 
@@ -93,6 +95,7 @@ __all__ = [
     "SparkWideDeepRegressor",
     "StreamingTrainer",
     "TFRecordDataSource",
+    "stage",
     "use_this_python",
 ]
 

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def stage_job(stage: int) -> str:
+    """The job of a stage's tasks: the first one is the workers'."""
+    return f"stage{stage}" if stage else "worker"
+
+
+def stage_of_job(job: str) -> int:
+    """The stage of a job that has one."""
+    return 0 if job == "worker" else int(job.removeprefix("stage"))
+
+
+def device_filters(replica: int, num_stages: int) -> list[str]:
+    """What the session of a replica may use; the last is where nodes without a device go."""
+    stages = [f"/job:{stage_job(stage)}/task:{replica}" for stage in range(num_stages)]
+    return ["/job:ps", *reversed(stages)]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,32 +38,44 @@ class TaskName:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
-    """The tasks of the barrier job: parameter servers first, then workers.
+    """The tasks of the barrier job: parameter servers, workers, then further stages of models.
 
     Attributes:
         num_ps: Tasks that only hold variables.
-        num_workers: Tasks that train.
-        hosted_ps: Parameter servers that the first workers host in their own processes.
+        num_workers: Tasks that train: each has a replica of the model, or its first stage.
+        hosted_ps: Parameter servers that the first of the others host in their own processes.
+        num_stages: Tasks among which each replica is divided. Stage s > 0 of replica r is task r of
+            job `stage<s>`.
     """
 
     num_ps: int
     num_workers: int
     hosted_ps: int = 0
+    num_stages: int = 1
 
     @classmethod
-    def of(cls, num_ps: int, num_workers: int, sync_mode: str) -> ClusterLayout:
+    def of(
+        cls, num_ps: int, num_workers: int, sync_mode: str, num_stages: int = 1
+    ) -> ClusterLayout:
         """The layout that the parameters ask for.
 
-        Without parameter servers every worker hosts one, unless gradients meet without any.
+        Without parameter servers every worker hosts one, and every further stage, unless gradients
+        meet without any.
         """
         if sync_mode == "allreduce":
             return cls(0, num_workers)
-        return cls(num_ps, num_workers, 0 if num_ps else num_workers)
+        return cls(num_ps, num_workers, 0 if num_ps else num_workers * num_stages, num_stages)
+
+    @property
+    def described(self) -> str:
+        """The tasks by the parameters that ask for them: `numWorkers=2 and numPs=1`."""
+        divided = f", modelParallel={self.num_stages}" if self.num_stages > 1 else ""
+        return f"numWorkers={self.num_workers}{divided} and numPs={self.num_ps}"
 
     @property
     def num_tasks(self) -> int:
         """All tasks of the barrier job, one per partition of the placed rows."""
-        return self.num_ps + self.num_workers
+        return self.num_ps + self.num_workers * self.num_stages
 
     @property
     def num_shards(self) -> int:
@@ -59,13 +91,20 @@ class ClusterLayout:
         """The task that runs on a partition."""
         if partition < self.num_ps:
             return TaskName("ps", partition)
-        return TaskName("worker", partition - self.num_ps)
+        stage, replica = divmod(partition - self.num_ps, self.num_workers)
+        return TaskName(stage_job(stage), replica)
 
     def hosted_by(self, task: TaskName) -> TaskName | None:
         """The parameter server that a task hosts beside its own work, if any."""
-        if task.job == "worker" and task.index < self.hosted_ps:
-            return TaskName("ps", self.num_ps + task.index)
-        return None
+        if task.job == "ps":
+            return None
+        number = stage_of_job(task.job) * self.num_workers + task.index
+        return TaskName("ps", self.num_ps + number) if number < self.hosted_ps else None
+
+    def per_task(self, of_workers: Sequence[T], of_others: T) -> list[T]:
+        """Something of every task, in their order, where that of each worker is given."""
+        rest = self.num_tasks - self.num_ps - self.num_workers
+        return [of_others] * self.num_ps + list(of_workers) + [of_others] * rest
 
     def worker_rows(self, rows: int) -> list[int]:
         """How many of `rows` rows each worker gets; they differ by one at most."""

@@ -176,7 +176,9 @@ def _key(estimator: SharesRows) -> str:
     mode = estimator.getOrDefault("syncMode")
     values["features"] = estimator.getFeaturesCol()  # which some make of other Params
     numbers = estimator.getOrDefault("numPs"), estimator.getOrDefault("numWorkers")
-    values["layout"] = asdict(ClusterLayout.of(*numbers, mode))
+    values["layout"] = asdict(
+        ClusterLayout.of(*numbers, mode, estimator.getOrDefault("modelParallel"))
+    )
     if estimator.hasParam("standardization"):  # decides what is looked at
         values["standardization"] = estimator.getOrDefault("standardization")
     values["in_step"] = mode in ("sync", "allreduce") and estimator.getOrDefault("shuffle")

@@ -142,7 +142,9 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     ) -> Iterator[TrainingData]:
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         self._check_params(validation is not None)
-        wanted = ClusterLayout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
+        wanted = ClusterLayout.of(
+            self.getNumPs(), self.getNumWorkers(), self.getSyncMode(), self.getModelParallel()
+        )
         backend_for(dataset.sparkSession, self.getInProcess()).require_slots(wanted)
         with arranged_rows(dataset, self, validation) as (prepared, layout, placed):
             yield TrainingData.of(prepared, layout, placed, self.look_at(prepared))
@@ -167,7 +169,9 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             )
         self._check_params(False)
         session = SparkSession.active()
-        wanted = ClusterLayout.of(self.getNumPs(), self.getNumWorkers(), self.getSyncMode())
+        wanted = ClusterLayout.of(
+            self.getNumPs(), self.getNumWorkers(), self.getSyncMode(), self.getModelParallel()
+        )
         backend_for(session, self.getInProcess()).require_slots(wanted)
         looks = type(self).look_at is not BaseTrainer.look_at
         prepared, layout, placed = parquet_rows(session, str(path), self, wants_rows=looks)

@@ -61,7 +61,7 @@ def describe_unseen(infos: Sequence[TaskInfo]) -> str:
     unseen = [
         f"{TaskName(info.job, info.task)} on {info.host} (GPUs {', '.join(info.gpu_addresses)})"
         for info in infos
-        if info.job == "worker" and info.gpu_addresses and not info.gpu_uuids
+        if info.job != "ps" and info.gpu_addresses and not info.gpu_uuids
     ]
     if not unseen:
         return ""

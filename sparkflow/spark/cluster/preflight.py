@@ -46,9 +46,9 @@ def describe_slots(found: int, layout: ClusterLayout, settings: Mapping[str, str
         else "give Spark more cores (--num-executors, --executor-cores; local[n] has n slots)"
     )
     return (
-        f"numWorkers={layout.num_workers} and numPs={layout.num_ps} need "
-        f"{layout.num_tasks} task slots at once, and Spark has {found}{takes}. Use fewer workers "
-        f"or parameter servers (numPs=0 has the workers hold the variables), or {more}"
+        f"{layout.described} need {layout.num_tasks} task slots at once, and Spark has "
+        f"{found}{takes}. Use fewer workers or parameter servers (numPs=0 has the workers hold the "
+        f"variables), or {more}"
     )
 
 

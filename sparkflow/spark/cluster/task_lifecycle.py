@@ -230,7 +230,7 @@ class TaskLifecycle:
             pid=os.getpid(),
             spark_partition=config["partition"],
             task_attempt_id=config["attempt"],
-            gpu_uuids=gpu_uuids() if self._name.job == "worker" else (),
+            gpu_uuids=gpu_uuids() if self._name.job != "ps" else (),
             gpu_addresses=config["gpu_addresses"] or (),
             versions=versions(),
         )

@@ -46,7 +46,7 @@ class Gathering:
     def __init__(self, plan: TrainingPlan, say: Callable[[str], None]) -> None:
         self._plan = plan
         self._say = say
-        shares = [0] * plan.layout.num_ps + list(plan.worker_rows)
+        shares = plan.layout.per_task(plan.worker_rows, 0)
         self.missing_rows = dict(zip(plan.layout.tasks, shares, strict=True))
 
     def wait_for_tasks(self, job: Job, hear: Callable[[float], Message | None]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from sparkflow.spark.cluster_layout import device_filters
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot, Values, WorkerState
 from sparkflow.spark.graphs.state import VariableNodes
 from sparkflow.spark.graphs.training_graph import TrainingGraph
@@ -31,6 +32,7 @@ def open_sessions(
     master: Master,
     graphs: Sequence[Any],
     stack: contextlib.ExitStack,
+    num_stages: int = 1,
     beside_first: bool = False,
 ) -> list[DriverSession]:
     """One session per worker.
@@ -39,12 +41,12 @@ def open_sessions(
         master: The driver's master.
         graphs: Per worker its graph, a GraphDef.
         stack: Closes them.
+        num_stages: The tasks among which each is divided.
         beside_first: Whether the sessions may use worker 0, too.
     """
     sessions = []
     for worker, graph_def in enumerate(graphs):
-        # The last one is where nodes without a device go.
-        filters = ["/job:ps", f"/job:worker/task:{worker}"]
+        filters = device_filters(worker, num_stages)
         if beside_first:
             filters.insert(1, "/job:worker/task:0")
         session = master.create_session(graph_def, device_filters=filters)
@@ -72,7 +74,7 @@ class Replicas:
     ) -> None:
         self._graph = graph
         graphs = [graph.replica(index, num_workers) for index in range(num_workers)]
-        self._sessions = open_sessions(master, graphs, stack)
+        self._sessions = open_sessions(master, graphs, stack, graph.num_stages)
         self._pool = ThreadPoolExecutor(
             # A broadcast needs all workers at once.
             num_workers if graph.config.has_copies else min(num_workers, _MAX_THREADS),
@@ -111,7 +113,7 @@ class Replicas:
             stack: Closes the session.
         """
         graph = self._graph
-        filters = ["/job:ps", f"/job:worker/task:{worker}"]
+        filters = device_filters(worker, graph.num_stages)
         graph_def = graph.replica(worker, len(self._sessions))
         session = master.create_session(graph_def, device_filters=filters)
         stack.callback(session.close)

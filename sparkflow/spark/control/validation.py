@@ -36,7 +36,7 @@ class Validation:
         self._graph = graph
         self._steps = tuple(steps)
         graphs = [_of_worker(graph.graph_def, index) for index in range(len(steps))]
-        self._sessions = open_sessions(master, graphs, stack, beside_first=True)
+        self._sessions = open_sessions(master, graphs, stack, graph.num_stages, beside_first=True)
         for session in self._sessions if graph.session_initializers else ():
             session.run([], {}, list(graph.session_initializers))
 

@@ -22,6 +22,7 @@ from sparkflow.spark.graphs.model_fn import (
     call_model_fn,
     session_initializers,
 )
+from sparkflow.spark.graphs.stages import stages_in_scope
 from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
@@ -48,6 +49,7 @@ class EvaluationGraph:
         num_rows: Tensor, [] float32: the rows of that batch.
         values: Tensors of the metrics by name, `loss` among them.
         variables: Names of the model's variables.
+        num_stages: The tasks among which a worker's copy of the model is divided.
     """
 
     graph_def: GraphDef
@@ -57,6 +59,7 @@ class EvaluationGraph:
     num_rows: str
     values: Mapping[str, str]
     variables: tuple[str, ...]
+    num_stages: int = 1
 
     def replica(self, index: int, count: int) -> GraphDef:
         """The graph as worker `index` of `count` runs it: the same for all."""
@@ -85,7 +88,8 @@ def build_evaluation_graph(
         tf.set_random_seed(inputs.seed)
         drawn = draw_batch(inputs.row_format, EVAL_DATA)
         mode = tf.estimator.ModeKeys.EVAL
-        spec: Any = call_model_fn(model_fn, drawn.batch, mode, inputs.params)
+        with stages_in_scope(layout.num_stages):
+            spec: Any = call_model_fn(model_fn, drawn.batch, mode, inputs.params)
         metrics = dict(spec.eval_metric_ops or {})
         if LOSS in metrics:
             raise ValueError(
@@ -112,6 +116,7 @@ def build_evaluation_graph(
         num_rows=drawn.num_rows.name,
         values=values,
         variables=variables,
+        num_stages=layout.num_stages,
     )
 
 

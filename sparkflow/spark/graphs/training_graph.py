@@ -20,7 +20,9 @@ from sparkflow.spark.graphs.model_fn import (
     call_model_fn,
     session_initializers,
 )
+from sparkflow.spark.graphs.pipeline import PER_STAGE, Pipeline
 from sparkflow.spark.graphs.replication import replica_graph, strategy_for
+from sparkflow.spark.graphs.stages import stages_in_scope
 from sparkflow.spark.graphs.state import StateNodes, add_state_nodes
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.train.optimizers.strategy import Replication
@@ -41,6 +43,7 @@ class TrainingGraph:
         loss_name: The tensor that `model_fn` returned as loss, for error texts.
         weight: Tensor, [] float32: the rows of the worker's batch.
         waited_s: Tensor, [] float32: how long the step waited for its batch.
+        num_stages: The tasks among which a replica is divided.
         train_op: The operation of a step.
         variables: Names of the variables.
         trainable: Names of those that an optimizer may change.
@@ -61,6 +64,7 @@ class TrainingGraph:
     loss_name: str
     weight: str
     waited_s: str
+    num_stages: int
     train_op: str
     variables: tuple[str, ...]
     trainable: tuple[str, ...]
@@ -96,11 +100,16 @@ def build_training_graph(
         tf.set_random_seed(inputs.seed)
         drawn = draw_batch(inputs.row_format, TRAIN_DATA)
         strategy = strategy_for(config, graph, drawn.num_rows, layout.num_workers)
-        with strategy.scope():
-            spec: Any = call_model_fn(
-                model_fn, drawn.batch, tf.estimator.ModeKeys.TRAIN, inputs.params
-            )
-        warn_of_broadcasts(spec.loss, drawn.batch.labels)
+        batch, pipeline = drawn.batch, None
+        if layout.num_stages > 1:
+            count = config.micro_batches or PER_STAGE * layout.num_stages
+            pipeline = Pipeline(drawn, strategy, layout.num_stages, count)
+            batch, strategy = pipeline.first, pipeline.strategy
+        with strategy.scope(), stages_in_scope(layout.num_stages):
+            spec: Any = call_model_fn(model_fn, batch, tf.estimator.ModeKeys.TRAIN, inputs.params)
+        if pipeline is not None:
+            pipeline.check()
+        warn_of_broadcasts(spec.loss, batch.labels)
         join_ops = tuple(op.name for op in strategy.join_ops)
         if config.sync_mode != "async" and not join_ops:
             raise ValueError(
@@ -108,7 +117,8 @@ def build_training_graph(
                 "minimize or apply_gradients; this one does not"
             )
         train_op, applied = _counted(spec.train_op, config, layout)
-        loss = tf.identity(tf.reshape(spec.loss, []), name="reported_loss")
+        whole_loss = strategy.of_whole_batch(tf.convert_to_tensor(spec.loss))
+        loss = tf.identity(tf.reshape(whole_loss, []), name="reported_loss")
         initializers = [tf.global_variables_initializer(), tf.local_variables_initializer()]
         if applied is not None:
             initializers.append(applied.initializer)
@@ -125,6 +135,7 @@ def build_training_graph(
         loss_name=spec.loss.name,
         weight=drawn.num_rows.name,
         waited_s=drawn.waited_s.name,
+        num_stages=layout.num_stages,
         train_op=train_op.name,
         variables=names,
         trainable=tuple(name for name in trainable if name in names),

@@ -280,6 +280,8 @@ class TrainingParams(ParamAliases):
     numWorkers = param(table.TRAINING["numWorkers"])
     numPs = param(table.TRAINING["numPs"])
     inProcess = param(table.TRAINING["inProcess"])
+    modelParallel = param(table.TRAINING["modelParallel"])
+    microBatches = param(table.TRAINING["microBatches"])
     batchSize = param(table.TRAINING["batchSize"])
     epochs = param(table.TRAINING["epochs"])
     maxSteps = param(table.TRAINING["maxSteps"])
@@ -327,6 +329,32 @@ class TrainingParams(ParamAliases):
             'always' or 'never'.
         """
         return self._set(inProcess=value)
+
+    def getModelParallel(self) -> int:
+        """Tasks per copy of the model."""
+        value: int = self.getOrDefault(self.modelParallel)
+        return value
+
+    def setModelParallel(self: Self, value: int) -> Self:
+        """Sets a parameter.
+
+        modelParallel: tasks among which each worker's copy of the model is divided, by
+            tf.device(sparkflow.spark.stage(i)) in model_fn or else by itself.
+        """
+        return self._set(modelParallel=value)
+
+    def getMicroBatches(self) -> int:
+        """Parts of a batch."""
+        value: int = self.getOrDefault(self.microBatches)
+        return value
+
+    def setMicroBatches(self: Self, value: int) -> Self:
+        """Sets a parameter.
+
+        microBatches: with modelParallel: parts of a batch that its tasks work on at the same
+            time; 0 for four per task.
+        """
+        return self._set(microBatches=value)
 
     def getBatchSize(self) -> int:
         """Rows per step of each worker."""

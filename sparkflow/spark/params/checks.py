@@ -40,10 +40,21 @@ def check_params(config: FitConfig, given: Collection[str]) -> None:
             f"syncMode='allreduce' has no parameter servers, but numPs={config.num_ps} was "
             "set; leave numPs out or set it to 0"
         )
-    if config.in_process == ALWAYS and config.num_workers > 1:
+    if config.in_process == ALWAYS and config.num_workers * config.model_parallel > 1:
         raise ValueError(
-            f"inProcess='always' trains inside one Spark task, so it needs numWorkers=1; "
-            f"numWorkers is {config.num_workers}"
+            f"inProcess='always' trains inside one Spark task, so it needs numWorkers=1 and "
+            f"modelParallel=1; they are {config.num_workers} and {config.model_parallel}"
+        )
+    if config.model_parallel > 1:
+        if mode == "allreduce":
+            raise ValueError(
+                f"modelParallel={config.model_parallel} needs parameter servers, or workers that "
+                "hold variables (numPs=0): use syncMode='sync' in place of 'allreduce'"
+            )
+    elif config.micro_batches:
+        raise ValueError(
+            f"microBatches={config.micro_batches} needs modelParallel, the number of tasks that "
+            "work on them"
         )
     values = config.params
     if not config.validates:

@@ -247,6 +247,26 @@ TRAINING: Final = Group(
             decides=False,
         ),
         Row(
+            "modelParallel",
+            1,
+            integer(1),
+            "int",
+            "tasks among which each worker's copy of the model is divided, by "
+            "tf.device(sparkflow.spark.stage(i)) in model_fn or else by itself",
+            get="Tasks per copy of the model.",
+            decides=False,
+        ),
+        Row(
+            "microBatches",
+            0,
+            integer(0),
+            "int",
+            "with modelParallel: parts of a batch that its tasks work on at the same time; 0 for "
+            "four per task",
+            get="Parts of a batch.",
+            decides=False,
+        ),
+        Row(
             "batchSize",
             128,
             integer(1),

@@ -51,6 +51,10 @@ class TrainerValues:
         in_process: whether the only worker trains inside its Spark task, without sockets and
             processes of its own: 'auto' (where Spark Connect's Python workers may have none),
             'always' or 'never'.
+        model_parallel: tasks among which each worker's copy of the model is divided, by
+            tf.device(sparkflow.spark.stage(i)) in model_fn or else by itself.
+        micro_batches: with modelParallel: parts of a batch that its tasks work on at the same
+            time; 0 for four per task.
         batch_size: rows per step of each worker.
         epochs: how often each row is trained on.
         max_steps: steps of all workers after which training ends before the epochs do; 0 for no
@@ -117,6 +121,8 @@ class TrainerValues:
     num_workers: int = 1
     num_ps: int = 1
     in_process: str = "auto"
+    model_parallel: int = 1
+    micro_batches: int = 0
     batch_size: int = 128
     epochs: int = 1
     max_steps: int = 0

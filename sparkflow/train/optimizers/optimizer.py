@@ -156,21 +156,24 @@ class Optimizer(Trackable):
             variables = _flattened(trainable_variables() if var_list is None else var_list)
             if not variables:
                 raise ValueError("No variables to optimize.")
-            strategy = replication.current()
-            colocates = strategy is not None and strategy.colocates_gradients
-            grads = gradients(
-                loss,
-                variables,
-                grad_ys=grad_loss,
-                gate_gradients=gate_gradients == self.GATE_OP,
-                aggregation_method=aggregation_method,
-                colocate_gradients_with_ops=colocate_gradients_with_ops or colocates,
-            )
-            if gate_gradients == self.GATE_GRAPH:
-                grads = tuple_of(grads)
-        pairs = list(zip(grads, variables, strict=True))
+
+            def compute(colocated: bool) -> list[GradientAndVariable]:
+                grads = gradients(
+                    loss,
+                    variables,
+                    grad_ys=grad_loss,
+                    gate_gradients=gate_gradients == self.GATE_OP,
+                    aggregation_method=aggregation_method,
+                    colocate_gradients_with_ops=colocate_gradients_with_ops or colocated,
+                )
+                if gate_gradients == self.GATE_GRAPH:
+                    grads = tuple_of(grads)
+                return list(zip(grads, variables, strict=True))
+
+            strategy = replication.current() or replication.AsyncReplication()
+            pairs = strategy.compute_gradients(loss, compute)
         self._assert_valid_dtypes([each for grad, each in pairs if grad is not None])
-        return pairs if strategy is None else strategy.of_whole_batch(loss, pairs)
+        return pairs
 
     def apply_gradients(
         self,

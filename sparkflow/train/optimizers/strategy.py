@@ -8,7 +8,7 @@ are `AsyncReplication` (here), `sync.SyncReplication`, `staleness.BoundedStalene
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +42,6 @@ class Replication:
         graph: The graph updates are built in.
         replica, num_replicas: As given.
         is_waited_for: Whether other replicas wait for this one's updates.
-        colocates_gradients: Whether gradients are computed where their forward operations are.
         leave_ops: What is run for a replica that makes no more steps: its data ended, or it is
             gone. The others wait for it no more.
 
@@ -51,7 +50,6 @@ class Replication:
     """
 
     is_waited_for = True
-    colocates_gradients = False
 
     def __init__(
         self, graph: Graph | None = None, *, replica: int = 0, num_replicas: int = 1
@@ -86,16 +84,20 @@ class Replication:
         with self.graph.as_default(), self.graph.init_scope():
             yield self.graph
 
-    def of_whole_batch(
-        self, loss: Any, grads_and_vars: Sequence[tuple[Any, Any]]
+    def compute_gradients(
+        self, loss: Any, compute: Callable[[bool], list[tuple[Any, Any]]]
     ) -> list[tuple[Any, Any]]:
-        """The gradients of a whole batch, made of those that the model's function sees.
+        """The gradients of a replica's loss, each with its variable.
 
         Args:
-            loss: The tensor whose gradients they are.
-            grads_and_vars: As `Optimizer.compute_gradients` has made them.
+            loss: The tensor.
+            compute: Computes them, if told so each where its forward operation is.
         """
-        return list(grads_and_vars)
+        return compute(False)
+
+    def of_whole_batch(self, value: Any) -> Any:
+        """What a tensor that the model's function made is for the whole of a replica's batch."""
+        return value
 
     def apply_gradients(
         self,

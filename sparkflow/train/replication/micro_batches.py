@@ -11,7 +11,7 @@ The model's function is called once, with the first micro-batch; the nodes of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from sparkflow.graph.messages.importing import import_graph_def
@@ -41,14 +41,17 @@ class MicroBatches(Replication):
 
     Args:
         inner: The other strategy.
-        batches: Per micro-batch its tensors, in the same order; the model's function is called with
-            those of the first.
+        batches: Per micro-batch its tensors, in the same order and of the same static shapes; the
+            model's function is called with those of the first.
         rows: Per micro-batch a tensor, [] float32: its rows; 0 for one that does not count.
-        stage: Where operations are, when the gradients have been made.
+        stage: Where operations are.
         num_stages: How many there are.
-    """
+        place: Is given the operations that a loss needs before its gradients are made, in order;
+            may put them on stages. None for nothing.
 
-    colocates_gradients = True
+    Attributes:
+        is_used: Whether gradients were computed.
+    """
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class MicroBatches(Replication):
         rows: Sequence[Tensor],
         stage: Stage,
         num_stages: int,
+        place: Callable[[Sequence[Operation]], None] | None = None,
     ) -> None:
         super().__init__(inner.graph, replica=inner.replica, num_replicas=inner.num_replicas)
         self.is_waited_for = inner.is_waited_for
@@ -64,6 +68,7 @@ class MicroBatches(Replication):
         self._inner = inner
         self._stage = stage
         self._num_stages = num_stages
+        self._place = place
         total = elementwise.maximum(elementwise.add_n(list(rows)), 1.0)
         self._shares = [elementwise.divide(each, total) for each in rows]
         self._copies: list[dict[str, Operation]] = [{} for _ in batches]
@@ -98,15 +103,18 @@ class MicroBatches(Replication):
         """As the inner strategy has it."""
         return self._inner.specialised(graph_def, replica, num_replicas)
 
-    def of_whole_batch(
-        self, loss: Tensor, grads_and_vars: Sequence[tuple[Any, Any]]
+    def compute_gradients(
+        self, loss: Any, compute: Callable[[bool], list[tuple[Any, Any]]]
     ) -> list[tuple[Any, Any]]:
-        """See `Replication`."""
+        """See `Replication`: those of the whole batch."""
         self.is_used = True
-        self._forward |= self._between([loss])
-        return [(self.mean(gradient), variable) for gradient, variable in grads_and_vars]
+        names = self._between([self.graph.convert(loss)])
+        if self._place is not None:
+            self._place([op for op in self.graph.get_operations() if op.name in names])
+        self._forward |= names
+        return [(self.of_whole_batch(gradient), variable) for gradient, variable in compute(True)]
 
-    def mean(self, value: Any) -> Any:
+    def of_whole_batch(self, value: Any) -> Any:
         """The mean of what the micro-batches give in place of what the first of them gives.
 
         Args:
@@ -158,7 +166,10 @@ class MicroBatches(Replication):
         self._give_turns(names, 0)
         for number in range(1, len(self._copies)):
             self._copy(names, number)
-        return [[self._counterpart(each, number) for each in tensors] for number in range(len(self._copies))]
+        return [
+            [self._counterpart(each, number) for each in tensors]
+            for number in range(len(self._copies))
+        ]
 
     def _counterpart(self, tensor: Tensor, number: int) -> Tensor:
         if number == 0:
@@ -249,18 +260,3 @@ def _change_seed(node: Any, number: int) -> None:
         seeds = node.attr["seed"].i, node.attr["seed2"].i
         if seeds != (0, 0):
             node.attr["seed2"].i = (seeds[1] + number * _SEED_STRIDE) & _SEED_MASK
-
-
-def num_turns(num_stages: int, num_micro_batches: int) -> int:
-    """The turns of a step: of that many, every stage works in twice as many as micro-batches."""
-    return 2 * (num_stages + num_micro_batches - 1)
-
-
-def stage_by_device(jobs: Mapping[str, int]) -> Stage:
-    """A function that gives the stage of an operation by the job of its device."""
-
-    def stage(op: Operation) -> int | None:
-        job = op.device.partition("/job:")[2].partition("/")[0]
-        return jobs.get(job)
-
-    return stage

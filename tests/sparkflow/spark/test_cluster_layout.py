@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName, device_filters
 
 
 def test_parameter_servers_come_first() -> None:
@@ -42,3 +42,32 @@ def test_workers_host_the_variables_without_parameter_servers() -> None:
 def test_all_reduce_needs_no_parameter_servers() -> None:
     layout = ClusterLayout.of(1, 3, "allreduce")
     assert (layout.num_ps, layout.num_shards, layout.num_tasks) == (0, 0, 3)
+
+
+def test_stages_come_after_the_workers() -> None:
+    layout = ClusterLayout.of(1, 2, "sync", num_stages=3)
+    jobs = ("worker", "stage1", "stage2")
+    names = ["ps task 0", *(f"{job} task {index}" for job in jobs for index in (0, 1))]
+    assert [str(task) for task in layout.tasks] == names
+    assert layout.num_tasks == 7
+    assert layout.per_task([5, 6], 0) == [0, 5, 6, 0, 0, 0, 0]
+    assert layout.described == "numWorkers=2, modelParallel=3 and numPs=1"
+    assert device_filters(1, 3) == [
+        "/job:ps",
+        "/job:stage2/task:1",
+        "/job:stage1/task:1",
+        "/job:worker/task:1",
+    ]
+
+
+def test_every_stage_holds_variables_without_parameter_servers() -> None:
+    layout = ClusterLayout.of(0, 2, "async", num_stages=2)
+    hosted = {str(task): str(layout.hosted_by(task)) for task in layout.tasks}
+    assert hosted == {
+        "worker task 0": "ps task 0",
+        "worker task 1": "ps task 1",
+        "stage1 task 0": "ps task 2",
+        "stage1 task 1": "ps task 3",
+    }
+    assert layout.num_shards == 4
+    assert ClusterLayout.of(1, 2, "async", 2).hosted_by(TaskName("stage1", 0)) is None

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer, SparkTrainingError
 from sparkflow.spark.cluster.worker_callbacks import WorkerEvent
-from sparkflow.spark.control.callbacks import Callback, Update
 from sparkflow.spark.errors import StalledError
 from sparkflow_runtime.errors import InvalidArgumentError
 from support.processes import left_after
+from support.spark_callbacks import OnFirstSteps
 
 # Every failure leaves no process behind.
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("child_processes")]
@@ -138,22 +138,6 @@ def test_a_label_out_of_range(df: DataFrame, sync_mode: str) -> None:
     assert "SparseSoftmaxCrossEntropyWithLogits" in text
     assert "test_trainer_errors.py:" in text
     assert f"/job:worker/replica:0/task:{worker[1]}" in text
-
-
-class OnFirstSteps(Callback):
-    """Does something when the first steps are known, and remembers restarts."""
-
-    def __init__(self, act: Callable[[], None]) -> None:
-        self.act: Callable[[], None] | None = act
-        self.restarts: list[str] = []
-
-    def on_steps(self, update: Update) -> None:
-        act, self.act = self.act, None
-        if act is not None:
-            act()
-
-    def on_restart(self, reason: str) -> None:
-        self.restarts.append(reason)
 
 
 @pytest.fixture

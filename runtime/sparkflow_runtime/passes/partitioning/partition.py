@@ -5,8 +5,9 @@ run by level, and everything that crosses from device A to device B out of one l
 bundle, but for what leaves earlier (see `bundles`). Because all partitions follow one global order,
 in which each send comes before its receive, partitions that run their nodes strictly one after
 another cannot wait for each other in a circle. A node may say that its turn comes in a later level:
-so the stages of a pipeline work on one micro-batch after the other. What is behind different ops that may wait travels
-in different bundles, and nodes run by what they are behind first (see `ir.strands`).
+so the stages of a pipeline work on one micro-batch after the other. What is behind different ops
+that may wait travels in different bundles, and nodes run by what they are behind first (see
+`ir.strands`).
 """
 
 from __future__ import annotations

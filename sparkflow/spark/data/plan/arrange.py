@@ -31,7 +31,7 @@ def arranged_rows(
         ValueError, TypeError: See `prepare.prepare_rows`.
         ResourceExhaustedError: The disk is full.
     """
-    mode = params.getSyncMode()
+    mode, stages = params.getSyncMode(), params.getModelParallel()
     # Without shuffling, what counts is the order of the DataFrame.
     by_content = mode in ("sync", "allreduce") and params.getShuffle()
     with contextlib.ExitStack() as stack:
@@ -39,11 +39,11 @@ def arranged_rows(
             spooled_rows(dataset, params, validation, by_content=by_content)
         )
         if spooled is not None:
-            layout = ClusterLayout.of(params.getNumPs(), params.getNumWorkers(), mode)
+            layout = ClusterLayout.of(params.getNumPs(), params.getNumWorkers(), mode, stages)
             yield spooled.prepared, layout, spooled.place(layout)
             return
         prepared = stack.enter_context(prepare_rows(dataset, params, validation))
         # A worker without rows would have nothing to do.
         workers = min(params.getNumWorkers(), prepared.num_rows)
-        layout = ClusterLayout.of(params.getNumPs(), workers, mode)
+        layout = ClusterLayout.of(params.getNumPs(), workers, mode, stages)
         yield prepared, layout, place_rows(prepared, layout, params.getSeed(), by_content)

@@ -93,7 +93,10 @@ def parquet_rows(
             template, class_column=label.columns[0], class_weights=tuple(factors.items())
         )
     layout = ClusterLayout.of(
-        params.getNumPs(), min(params.getNumWorkers(), files.rows), params.getSyncMode()
+        params.getNumPs(),
+        min(params.getNumWorkers(), files.rows),
+        params.getSyncMode(),
+        params.getModelParallel(),
     )
     seed = params.getSeed() if params.getShuffle() else None
     shares = [
@@ -119,7 +122,7 @@ def parquet_rows(
         else "",
     )
     messages = [json.dumps({"parquet": share.to_json()}) for share in shares]
-    placed = _messages(session, [*([None] * layout.num_ps), *messages])
+    placed = _messages(session, layout.per_task(messages, None))
     return prepared, layout, PlacedRows(placed, train, validation)
 
 

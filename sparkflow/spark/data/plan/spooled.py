@@ -94,7 +94,8 @@ class SpooledRows:
             )
         message = {"files": files, "workers": workers, "by_content": self.by_content}
         session = self.prepared.rows.sparkSession
-        is_worker = F.col("id") >= layout.num_ps
+        first = layout.num_ps
+        is_worker = F.col("id").between(first, first + layout.num_workers - 1)
         text = F.when(is_worker, F.lit(json.dumps(message))).alias(MESSAGE_COLUMN)
         tasks = session.range(0, layout.num_tasks, 1, layout.num_tasks).select(text)
         return PlacedRows(tasks, shares["train"], shares["validation"])

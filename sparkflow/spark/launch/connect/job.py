@@ -119,9 +119,9 @@ def require_slots(session: Any, layout: ClusterLayout) -> None:
         text = describe_spark_failure(error)
         if _TOO_FEW_SLOTS in str(error):
             text = (
-                f"numWorkers={layout.num_workers} and numPs={layout.num_ps} need {count} task "
-                f"slots at once, which the cluster does not have: {text}. Use fewer workers or "
-                "parameter servers (numPs=0 has the workers hold the variables)"
+                f"{layout.described} need {count} task slots at once, which the cluster does not "
+                f"have: {text}. Use fewer workers or parameter servers (numPs=0 has the workers "
+                "hold the variables)"
             )
         raise SparkTrainingError(text) from error
 

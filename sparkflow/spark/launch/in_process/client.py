@@ -45,9 +45,12 @@ class InProcessBackend:
         Raises:
             SparkTrainingError: There are more.
         """
-        if layout.num_workers > 1:
+        if layout.num_workers > 1 or layout.num_stages > 1:
+            asked = f"numWorkers={layout.num_workers}"
+            if layout.num_stages > 1:
+                asked += f", modelParallel={layout.num_stages}"
             raise SparkTrainingError(
-                f"numWorkers={layout.num_workers} needs Python workers that can reach each other, "
+                f"{asked} needs Python workers that can reach each other, "
                 f"and {self._reason}. With numWorkers=1 training runs there, inside one task; "
                 "for more, use compute whose Python workers are not locked in (on Databricks: "
                 "dedicated access mode)"

@@ -17,6 +17,11 @@ def check(validates: bool = False, **given: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
+        ({"microBatches": 4}, "microBatches=4 needs modelParallel"),
+        (
+            {"modelParallel": 2, "syncMode": "allreduce"},
+            "modelParallel=2 needs parameter servers.*use syncMode='sync'",
+        ),
         ({"backupWorkers": 1}, r"backupWorkers=1 needs syncMode='sync'.*is 'async'"),
         (
             {"backupWorkers": 2, "syncMode": "sync"},

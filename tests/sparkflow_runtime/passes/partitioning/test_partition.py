@@ -180,3 +180,20 @@ def test_handles_cannot_cross() -> None:
             node("data", "IteratorV2", shared_name="d", container="", device=A, **kinds),
             node("other", "Identity", "data", T=dtypes.resource, device=B),
         )
+
+
+def test_what_has_a_later_turn_runs_and_is_sent_later() -> None:
+    turns = {"first": 0, "second": 2}
+    parts = cut(
+        placeholder("x", device=A),
+        *(node(name, "Neg", "x", device=A, _pipeline_turn=turn) for name, turn in turns.items()),
+        *(
+            node(f"{name}_there", "Abs", name, device=B, _pipeline_turn=turn + 1)
+            for name, turn in turns.items()
+        ),
+        node("back", "Neg", "first_there", device=A, _pipeline_turn=3),
+    )
+    kinds = [n.name if n.op in ("Neg", "Abs") else n.op for n in parts[A].values()]
+    there, back = ["first", "_SendBundle", "second", "_SendBundle"], ["_RecvBundle", "back"]
+    assert kinds == ["Placeholder", *there, *back]
+    assert [n.name for n in parts[B].values() if n.op == "Abs"] == ["first_there", "second_there"]

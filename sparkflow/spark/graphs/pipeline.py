@@ -1,0 +1,128 @@
+"""The batch of a model in stages, cut into micro-batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final
+
+import sparkflow as tf
+from sparkflow.spark.graphs.batch_tensors import BatchTensors, DrawnBatch
+from sparkflow.spark.graphs.devices import WORKER_DEVICE
+from sparkflow.spark.graphs.stages import divide, require_all_used, stage_of
+from sparkflow.train.optimizers.strategy import Replication
+from sparkflow.train.replication.micro_batches import MicroBatches
+
+PER_STAGE: Final = 4
+"""Micro-batches per stage unless more are asked for: a fifth of the time is then the pipeline's
+filling and emptying, whatever the number of stages."""
+
+
+class Pipeline:
+    """Micro-batches of a batch, and the strategy that brings their gradients together.
+
+    Args:
+        drawn: The batch.
+        inner: What the gradients of whole batches are given.
+        num_stages: Tasks that work at the same time.
+        num_micro_batches: Parts of the batch.
+
+    Attributes:
+        first: What the model's function is called with.
+        strategy: To be in scope meanwhile.
+    """
+
+    def __init__(
+        self, drawn: DrawnBatch, inner: Replication, num_stages: int, num_micro_batches: int
+    ) -> None:
+        with tf.device(WORKER_DEVICE), tf.name_scope("micro_batches"):
+            batches, rows = _cut(drawn.batch, num_micro_batches)
+        self.first = batches[0]
+        self._num_stages = num_stages
+        self.strategy = MicroBatches(
+            inner, [_tensors(each) for each in batches], rows, stage_of, num_stages, self._place
+        )
+
+    def check(self) -> None:
+        """Passes when the model's function has used the strategy and all stages.
+
+        Raises:
+            ValueError: It has not.
+        """
+        if not self.strategy.is_used:
+            raise ValueError(
+                f"modelParallel={self._num_stages} needs the gradients of an optimizer's minimize "
+                "or compute_gradients; model_fn computes its own"
+            )
+        require_all_used(self.strategy.graph, self._num_stages)
+
+    def _place(self, operations: Sequence[Any]) -> None:
+        if not any(stage_of(op) for op in operations):
+            divide(operations, self._num_stages)
+
+
+def _cut(batch: BatchTensors, count: int) -> tuple[list[BatchTensors], list[Any]]:
+    """Parts of a batch that differ by one row at most, and the rows of each.
+
+    A part without rows gets one that does not count: a mean of none would not be a number.
+    """
+    total = tf.shape(_some_dense(batch), out_type=tf.int64)[0]
+    bounds = [tf.floordiv(total * number, count) for number in range(count + 1)]
+    parts, rows = [], []
+    for begin, end in itertools.pairwise(bounds):
+        start = tf.minimum(begin, tf.maximum(total - 1, 0))
+        size = tf.maximum(end - begin, tf.minimum(total, 1))
+        features = batch.features
+        parts.append(
+            BatchTensors(
+                {name: _part(each, start, size) for name, each in features.items()}
+                if isinstance(features, dict)
+                else _part(features, start, size),
+                *(
+                    None if each is None else _part(each, start, size)
+                    for each in (batch.labels, batch.weights)
+                ),
+            )
+        )
+        rows.append(tf.cast(end - begin, tf.float32))
+    return parts, rows
+
+
+def _some_dense(batch: BatchTensors) -> Any:
+    """A tensor whose first dimension is the number of rows."""
+    for each in (batch.labels, batch.weights, *_features(batch)):
+        if each is not None and not isinstance(each, tf.SparseTensor):
+            return each
+    return next(iter(_features(batch))).dense_shape  # pragma: no cover  (labels are dense)
+
+
+def _features(batch: BatchTensors) -> list[Any]:
+    given = batch.features
+    return list(given.values()) if isinstance(given, dict) else [given]
+
+
+def _part(tensor: Any, start: Any, size: Any) -> Any:
+    if isinstance(tensor, tf.SparseTensor):
+        columns = tensor.dense_shape[1:]
+        begin = tf.concat([[start], tf.zeros_like(columns)], 0)
+        found = tf.sparse_slice(tensor, begin, tf.concat([[size], columns], 0))
+        known = tensor.get_shape().as_list()[1:]
+        shape = tf.stack([size, *(columns[i] if n is None else n for i, n in enumerate(known))])
+        return tf.SparseTensor(
+            tf.identity(found.indices), tf.identity(found.values), tf.cast(shape, tf.int64)
+        )
+    rest = tensor.shape.as_list()[1:]
+    begin = tf.stack([start, *(0 for _ in rest)])
+    part = tf.slice(tensor, begin, tf.stack([size, *(-1 for _ in rest)]))
+    # Whose copies have other sizes must not compute with that of the first.
+    return tf.placeholder_with_default(part, [None, *rest])
+
+
+def _tensors(batch: BatchTensors) -> list[Any]:
+    found: list[Any] = []
+    for each in (*_features(batch), batch.labels, batch.weights):
+        if isinstance(each, tf.SparseTensor):
+            found += [each.indices, each.values, each.dense_shape]
+        elif each is not None:
+            found.append(each)
+    return found
