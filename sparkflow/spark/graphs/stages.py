@@ -137,10 +137,10 @@ def _per_row(tensor: Any) -> tuple[int, ...]:
 
 
 def _variable_behind(tensor: Any) -> Any:
-    """The variable that a tensor is a read of; None for another tensor."""
+    """The variable that a tensor is made of alone, as a read or a cast is; None for another."""
     op = tensor.op
     while not registry.find(op.type).is_variable:
-        if op.type not in ("Identity", "ReadVariableOp"):
+        if len(op.inputs) != 1:
             return None
         op = op.inputs[0].op
     return op
