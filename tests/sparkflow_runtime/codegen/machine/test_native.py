@@ -181,7 +181,7 @@ def test_the_environment_names_the_folder() -> None:
 @needs_llvm
 def test_what_is_bound_keeps_alive_what_it_points_to() -> None:
     made = entry.Entry(linking.link(entry.TEXT, ("entry",)).address("entry"))
-    address = native.body(ADD_PART_AND_SIZE)._address
+    address = native.body(ADD_PART_AND_SIZE).address
     call = made.bind(address, [100], [2, 2], 2, 1, (0, 0), False)
     definition = weakref.ref(made._definition)
     del made
