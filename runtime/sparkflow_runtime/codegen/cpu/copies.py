@@ -74,18 +74,18 @@ def _text() -> str:
         is_zeros = code.compare("slt", source, 0)
         with code.when(is_zeros), code.loop(0, count) as i:
             code.clear(code.at("i8", to, code.multiply(i, target_step)), length)
-        with code.when(code.let(f"xor i1 {is_zeros}, true")):
+        with code.unless(is_zeros):
             array = code.load("ptr", code.at("ptr", "%arrays", source))
             begin = code.at("i8", array, source_offset)
             is_word = "false"
             for size in _WORDS:
                 fits = code.compare("eq", length, size)
-                is_word = code.let(f"or i1 {is_word}, {fits}")
+                is_word = code.either(is_word, fits)
                 kind = f"i{8 * size}"
                 with code.when(fits), code.loop(0, count) as i:
                     value = code.load(kind, code.at("i8", begin, code.multiply(i, source_step)), 1)
                     code.store(kind, value, code.at("i8", to, code.multiply(i, target_step)), 1)
-            with code.when(code.let(f"xor i1 {is_word}, true")), code.loop(0, count) as i:
+            with code.unless(is_word), code.loop(0, count) as i:
                 code.copy(
                     code.at("i8", to, code.multiply(i, target_step)),
                     code.at("i8", begin, code.multiply(i, source_step)),

@@ -63,6 +63,18 @@ class Code:
         """`a` where the condition holds, else `b`, int64."""
         return self.let(f"select i1 {condition}, i64 {a}, i64 {b}")
 
+    def choose(self, condition: str, a: str, b: str) -> str:
+        """`a` where the condition holds, else `b`, addresses."""
+        return self.let(f"select i1 {condition}, ptr {a}, ptr {b}")
+
+    def both(self, a: str, b: str) -> str:
+        """Whether two conditions hold."""
+        return self.let(f"and i1 {a}, {b}")
+
+    def either(self, a: str, b: str) -> str:
+        """Whether one of two conditions holds."""
+        return self.let(f"or i1 {a}, {b}")
+
     def smaller(self, a: Value, b: Value) -> str:
         """The minimum, int64."""
         return self.select(self.compare("slt", a, b), a, b)
@@ -131,6 +143,21 @@ class Code:
         yield
         self.do(f"br label %{name}_end")
         self._lines.append(f"{name}_end:")
+
+    @contextmanager
+    def unless(self, condition: str) -> Iterator[None]:
+        """Does what is written inside where the condition does not hold."""
+        with self.when(self.let(f"xor i1 {condition}, true")):
+            yield
+
+    @contextmanager
+    def each(self, start: Value, stop: Value) -> Iterator[Sequence[Value]]:
+        """The numbers of a loop's turns: all of them where they are known, else one register."""
+        if isinstance(start, int) and isinstance(stop, int):
+            yield range(start, stop)
+            return
+        with self.loop(start, stop) as turn:
+            yield [turn]
 
     def call(self, result: str, function: str, *arguments: tuple[str, Value]) -> str:
         """The result of a function that the module declares; `arguments` are kinds and values."""
@@ -234,6 +261,10 @@ class Vectors:
     def select(self, condition: str, a: str, b: str) -> str:
         """`a` where the condition holds, else `b`, lane by lane."""
         return self.code.let(f"select {self.truth} {condition}, {self.kind} {a}, {self.kind} {b}")
+
+    def add(self, a: str, b: str) -> str:
+        """`a + b`."""
+        return self.code.let(f"fadd {self.kind} {a}, {b}")
 
     def multiply_add(self, a: str, b: str, c: str) -> str:
         """`a · b + c`, rounded once where the processor can."""

@@ -15,13 +15,14 @@ is copied into scratch memory, where it stays in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import repeat
 from typing import Final
 
-from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.tiles.tile import Tile, TilePart, Writer
 
 UNROLLED: Final = 4
 """How many steps of the innermost loop over the depth are written out."""
@@ -126,19 +127,15 @@ def text(form: Form) -> str:
     return _Writer(form).text()
 
 
-class _Writer:
+class _Writer(Writer):
     def __init__(self, form: Form) -> None:
+        super().__init__(form.element, form.lanes, Field)
         self._form = form
-        self._code = code = Code()
-        self._vectors = Vectors(code, form.element, form.lanes)
-        self._sizes: list[Value] = [*code.sizes(len(Field))]
+        code = self._code
         for field, number in form.fixed:
             self._sizes[field] = number
         self._left, self._right, self._out, self._scratch = code.arrays(4)
-        self._sums = [
-            [code.variable(self._vectors.kind) for _ in range(form.vectors)]
-            for _ in range(form.rows)
-        ]
+        self._tile = Tile(self._vectors, form.rows, form.vectors)
         names = ("count_1", "count_2", "left", "out")
         self._place = {name: code.variable("i64") for name in names}
         self._block_place = {name: code.variable("i64") for name in names}
@@ -146,35 +143,28 @@ class _Writer:
             {name: code.variable("i64") for name in ("left", "out")} for _ in range(form.rows)
         ]
 
-    def _size(self, field: Field) -> Value:
-        return self._sizes[field]
-
-    def text(self) -> str:
-        self._write()
-        return self._code.module()
-
     def _write(self) -> None:
-        code, size, element = self._code, self._size, self._form.element
-        padded = code.at(element, self._scratch, code.multiply("%part", size(Field.PART)))
-        self._packed = code.at(element, padded, size(Field.PADDED_PART))
+        code, size = self._code, self._size
+        padded = self._at(self._scratch, code.multiply("%part", size(Field.PART)))
+        self._packed = self._at(padded, size(Field.PADDED_PART))
         is_padded = code.compare("ne", size(Field.IS_PADDED), 0)
         with code.when(is_padded):
             code.clear(padded, self._bytes(size(Field.PADDED_PART)))
         out_part = code.multiply("%part", size(Field.OUT_PART))
         if not self._form.by_image:
-            start = code.at(element, self._out, out_part)
+            start = self._at(self._out, out_part)
             code.clear(start, self._bytes(size(Field.OUT_PART)))
         with code.loop("%lo", "%hi", size(Field.GROUP)) as first:
             images = code.smaller(size(Field.GROUP), code.subtract("%hi", first))
-            given = code.at(element, self._left, code.multiply(first, size(Field.LEFT_IMAGE)))
+            given = self._at(self._left, code.multiply(first, size(Field.LEFT_IMAGE)))
             with code.when(is_padded):
                 self._copy_lines(padded, given, images)
-            left = code.let(f"select i1 {is_padded}, ptr {padded}, ptr {given}")
-            left = code.at(element, left, size(Field.LEFT_ORIGIN))
+            left = code.choose(is_padded, padded, given)
+            left = self._at(left, size(Field.LEFT_ORIGIN))
             right_at = code.multiply(first, size(Field.RIGHT_IMAGE))
-            right = code.at(element, self._right, right_at)
+            right = self._at(self._right, right_at)
             out_at = code.add(code.multiply(first, size(Field.OUT_IMAGE)), out_part)
-            out = code.at(element, self._out, code.add(out_at, size(Field.OUT_ORIGIN)))
+            out = self._at(self._out, code.add(out_at, size(Field.OUT_ORIGIN)))
             if self._form.by_image:
                 self._blocks(left, right, out, images, size(Field.DEPTH_1))
                 return
@@ -183,8 +173,8 @@ class _Writer:
                 left_done = code.multiply(done, size(Field.LEFT_DEPTH_1))
                 right_done = code.multiply(done, size(Field.RIGHT_DEPTH_1))
                 self._blocks(
-                    code.at(element, left, left_done),
-                    code.at(element, right, right_done),
+                    self._at(left, left_done),
+                    self._at(right, right_done),
                     out,
                     images,
                     code.smaller(rest, size(Field.CHUNK)),
@@ -194,20 +184,20 @@ class _Writer:
         return self._code.multiply(elements, self._vectors.size_bytes)
 
     def _copy_lines(self, padded: str, given: str, images: str) -> None:
-        code, size, element = self._code, self._size, self._form.element
-        inside = code.at(element, padded, size(Field.PADDED_ORIGIN))
+        code, size = self._code, self._size
+        inside = self._at(padded, size(Field.PADDED_ORIGIN))
         line_bytes = self._bytes(size(Field.LINE))
         with code.loop(0, images) as image:
-            source = code.at(element, given, code.multiply(image, size(Field.LEFT_IMAGE)))
-            target = code.at(element, inside, code.multiply(image, size(Field.PADDED_IMAGE)))
+            source = self._at(given, code.multiply(image, size(Field.LEFT_IMAGE)))
+            target = self._at(inside, code.multiply(image, size(Field.PADDED_IMAGE)))
             source_at = code.variable("i64", 0)
             with code.loop(0, size(Field.LINES)) as line:
-                start = code.at(element, target, code.multiply(line, size(Field.PADDED_LINE)))
+                start = self._at(target, code.multiply(line, size(Field.PADDED_LINE)))
                 with code.loop(0, size(Field.RUNS)) as run:
                     now = code.get(source_at)
                     code.copy(
-                        code.at(element, start, code.multiply(run, size(Field.PADDED_RUN))),
-                        code.at(element, source, now),
+                        self._at(start, code.multiply(run, size(Field.PADDED_RUN))),
+                        self._at(source, now),
                         line_bytes,
                     )
                     code.set(source_at, code.add(now, size(Field.LINE)))
@@ -228,17 +218,17 @@ class _Writer:
 
             def tiles(panel: str, count: int, mask: str | None) -> None:
                 column = code.multiply(panel, form.panel)
-                panel_left = left if form.broadcast else code.at(form.element, left, column)
+                panel_left = left if form.broadcast else self._at(left, column)
                 offset = code.multiply(panel, size(Field.RIGHT_PANEL))
-                panel_right = code.at(form.element, right, offset)
-                panel_out = code.at(form.element, out, column)
+                panel_right = self._at(right, offset)
+                panel_out = self._at(out, column)
                 if form.packs:
                     self._pack(panel_right, depth, count, mask)
                     panel_right = self._packed
                 for name, variable in self._place.items():
                     code.set(variable, code.get(self._block_place[name]))
                 with code.loop(block, stop, form.rows) as row:
-                    self._tile(
+                    self._rows_of(
                         (panel_left, panel_right, panel_out),
                         code.subtract(rows, row),
                         depth,
@@ -268,14 +258,14 @@ class _Writer:
             place: Value = code.multiply(i, size(Field.RIGHT_DEPTH_0))
             place = code.add(place, code.multiply(j, size(Field.RIGHT_DEPTH_1)))
             place = code.add(place, code.multiply(k, size(Field.RIGHT_DEPTH_2)))
-            source = code.at(form.element, right, place)
+            source = self._at(right, place)
             now = code.get(target)
             for v, each in enumerate(masks):
                 value = vectors.load(source, v * form.lanes, each)
                 vectors.store(value, self._packed, code.add(now, v * form.lanes))
             code.set(target, code.add(now, form.panel))
 
-    def _tile(
+    def _rows_of(
         self,
         bases: tuple[str, str, str],
         left_rows: Value,
@@ -284,27 +274,18 @@ class _Writer:
         mask: str | None,
     ) -> None:
         """One tile: `count` vectors wide, the last of them masked; it begins at `_place`."""
-        code, form, vectors = self._code, self._form, self._vectors
         left, right, out = bases
         offsets = self._offsets(left_rows)
-        lefts = [code.at(form.element, left, offset) for offset, _ in offsets]
-        outs = [code.at(form.element, out, offset) for _, offset in offsets]
-        masks = [None] * (count - 1) + [mask]
-        for sums in self._sums:
-            for variable in sums[:count]:
-                code.set(variable, "zeroinitializer", vectors.kind)
-        self._walk(lefts, right, depth, masks)
-        totals = [[code.get(v, vectors.kind) for v in sums[:count]] for sums in self._sums]
-        if not form.by_image:
+        lefts = [self._at(left, offset) for offset, _ in offsets]
+        outs = [self._at(out, offset) for _, offset in offsets]
+        part = self._tile.part(self._form.rows, [*[None] * (count - 1), mask])
+        part.clear()
+        self._walk(lefts, right, depth, part)
+        if not self._form.by_image:
             # Added to what there is at the end, since sums of sums are more exact; and all of it
             # read before any of it is written, since a row may be there several times.
-            for start, row in zip(outs, totals, strict=True):
-                for v, each in enumerate(masks):
-                    before = vectors.load(start, v * form.lanes, each)
-                    row[v] = code.let(f"fadd {vectors.kind} {before}, {row[v]}")
-        for start, row in zip(outs, totals, strict=True):
-            for v, each in enumerate(masks):
-                vectors.store(row[v], start, v * form.lanes, each)
+            part.add_what_is_at(outs)
+        part.store(outs)
 
     def _offsets(self, left_rows: Value) -> list[tuple[str, str]]:
         """Where the tile's rows begin, left and out; moves `_place` on."""
@@ -312,7 +293,7 @@ class _Writer:
         found = self._row_offsets
         next_2 = code.add(code.get(place["count_2"]), rows)
         is_inside = code.compare("slt", next_2, size(Field.ROWS_2))
-        is_inside = code.let(f"and i1 {is_inside}, {code.compare('sgt', left_rows, rows)}")
+        is_inside = code.both(is_inside, code.compare("sgt", left_rows, rows))
         with code.when(is_inside):  # no loop begins again: the rows are equal steps apart
             code.set(place["count_2"], next_2)
             for name, step in (("left", Field.LEFT_STEP), ("out", Field.OUT_STEP)):
@@ -321,7 +302,7 @@ class _Writer:
                     code.set(each[name], now)
                     now = code.add(now, size(step))
                 code.set(place[name], now)
-        with code.when(code.let(f"xor i1 {is_inside}, true")):
+        with code.unless(is_inside):
             self._offsets_one_by_one(left_rows)
         return [(code.get(each["left"]), code.get(each["out"])) for each in found]
 
@@ -353,7 +334,7 @@ class _Writer:
                 code.set(place[name], code.add(now[name], ahead))
 
     def _walk(
-        self, lefts: list[str], right: str, depth: tuple[Value, Value], masks: list[str | None]
+        self, lefts: list[str], right: str, depth: tuple[Value, Value], part: TilePart
     ) -> None:
         """Adds the products of all depths to the sums."""
         code, size, form = self._code, self._size, self._form
@@ -364,25 +345,16 @@ class _Writer:
         with code.loop(0, depth[0]) as i:
             left_i = code.multiply(i, size(Field.LEFT_DEPTH_0))
             right_i = code.multiply(i, right_0)
-            with self._repeated(depth[1]) as turns:
+            with code.each(0, depth[1]) as turns:
                 for j in turns:
                     left_j = code.multiply(j, size(Field.LEFT_DEPTH_1))
                     right_j = code.multiply(j, right_1)
                     self._run(
-                        lefts, code.add(left_i, left_j), right, code.add(right_i, right_j), masks
+                        lefts, code.add(left_i, left_j), right, code.add(right_i, right_j), part
                     )
 
-    @contextmanager
-    def _repeated(self, count: Value) -> Iterator[Sequence[Value]]:
-        """The numbers of a loop's turns: all of them where they are known, else one register."""
-        if isinstance(count, int):
-            yield range(count)
-            return
-        with self._code.loop(0, count) as turn:
-            yield [turn]
-
     def _run(
-        self, lefts: list[str], left_at: Value, right: str, right_at: Value, masks: list[str | None]
+        self, lefts: list[str], left_at: Value, right: str, right_at: Value, part: TilePart
     ) -> None:
         """The innermost loop over the depth."""
         code, form = self._code, self._form
@@ -390,13 +362,13 @@ class _Writer:
         left_step = 1 if is_dense else self._size(Field.LEFT_DEPTH_2)
         right_step = form.panel if form.broadcast else self._size(Field.RIGHT_DEPTH_2)
         count = self._size(Field.DEPTH_2)
-        lefts = [code.at(form.element, left, left_at) for left in lefts]
-        right = code.at(form.element, right, right_at)
+        lefts = [self._at(left, left_at) for left in lefts]
+        right = self._at(right, right_at)
         if isinstance(count, int):
             offsets = [
                 (code.multiply(k, left_step), code.multiply(k, right_step)) for k in range(count)
             ]
-            self._steps(lefts, right, offsets, masks)
+            self._steps(lefts, right, offsets, part)
             return
         # With strides known only at run time LLVM would keep an address per step and row.
         unrolled = code.let(f"and i64 {count}, {-UNROLLED}") if is_dense else 0
@@ -412,7 +384,7 @@ class _Writer:
                 for _ in range(steps):
                     offsets.append((left_k, right_k))
                     left_k, right_k = code.add(left_k, left_step), code.add(right_k, right_step)
-                self._steps(lefts, right, offsets, masks)
+                self._steps(lefts, right, offsets, part)
                 code.set(left_now, left_k)
                 code.set(right_now, right_k)
 
@@ -421,24 +393,19 @@ class _Writer:
         lefts: Sequence[str],
         right: str,
         offsets: Sequence[tuple[Value, Value]],
-        masks: Sequence[str | None],
+        part: TilePart,
     ) -> None:
         """Adds the products of these depths to the sums."""
-        code, form, vectors = self._code, self._form, self._vectors
-        width = len(masks)
-        sums = [[code.get(each, vectors.kind) for each in row[:width]] for row in self._sums]
+        broadcast = self._form.broadcast
         for left_at, right_at in offsets:
-            base = code.at(form.element, right, right_at)
-            factors = [
-                vectors.load(base, v * form.lanes, None if form.broadcast else mask)
-                for v, mask in enumerate(masks)
-            ]
-            for left, row in zip(lefts, sums, strict=True):
-                source = code.at(form.element, left, left_at)
-                shared = vectors.broadcast(source, 0) if form.broadcast else ""
-                for v, mask in enumerate(masks):
-                    each = shared or vectors.load(source, v * form.lanes, mask)
-                    row[v] = vectors.multiply_add(each, factors[v], row[v])
-        for variables, row in zip(self._sums, sums, strict=True):
-            for variable, value in zip(variables, row, strict=False):
-                code.set(variable, value, vectors.kind)
+            factors = part.load(self._at(right, right_at), is_masked=not broadcast)
+            sources = (self._at(left, left_at) for left in lefts)
+            part.add_products(
+                (
+                    repeat(self._vectors.broadcast(source, 0))
+                    if broadcast
+                    else part.one_by_one(source)
+                    for source in sources
+                ),
+                factors,
+            )

@@ -194,7 +194,7 @@ class _Describing:
     def _both(self, *conditions: str) -> str:
         found, *others = conditions
         for other in others:
-            found = self._code.let(f"and i1 {found}, {other}")
+            found = self._code.both(found, other)
         return found
 
     def text(self) -> str:
@@ -255,10 +255,10 @@ class _Describing:
         ]
         for found in (left_count, right_count):
             is_one, is_all = code.compare("eq", found, 1), code.compare("eq", found, count)
-            fits.append(code.let(f"or i1 {is_one}, {is_all}"))
+            fits.append(code.either(is_one, is_all))
         for pair in strides[:2]:
             ones = [code.compare("eq", each, 1) for each in pair]
-            fits.append(code.let(f"or i1 {ones[0]}, {ones[1]}"))
+            fits.append(code.either(ones[0], ones[1]))
         with code.when(self._both(*fits)):
             for number, each in enumerate(matrices):
                 code.store("ptr", each.data, code.at("ptr", "%arrays", number))
@@ -298,7 +298,7 @@ class _Describing:
             matters = code.compare("ne", dim, 1)
             fits = code.let(f"select i1 {is_first}, i1 true, i1 {follows}")
             fits = code.let(f"select i1 {matters}, i1 {fits}, i1 true")
-            code.set(even, code.let(f"and i1 {code.get(even, 'i1')}, {fits}"), "i1")
+            code.set(even, code.both(code.get(even, "i1"), fits), "i1")
             sets = self._both(is_first, matters)
             code.set(step, code.select(sets, stride, code.get(step)))
             code.set(count, code.multiply(before, dim))
@@ -315,8 +315,8 @@ class _Describing:
         even = code.compare("eq", rest, 0)
         many = code.compare("sge", count, code.multiply(parts, 4))
         small = code.compare("slt", each, code.multiply(parts, PART_WORK))
-        whole = code.let(f"or i1 {even}, {many}")
-        whole = code.let(f"or i1 {whole}, {small}")
+        whole = code.either(even, many)
+        whole = code.either(whole, small)
         count_parts = code.select(whole, code.smaller(parts, count), 1)
         within = code.select(whole, 1, parts)
         best = code.variable("i64", 1)

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import repeat
 from typing import Final
 
-from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.tiles.tile import Tile, Writer
 
 
 class Size(IntEnum):
@@ -88,24 +90,13 @@ def text(form: Form) -> str:
     return _Writer(form).text()
 
 
-class _Writer:
+class _Writer(Writer):
     def __init__(self, form: Form) -> None:
+        super().__init__(form.element, form.lanes, Size)
         self._form = form
-        self._code = code = Code()
-        self._vectors = Vectors(code, form.element, form.lanes)
-        self._sizes = code.sizes(len(Size))
-        self._sums = [
-            [code.variable(self._vectors.kind) for _ in range(form.vectors)]
-            for _ in range(form.rows)
-        ]
+        self._tile = Tile(self._vectors, form.rows, form.vectors)
 
-    def _size(self, field: Size) -> str:
-        return self._sizes[field]
-
-    def _at(self, base: str, index: Value) -> str:
-        return self._code.at(self._form.element, base, index)
-
-    def text(self) -> str:
+    def _write(self) -> None:
         code, size, form = self._code, self._size, self._form
         left, right, out = code.arrays(3)
         columns_part = code.let(f"srem i64 %part, {size(Size.COLUMN_PARTS)}")
@@ -119,10 +110,9 @@ class _Writer:
         left = self._at(left, code.multiply(top, size(Size.LEFT_ROW)))
         right = self._at(right, code.multiply(start, size(Size.RIGHT_COLUMN)))
         out = self._at(out, code.add(code.multiply(top, size(Size.OUT_ROW)), start))
-        some = code.let(f"and i1 {code.compare('sgt', rows, 0)}, {code.compare('sgt', columns, 0)}")
+        some = code.both(code.compare("sgt", rows, 0), code.compare("sgt", columns, 0))
         with code.when(some):
             self._products((left, right, out), rows, columns, first, last)
-        return code.module()
 
     def _quotient_up(self, total: Value, unit: Value) -> str:
         code = self._code
@@ -159,13 +149,13 @@ class _Writer:
         # same on any number of threads.
         few_columns = code.compare("sle", size(Size.N), form.columns)
         in_order = code.compare("eq", size(Size.LEFT_DEPTH), 1)
-        left_stays = code.let(f"and i1 {few_columns}, {in_order}")
+        left_stays = code.both(few_columns, in_order)
         few_rows = code.compare("sle", rows, form.rows)
         in_order = code.compare("eq", size(Size.RIGHT_COLUMN), 1)
         column_tiles, rest = self._tiles(columns, form.columns)
         is_whole = code.compare("eq", rest, 0)
-        right_stays = code.let(f"and i1 {few_rows}, {in_order}")
-        right_stays = code.let(f"and i1 {right_stays}, {is_whole}")
+        right_stays = code.both(few_rows, in_order)
+        right_stays = code.both(right_stays, is_whole)
         # As equal blocks of the sum as possible; short ones beside lines that lie far apart.
         longest = code.select(left_stays, form.depth // 4, form.depth)
         depth_blocks = self._quotient_up(size(Size.K), longest)
@@ -201,7 +191,7 @@ class _Writer:
                 with code.loop(0, rows, block) as row:
                     high = code.smaller(block, code.subtract(rows, row))
                     above = self._at(left_now, code.multiply(row, size(Size.LEFT_ROW)))
-                    with code.when(code.let(f"xor i1 {left_stays}, true")):
+                    with code.unless(left_stays):
                         self._copy(
                             (above, left_copy),
                             (size(Size.LEFT_DEPTH), size(Size.LEFT_ROW)),
@@ -212,7 +202,7 @@ class _Writer:
                     with code.loop(0, columns, width) as column:
                         wide = code.smaller(width, code.subtract(columns, column))
                         beside = self._at(right_now, code.multiply(column, size(Size.RIGHT_COLUMN)))
-                        with code.when(code.let(f"xor i1 {right_stays}, true")):
+                        with code.unless(right_stays):
                             self._copy(
                                 (beside, right_copy),
                                 (size(Size.RIGHT_DEPTH), size(Size.RIGHT_COLUMN)),
@@ -223,7 +213,7 @@ class _Writer:
                         corner = code.add(code.multiply(row, size(Size.OUT_ROW)), column)
                         self._block(
                             _Factor(
-                                code.let(f"select i1 {left_stays}, ptr {above}, ptr {left_copy}"),
+                                code.choose(left_stays, above, left_copy),
                                 code.select(
                                     left_stays,
                                     code.multiply(size(Size.LEFT_ROW), form.rows),
@@ -233,9 +223,7 @@ class _Writer:
                                 code.select(left_stays, 1, form.rows),
                             ),
                             _Factor(
-                                code.let(
-                                    f"select i1 {right_stays}, ptr {beside}, ptr {right_copy}"
-                                ),
+                                code.choose(right_stays, beside, right_copy),
                                 code.select(right_stays, form.columns, right_slice),
                                 1,
                                 code.select(right_stays, size(Size.RIGHT_DEPTH), form.columns),
@@ -266,7 +254,7 @@ class _Writer:
     def _copy(
         self,
         places: tuple[str, str],
-        strides: tuple[str, str],
+        strides: tuple[Value, Value],
         across: Value,
         depth: Value,
         slices: tuple[int, Value],
@@ -284,13 +272,13 @@ class _Writer:
         is_turned = code.compare("ne", strides[1], 1)
         with code.when(is_turned):
             self._copy_turned(places, strides[1], across, depth, slices)
-        with code.when(code.let(f"xor i1 {is_turned}, true")):
+        with code.unless(is_turned):
             self._copy_along(places, strides[0], across, depth, slices)
 
     def _copy_along(
         self,
         places: tuple[str, str],
-        stride: str,
+        stride: Value,
         across: Value,
         depth: Value,
         slices: tuple[int, Value],
@@ -331,7 +319,7 @@ class _Writer:
     def _copy_turned(
         self,
         places: tuple[str, str],
-        stride: str,
+        stride: Value,
         across: Value,
         depth: Value,
         slices: tuple[int, Value],
@@ -400,9 +388,9 @@ class _Writer:
         whole_tiles = code.let(f"sdiv i64 {high}, {form.rows}")
         whole_rows = code.multiply(whole_tiles, form.rows)
         rest_rows = code.subtract(high, whole_rows)
-        both_copied = code.let(
-            f"and i1 {code.compare('eq', left.next_depth, form.rows)}, "
-            f"{code.compare('eq', right.next_depth, form.columns)}"
+        both_copied = code.both(
+            code.compare("eq", left.next_depth, form.rows),
+            code.compare("eq", right.next_depth, form.columns),
         )
         # The same with strides that the compiler knows.
         left_copy = _Factor(left.base, left.next_tile, 1, form.rows)
@@ -418,7 +406,7 @@ class _Writer:
             def tile(base: str, row: Value, rows: int, masks: Sequence[str | None]) -> None:
                 below = self._at(beside, code.multiply(row, size(Size.OUT_ROW)))
                 factors = (left, right) if masks else (left_copy, right_copy)
-                self._tile((base, factor), factors, below, (rows, deep), masks, is_first)
+                self._rows_of((base, factor), factors, below, (rows, deep), masks, is_first)
 
             def tiles(masks: Sequence[str | None]) -> None:
                 with code.loop(0, whole_tiles) as number:
@@ -427,13 +415,13 @@ class _Writer:
 
             is_narrow = code.compare("sle", inside, form.lanes)
             is_whole = code.compare("sge", inside, form.columns)
-            is_plain = code.let(f"and i1 {is_whole}, {both_copied}")
-            either = code.let(f"or i1 {is_narrow}, {is_plain}")
+            is_plain = code.both(is_whole, both_copied)
+            either = code.either(is_narrow, is_plain)
             with code.when(is_plain):
                 tiles(())
             with code.when(is_narrow):
                 tiles(masks[:1])
-            with code.when(code.let(f"xor i1 {either}, true")):
+            with code.unless(either):
                 tiles([None, *masks[1:]])
             rows = 1 << (form.rows - 1).bit_length() - 1
             base = self._at(left.base, code.multiply(whole_tiles, left.next_tile))
@@ -445,7 +433,7 @@ class _Writer:
                     tile(above, code.add(whole_rows, done), rows, masks)
                 rows //= 2
 
-    def _tile(
+    def _rows_of(
         self,
         bases: tuple[str, str],
         factors: tuple[_Factor, _Factor],
@@ -455,17 +443,13 @@ class _Writer:
         is_first: str,
     ) -> None:
         """One tile, a vector per mask; without masks as wide as can be, from copies."""
-        code, vectors, lanes = self._code, self._vectors, self._form.lanes
+        code, vectors = self._code, self._vectors
         left_factor, right_factor = factors
         rows, deep = extents
         unrolls = not masks
-        each_mask = masks or [None] * self._form.vectors
-        count = len(each_mask)
-        sums = [line[:count] for line in self._sums[:rows]]
+        part = self._tile.part(rows, masks or [None] * self._form.vectors)
         outs = [self._at(out, code.multiply(n, self._size(Size.OUT_ROW))) for n in range(rows)]
-        for line in sums:
-            for each in line:
-                code.set(each, "zeroinitializer", vectors.kind)
+        part.clear()
         if unrolls:
             self._prefetch(outs)
         unrolled = code.let(f"and i64 {deep}, {-UNROLLED}")
@@ -479,25 +463,15 @@ class _Writer:
             with code.loop(start, stop, repeats):
                 for _ in range(repeats):
                     here, there = code.get(left_now, "ptr"), code.get(right_now, "ptr")
-                    line_of_right = [vectors.load(there, v * lanes) for v in range(count)]
-                    for line, step in zip(sums, steps, strict=True):
-                        shared = vectors.broadcast(here, step)
-                        for each, factor in zip(line, line_of_right, strict=True):
-                            total = code.get(each, vectors.kind)
-                            total = vectors.multiply_add(shared, factor, total)
-                            code.set(each, total, vectors.kind)
+                    line_of_right = part.load(there, is_masked=False)
+                    shared = (repeat(vectors.broadcast(here, step)) for step in steps)
+                    part.add_products(shared, line_of_right)
                     code.set(left_now, self._at(here, left_factor.next_depth), "ptr")
                     code.set(right_now, self._at(there, right_factor.next_depth), "ptr")
         # Blocks are summed apart, which rounds less than one long sum.
-        with code.when(code.let(f"xor i1 {is_first}, true")):
-            for line, place in zip(sums, outs, strict=True):
-                for v, each in enumerate(line):
-                    before = vectors.load(place, v * lanes, each_mask[v])
-                    total = code.get(each, vectors.kind)
-                    code.set(each, code.let(f"fadd {vectors.kind} {before}, {total}"), vectors.kind)
-        for line, place in zip(sums, outs, strict=True):
-            for v, each in enumerate(line):
-                vectors.store(code.get(each, vectors.kind), place, v * lanes, each_mask[v])
+        with code.unless(is_first):
+            part.add_what_is_at(outs)
+        part.store(outs)
 
     def _prefetch(self, lines: list[str]) -> None:
         """Has a tile of the result fetched while its sums are computed: 10 % (Zen 3, Nov 2026)."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
 
-from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.tiles.tile import Writer
 
 _LOWEST: Final = "0xFFF0000000000000"
 """Minus infinity, for both kinds of elements."""
@@ -89,12 +90,11 @@ class _Axis:
     high: Value
 
 
-class _Writer:
+class _Writer(Writer):
     def __init__(self, form: Form) -> None:
+        super().__init__(form.element, form.lanes, Field)
         self._form = form
-        self._code = code = Code()
-        self._vectors = Vectors(code, form.element, form.lanes)
-        self._sizes = code.sizes(len(Field))
+        code = self._code
         self._line = code.multiply(self._size(Field.WIDTH), self._size(Field.CHANNELS))
         self._image = code.multiply(self._line, self._size(Field.HEIGHT))
         self._pooled_line = code.multiply(
@@ -106,10 +106,7 @@ class _Writer:
         self._rest = code.subtract(self._size(Field.CHANNELS), self._whole)
         self._mask = self._vectors.first(self._rest)
 
-    def _size(self, field: Field) -> str:
-        return self._sizes[field]
-
-    def text(self) -> str:
+    def _write(self) -> None:
         code, size, element = self._code, self._size, self._form.element
         task = self._form.task
         names = {
@@ -150,7 +147,6 @@ class _Writer:
                         for name, base in bases.items()
                     }
                     self._window(window, row, column)
-        return code.module()
 
     def _axis(self, number: str, stride: Field, before: Field, dim: Field, size: int) -> _Axis:
         code = self._code
@@ -173,7 +169,7 @@ class _Writer:
         with code.when(is_whole):
             whole = (_Axis(0, 0, form.rows), _Axis(0, 0, form.columns))
             self._channels(bases, elements, *whole)
-        with code.when(code.let(f"xor i1 {is_whole}, true")):
+        with code.unless(is_whole):
             self._channels(bases, count, row, column)
 
     def _channels(self, bases: dict[str, str], count: Value, row: _Axis, column: _Axis) -> None:
@@ -222,7 +218,7 @@ class _Writer:
                     for offset in offsets:
                         value = vectors.load(at["image"], offset, mask)
                         now = code.get(total, kind)
-                        code.set(total, code.let(f"fadd {kind} {now}, {value}"), kind)
+                        code.set(total, vectors.add(now, value), kind)
                 mean = code.let(f"fdiv {kind} {code.get(total, kind)}, {divisor}")
                 vectors.store(mean, at["pooled"], 0, mask)
             case Task.MAXIMUM_GRADIENT:
@@ -250,10 +246,10 @@ class _Writer:
 
     def _give(self, share: str, result: str, offset: Value, mask: str | None) -> None:
         """Adds to an element of the gradient what one window gives it."""
-        code, vectors = self._code, self._vectors
+        vectors = self._vectors
         if not self._form.disjoint:
             before = vectors.load(result, offset, mask)
-            share = code.let(f"fadd {vectors.kind} {before}, {share}")
+            share = vectors.add(before, share)
         vectors.store(share, result, offset, mask)
 
     @contextmanager
@@ -265,12 +261,7 @@ class _Writer:
             return code.add(code.multiply(y, self._line), code.multiply(x, channels))
 
         with ExitStack() as loops:
-            ranges = []
-            for axis in (row, column):
-                if isinstance(axis.low, int) and isinstance(axis.high, int):
-                    ranges.append(list[Value](range(axis.low, axis.high)))
-                else:
-                    ranges.append([loops.enter_context(code.loop(axis.low, axis.high))])
+            ranges = [loops.enter_context(code.each(axis.low, axis.high)) for axis in (row, column)]
             yield [offset(y, x) for y in ranges[0] for x in ranges[1]]
 
 

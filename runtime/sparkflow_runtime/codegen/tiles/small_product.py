@@ -8,9 +8,11 @@ order; a right factor that is to be transposed is first turned in memory of its 
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import repeat
 from typing import Final
 
-from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.tiles.tile import Tile, TilePart, Writer
 
 MOST: Final = 64
 """Rows, columns and depth of a small product are at most so many."""
@@ -48,20 +50,13 @@ def text(element: str, lanes: int, rows: int) -> str:
     return _Writer(element, lanes, rows).text()
 
 
-class _Writer:
+class _Writer(Writer):
     def __init__(self, element: str, lanes: int, rows: int) -> None:
+        super().__init__(element, lanes, Size)
         self._rows = rows
-        self._code = code = Code()
-        self._vectors = Vectors(code, element, lanes)
-        self._sizes = code.sizes(len(Size))
-        self._sums = [
-            [code.variable(self._vectors.kind) for _ in range(_PANEL)] for _ in range(rows)
-        ]
+        self._tile = Tile(self._vectors, rows, _PANEL)
 
-    def _at(self, base: str, index: Value) -> str:
-        return self._code.at(self._vectors.element, base, index)
-
-    def text(self) -> str:
+    def _write(self) -> None:
         code, size, vectors = self._code, self._sizes, self._vectors
         left, right, out = code.arrays(3)
         turned = code.variable(f"[{MOST * MOST} x {vectors.element}]")
@@ -83,7 +78,6 @@ class _Writer:
             for condition, each_mask in ((is_narrow, masks[:1]), (is_wide, masks)):
                 with code.when(condition):
                     self._panel(left, (beside, step), below, each_mask)
-        return code.module()
 
     def _turn(self, source: str, target: str) -> None:
         """Writes the right factor with its rows in order."""
@@ -108,33 +102,20 @@ class _Writer:
             last = code.let(f"and i64 {size[Size.M]}, {-rows}")
             with code.loop(done, last, rows) as row:
                 above = self._at(left, code.multiply(row, size[Size.LEFT_ROW]))
-                self._tile(
-                    above, right, self._at(out, code.multiply(row, size[Size.N])), rows, masks
-                )
+                below = self._at(out, code.multiply(row, size[Size.N]))
+                self._rows_of(self._tile.part(rows, masks), rows, above, right, below)
             done = last
             rows //= 2
 
-    def _tile(
-        self, left: str, right: tuple[str, str], out: str, rows: int, masks: list[str]
+    def _rows_of(
+        self, part: TilePart, rows: int, left: str, right: tuple[str, Value], out: str
     ) -> None:
         code, size, vectors = self._code, self._sizes, self._vectors
         factor, step = right
-        sums = [line[: len(masks)] for line in self._sums[:rows]]
-        for line in sums:
-            for each in line:
-                code.set(each, "zeroinitializer", vectors.kind)
+        part.clear()
         lines = [code.multiply(n, size[Size.LEFT_ROW]) for n in range(rows)]
         with code.loop(0, size[Size.K]) as k:
             here = self._at(left, code.multiply(k, size[Size.LEFT_DEPTH]))
-            there = self._at(factor, code.multiply(k, step))
-            values = [vectors.load(there, v * vectors.lanes, mask) for v, mask in enumerate(masks)]
-            for line, offset in zip(sums, lines, strict=True):
-                shared = vectors.broadcast(here, offset)
-                for each, value in zip(line, values, strict=True):
-                    total = code.get(each, vectors.kind)
-                    total = vectors.multiply_add(shared, value, total)
-                    code.set(each, total, vectors.kind)
-        for n, line in enumerate(sums):
-            place = self._at(out, code.multiply(n, size[Size.N]))
-            for v, (each, mask) in enumerate(zip(line, masks, strict=True)):
-                vectors.store(code.get(each, vectors.kind), place, v * vectors.lanes, mask)
+            values = part.load(self._at(factor, code.multiply(k, step)))
+            part.add_products((repeat(vectors.broadcast(here, line)) for line in lines), values)
+        part.store(self._at(out, code.multiply(n, size[Size.N])) for n in range(rows))
