@@ -34,7 +34,8 @@ MODULES: Final[Mapping[str, str]] = {
     ),
     "data.dataset_files": (
         "DatasetToTFRecord FixedLengthRecordDataset FixedLengthRecordDatasetV2 "
-        "SparkflowArrowDataset SparkflowParquetDataset TFRecordDataset TextLineDataset"
+        "SparkflowArrowDataset SparkflowHostedDataset SparkflowParquetDataset TFRecordDataset "
+        "TextLineDataset"
     ),
     "data.dataset_functions": (
         "DatasetToSingleElement FilterDataset FlatMapDataset GeneratorDataset "

@@ -56,7 +56,7 @@ def require_slots(
     if gang_start(settings, context.master).grows:
         return
     local = context.master.startswith("local") and not context.master.startswith("local-cluster")
-    check_slots(lambda: _count_slots(context), layout, 0.0 if local else wait_s, settings)
+    check_slots(lambda: count_slots(context), layout, 0.0 if local else wait_s, settings)
 
 
 def session_gang(session: SparkSession) -> GangStart:
@@ -73,7 +73,7 @@ def describe_session_slots(session: SparkSession, layout: ClusterLayout) -> tupl
         are enough.
     """
     context: Any = session.sparkContext
-    found = _count_slots(context)
+    found = count_slots(context)
     settings = dict(context.getConf().getAll())
     if found >= layout.num_tasks:
         return "", ""
@@ -202,13 +202,14 @@ def reserved_slots(
         if grows:  # those that are there now say nothing
             most = most_slots(settings)
             return sys.maxsize if most is None else most
-        return _count_slots(context)
+        return count_slots(context)
 
     with _ledger.reserved(layout.num_tasks, count, on_waiting):
         yield
 
 
-def _count_slots(context: Any) -> int:
+def count_slots(context: Any) -> int:
+    """How many tasks of Spark can run at the same time."""
     # What Spark's own check of barrier stages asks.
     scala_context = context._jsc.sc()
     profile = scala_context.resourceProfileManager().defaultResourceProfile()

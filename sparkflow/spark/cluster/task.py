@@ -23,6 +23,7 @@ from sparkflow.spark.cluster.task_logs import LineSender
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, event_listener
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow.spark.data.spool.dataset_spool import DatasetSpool, TravellingDataset
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow_runtime.process import worker_environment
 
@@ -47,6 +48,7 @@ class JobConfig:
         gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
         silence: When a process that stands still is killed.
         barrier: Whether the tasks are those of a barrier stage; if not, they wait for each other.
+        datasets: Whose rows come instead of rows of `row_format`; None where those do.
     """
 
     driver: str
@@ -58,6 +60,7 @@ class JobConfig:
     gpu_memory_bytes: int | None = None
     silence: Silence = field(default_factory=Silence)
     barrier: bool = True
+    datasets: tuple[TravellingDataset, ...] | None = None
 
 
 def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -155,7 +158,7 @@ def keep_child(
     sender = _Lines(driver, name) if config.sends_logs else None
     on_line = sender.add if sender is not None else lambda line: None
     supervisor = ProcessSupervisor(name, start, driver)
-    spool = RowSpool(config.row_format, local_directories(os.environ), supervisor.send)
+    spool = _spool(config, name, supervisor)
     try:
         try:
             spool.take(batches)
@@ -170,6 +173,16 @@ def keep_child(
         if sender is not None:
             sender.end()
     return spool.rows
+
+
+def _spool(
+    config: JobConfig, name: TaskName, supervisor: ProcessSupervisor
+) -> RowSpool | DatasetSpool:
+    directories = local_directories(os.environ)
+    if config.datasets is None:
+        return RowSpool(config.row_format, directories, supervisor.send)
+    worker = name.index if name.job == "worker" else None
+    return DatasetSpool(config.datasets, worker, directories, supervisor.send)
 
 
 class _Lines:

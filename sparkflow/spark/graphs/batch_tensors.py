@@ -73,9 +73,9 @@ def draw_batch(row_format: RowFormat, shared_name: str) -> DrawnBatch:
     )
     *drawn, num_rows = graph.apply("IteratorGetNext", (iterator,), attrs, name="next_batch")
     parts = iter(drawn)
-    features = {each.name: _joined(each, parts) for each in row_format.features}
+    features = {each.name: joined(each, parts) for each in row_format.features}
     labels, weights = (
-        None if each is None else _joined(each, parts)
+        None if each is None else joined(each, parts)
         for each in (row_format.label, row_format.weight)
     )
     waited_s = next(parts, tf.constant(0.0))
@@ -97,7 +97,7 @@ def feed_features(row_format: RowFormat) -> tuple[BatchTensors, tuple[FeatureTen
             each, f"{FEATURES}/{_op_name(each.name)}" if row_format.named else FEATURES
         )
         fed.append(FeatureTensors(each, tuple(part.name for part in parts)))
-        features[each.name] = _joined(each, iter(parts))
+        features[each.name] = joined(each, iter(parts))
     return BatchTensors(_as_given(row_format, features)), tuple(fed)
 
 
@@ -112,7 +112,8 @@ def _placeholders(given: Input, name: str) -> list[Any]:
     ]
 
 
-def _joined(given: Input, parts: Iterator[Any]) -> Any:
+def joined(given: Input, parts: Iterator[Any]) -> Any:
+    """The tensor, or `tf.SparseTensor`, of an input, from the next of its batch's components."""
     if given.kind == DENSE:
         return next(parts)
     indices, values, dense_shape = next(parts), next(parts), next(parts)

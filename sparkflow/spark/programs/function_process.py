@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import signal
@@ -11,8 +12,8 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError
@@ -32,12 +33,19 @@ class FunctionProcess:
         name: The task.
         work: The pickled function and its arguments.
         environment: Of the process.
+        rows: What `HostedRows` is told of the rows of datasets.
 
     Attributes:
         lines: What it wrote last, to stdout or stderr.
     """
 
-    def __init__(self, name: TaskName, work: bytes, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: TaskName,
+        work: bytes,
+        environment: Mapping[str, str],
+        rows: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self._name = name
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._process = subprocess.Popen(
@@ -55,7 +63,10 @@ class FunctionProcess:
         stdin = self._process.stdin
         assert stdin is not None
         with contextlib.suppress(BrokenPipeError):  # `result` tells what became of it
-            stdin.write(SIZE.pack(len(work)) + work)
+            worker = name.index if name.job == "worker" else None
+            hosted = json.dumps({"worker": worker, "rows": list(rows)}).encode()
+            for part in (hosted, work):
+                stdin.write(SIZE.pack(len(part)) + part)
             stdin.flush()
 
     @property

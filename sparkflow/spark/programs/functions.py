@@ -11,18 +11,20 @@ import contextlib
 import functools
 import json
 import os
+import pickle
 import queue
 import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
+import pyarrow as pa
 from pyspark import BarrierTaskContext, TaskContext, cloudpickle
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.spark.cluster.addresses import address_towards
 from sparkflow.spark.cluster.barrier_job import SparkJob
@@ -33,13 +35,18 @@ from sparkflow.spark.cluster.registration_client import RegistrationClient
 from sparkflow.spark.cluster.slots import describe_session_slots, session_gang
 from sparkflow.spark.cluster.task import ROLE, child_environment, wait_for_others
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
+from sparkflow.spark.data.plan.travelling import rows_for_tasks
+from sparkflow.spark.data.spool.dataset_spool import DatasetSpool, TravellingDataset
+from sparkflow.spark.data.spool.spool import local_directories
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.programs.cluster_dataset import ClusterDataset, those_that_travel
 from sparkflow.spark.programs.function_process import FunctionProcess
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.rendezvous_pb2 import TaskInfo
 from sparkflow_runtime.security import new_token
 
 _POLL_S: Final = 0.2
+_RESULT_SCHEMA: Final = "outcome binary"
 # What one failure makes others report comes within this time.
 _CAUSES_S: Final = 2.0
 _END_S: Final = 30.0
@@ -54,6 +61,7 @@ class FunctionConfig:
         token: The job's token.
         layout: Which partition plays which role.
         work: The pickled function and its arguments.
+        datasets: Those whose rows come to the tasks.
         barrier: Whether the tasks are those of a barrier stage.
     """
 
@@ -61,6 +69,7 @@ class FunctionConfig:
     token: str = field(repr=False)
     layout: ClusterLayout
     work: bytes = field(repr=False)
+    datasets: tuple[TravellingDataset, ...]
     barrier: bool
 
 
@@ -89,7 +98,9 @@ class FunctionJob:
         self._layout = layout
         self._on_lines = on_lines
         self._timeout_s = timeout_s
-        self._work = cloudpickle.dumps((function, args))  # type: ignore[no-untyped-call]
+        with those_that_travel() as datasets:
+            self._work = cloudpickle.dumps((function, args))  # type: ignore[no-untyped-call]
+        self._travelling = _travelling(datasets, layout)
         self._outcome: list[Any] = []
         self._events: queue.Queue[Event] = queue.Queue()
 
@@ -106,8 +117,9 @@ class FunctionJob:
         gang = session_gang(self._session)
         server = RegistrationServer(self._layout, self._events.put, bind, token)
         server.begin_attempt("")
+        datasets = tuple(what for what, _ in self._travelling)
         config = FunctionConfig(
-            f"{host}:{server.port}", token, self._layout, self._work, gang.barrier
+            f"{host}:{server.port}", token, self._layout, self._work, datasets, gang.barrier
         )
         name = f"sparkflow-run-{uuid.uuid4().hex[:8]}"
         action = functools.partial(self._collect, config)
@@ -150,18 +162,34 @@ class FunctionJob:
                 raise not_started(missing, self._timeout_s, too_few)
 
     def _collect(self, config: FunctionConfig) -> None:
-        partitions = config.layout.num_tasks
-        numbers = self._session.sparkContext.parallelize(range(partitions), partitions)
-        run = functools.partial(_run_task, config)
-        rows = (
-            numbers.barrier().mapPartitions(run) if config.barrier else numbers.mapPartitions(run)
-        )
-        self._outcome = rows.mapPartitions(run).collect()
+        rows = rows_for_tasks(self._session, config.layout, self._travelling)
+        run: Callable[..., Any] = functools.partial(_run_task, config)
+        found = rows.mapInArrow(run, _RESULT_SCHEMA, barrier=config.barrier).collect()
+        # What Spark collects is what our own tasks pickled, as with any function of Spark's.
+        self._outcome = [pickle.loads(row["outcome"]) for row in found]  # noqa: S301
+
+
+def _travelling(
+    datasets: Sequence[ClusterDataset], layout: ClusterLayout
+) -> list[tuple[TravellingDataset, DataFrame]]:
+    """Those whose rows have to be brought to the tasks.
+
+    Raises:
+        ValueError: One was closed, or made for another number of workers.
+    """
+    for each in datasets:
+        if len(each) != layout.num_workers:
+            raise ValueError(
+                f"{each!r} is dealt to {len(each)} workers, and the function runs in "
+                f"{layout.num_workers}: make it with the cluster that runs the function"
+            )
+    found = (each.travelling() for each in dict.fromkeys(datasets))
+    return [each for each in found if each is not None]
 
 
 def _run_task(
-    config: FunctionConfig, _: Iterable[Any]
-) -> Iterator[tuple[TaskName, Any, list[str]]]:
+    config: FunctionConfig, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """What a Spark task does; blocks until all workers have returned, or one task has failed."""
     context: Any = BarrierTaskContext.get() if config.barrier else TaskContext.get()
     name = config.layout.task(context.partitionId())
@@ -169,18 +197,24 @@ def _run_task(
     if not config.barrier and not wait_for_others(config.driver, config.token, name, attempt):
         return
     host = address_towards(config.driver)
+    messages: list[Mapping[str, Any]] = []
+    worker = name.index if name.job == "worker" else None
+    spool = DatasetSpool(config.datasets, worker, local_directories(os.environ), messages.append)
     client = RegistrationClient(config.driver, config.token)
-    with contextlib.closing(client):
+    with contextlib.closing(client), contextlib.closing(spool):
+        spool.take(batches)
         cluster = _registered(client, name, host, attempt)
         environment = child_environment(os.environ, context.cpus(), _count_at(cluster, host))
         environment["TF_CONFIG"] = tf_config(cluster, name)
         environment[ROLE] = f"{name.job} {name.index}"
-        process = FunctionProcess(name, config.work, environment)
+        rows = [each for each in messages if "dataset" in each]
+        process = FunctionProcess(name, config.work, environment, rows)
         try:
             value = _kept(process, client, name, host)
         finally:
             process.end()
-    yield name, value, process.lines
+    outcome = cloudpickle.dumps((name, value, process.lines))  # type: ignore[no-untyped-call]
+    yield pa.RecordBatch.from_pydict({"outcome": pa.array([outcome], pa.binary())})
 
 
 def _registered(client: RegistrationClient, name: TaskName, host: str, attempt: int) -> ClusterDef:

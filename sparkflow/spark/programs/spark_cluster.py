@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import json
 import logging
 import queue
@@ -14,19 +15,32 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.spark.cluster.barrier_job import GangJob
 from sparkflow.spark.cluster.cluster import Cluster, show_lines
 from sparkflow.spark.cluster.events import Event, RowsReady
 from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
-from sparkflow.spark.cluster.slots import gpu_memory_bytes, require_slots, reserved_slots
+from sparkflow.spark.cluster.slots import (
+    count_slots,
+    gpu_memory_bytes,
+    require_slots,
+    reserved_slots,
+)
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.plan.spooled import is_local
+from sparkflow.spark.data.plan.travelling import rows_for_tasks
+from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
-from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.programs.cluster_dataset import (
+    ClusterDataset,
+    Columns,
+    feed_plan,
+    make_dataset,
+)
 from sparkflow.spark.programs.functions import FunctionJob
 from sparkflow.train.clusters.cluster_spec import ClusterSpec
 from sparkflow_runtime.security import new_token
@@ -104,6 +118,7 @@ class SparkCluster:
         self._cluster: Cluster | None = None
         self._addresses: Mapping[TaskName, str] = {}
         self._held = contextlib.ExitStack()
+        self._datasets: list[ClusterDataset] = []
         _living.add(self)
 
     @property
@@ -123,12 +138,11 @@ class SparkCluster:
 
     @property
     def spec(self) -> ClusterSpec:
-        """The addresses of all tasks. Starts the cluster if need be."""
-        self.start()
-        jobs: dict[str, list[str]] = {}
-        for task in sorted(self._addresses):
-            jobs.setdefault(task.job, []).append(self._addresses[task])
-        return ClusterSpec(jobs)
+        """The tasks and their addresses; to look at an address starts the cluster if need be.
+
+        How many tasks there are is known before: `tf.train.replica_device_setter` starts nothing.
+        """
+        return _Spec(self._layout, self._jobs)
 
     @property
     def is_running(self) -> bool:
@@ -199,8 +213,81 @@ class SparkCluster:
             )
             return job.run()
 
+    def dataset(
+        self,
+        df: DataFrame,
+        columns: Columns,
+        *,
+        batch_size: int,
+        shuffle: bool = False,
+        epochs: int | None = 1,
+        seed: int = 0,
+        inputShapes: Mapping[str, Sequence[int | None]] | None = None,
+        vectorFormat: str = "auto",
+        handleInvalid: str = "error",
+        fillValue: float = 0.0,
+        cache: bool = True,
+    ) -> ClusterDataset:
+        """The rows of a DataFrame on the workers: `dataset[1]` are the batches of worker 1.
+
+            rows = cluster.dataset(df, ["features", "label"], batch_size=64, shuffle=True)
+            for task in range(len(rows)):
+                with tf.device(f"/job:worker/task:{task}"):
+                    features, labels = rows[task].make_one_shot_iterator().get_next()
+
+        Rows are dealt out to the workers, give or take one, and reach them as those of a trainer
+        do: as columns of Arrow, never by way of the driver. Blocks for the Spark jobs that read and
+        check them.
+
+        Outside of local sessions rows come with the cluster when it starts, so datasets are made
+        before `target` is asked for. Where the cluster runs in a local session, the jobs need a
+        slot that is free.
+
+        Args:
+            df: The rows.
+            columns: What a batch consists of: a column; a list of columns, which gives a tuple of
+                tensors; or a dictionary of columns (or of lists of scalar columns, which become one
+                tensor), which gives a dictionary. Their types become tensors as those of named
+                inputs of a trainer, see `docs/spark_inputs.md`.
+            batch_size: Rows per batch; the last one of an epoch may be shorter.
+            shuffle: Whether each epoch, and each pass over the dataset, has another order; else it
+                is that of the DataFrame.
+            epochs: How often each row comes in a pass; None for ever.
+            seed: Decides the orders.
+            inputShapes: As a trainer has it, by column or name.
+            vectorFormat: As a trainer has it.
+            handleInvalid: As a trainer has it.
+            fillValue: As a trainer has it.
+            cache: Whether rows are cached while they are looked at, outside of local sessions.
+
+        Raises:
+            ValueError, TypeError: A column is not there, holds what tensors cannot, or has nulls or
+                NaNs; there are no rows; as `SparkTrainer.fit`.
+            SparkTrainingError: The cluster runs, and no slot is free, or the session is not local.
+        """
+        require_frame(df, "SparkCluster.dataset")
+        plan = feed_plan(batch_size, shuffle, epochs, seed)
+        if self._cluster is None:
+            require_slots(self._session, self._layout)
+        else:
+            self._require_room_for_rows(df)
+        made = make_dataset(
+            f"sparkflow-dataset-{uuid.uuid4().hex[:8]}",
+            df,
+            columns,
+            self._layout,
+            plan,
+            inputShapes=dict(inputShapes or {}),
+            vectorFormat=vectorFormat,
+            handleInvalid=handleInvalid,
+            fillValue=fillValue,
+            cache=cache,
+        )
+        self._datasets.append(made)
+        return made
+
     def stop(self) -> None:
-        """Ends all tasks and waits until they have; may be called again."""
+        """Ends all tasks and waits until they have; may be called again. Datasets stay."""
         cluster, self._cluster = self._cluster, None
         self._addresses = {}
         try:
@@ -209,17 +296,33 @@ class SparkCluster:
         finally:
             self._held.close()
 
+    def close(self) -> None:
+        """Ends all tasks and lets go of the rows of all datasets; may be called again."""
+        try:
+            self.stop()
+        finally:
+            datasets, self._datasets = self._datasets, []
+            for each in datasets:
+                each.close()
+
     def __enter__(self) -> SparkCluster:
         """The cluster itself, which starts when it is asked for."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Ends all tasks."""
-        self.stop()
+        """Ends all tasks, and lets go of the rows of all datasets."""
+        self.close()
 
     def __repr__(self) -> str:
         layout, state = self._layout, "running" if self._cluster is not None else "not running"
         return f"SparkCluster(numWorkers={layout.num_workers}, numPs={layout.num_ps}; {state})"
+
+    def _jobs(self) -> dict[str, dict[int, str]]:
+        self.start()
+        jobs: dict[str, dict[int, str]] = {}
+        for task in sorted(self._addresses):
+            jobs.setdefault(task.job, {})[task.index] = self._addresses[task]
+        return jobs
 
     def _start(self) -> None:
         session, layout = self._session, self._layout
@@ -227,6 +330,8 @@ class SparkCluster:
         self._held.enter_context(reserved_slots(session, layout, _log.info))
         self._events = queue.Queue()
         self._failure = None
+        self._datasets = [each for each in self._datasets if not each.is_closed]
+        travelling = [each for each in (made.travelling() for made in self._datasets) if each]
         config = JobConfig(
             "",
             self._credentials,
@@ -234,18 +339,35 @@ class SparkCluster:
             _NO_ROWS,
             sends_logs=True,
             gpu_memory_bytes=gpu_memory_bytes(session),
+            datasets=tuple(what for what, _ in travelling),
         )
         name = f"sparkflow-cluster-{uuid.uuid4().hex[:8]}"
         description = (
             f"SparkCluster: {layout.num_ps} parameter servers, {layout.num_workers} workers"
         )
-        rows = _no_rows(session, layout.num_tasks)
+        rows = rows_for_tasks(session, layout, travelling)
         cluster = self._cluster = Cluster(rows, config, name, description, self._take_lines)
         plan = FeedPlan(_NO_ROWS, batch_size=1)
         server, job = cluster.begin_attempt(self._events.put, json.dumps(plan.to_json()))
         job.start()
         self._await_tasks(job)
         self._addresses = {task: info.address for task, info in server.infos().items()}
+
+    def _require_room_for_rows(self, df: DataFrame) -> None:
+        """Passes where rows can be brought to tasks that run already."""
+        if not is_local(df):
+            raise SparkTrainingError(
+                "The cluster runs, and rows come to its tasks when it starts: make datasets before "
+                "the first use of cluster.target, or call cluster.stop() first, which ends its "
+                "servers with their variables"
+            )
+        taken, slots = self._layout.num_tasks, count_slots(self._session.sparkContext)
+        if slots <= taken:
+            raise SparkTrainingError(
+                f"The cluster's {taken} tasks take all {slots} slots of Spark, and reading rows "
+                "takes another: make datasets before the first use of cluster.target, or give "
+                f"Spark more slots, such as local[{taken + 1}]"
+            )
 
     def _await_tasks(self, job: GangJob) -> None:
         missing = set(self._layout.tasks)
@@ -287,9 +409,36 @@ class SparkCluster:
             show_lines(task, lines, dropped)
 
 
-def _no_rows(session: SparkSession, num_tasks: int) -> DataFrame:
-    """A DataFrame with a partition per task; its rows are no rows, but start the task."""
-    return session.range(0, num_tasks, 1, num_tasks).select(F.lit("").alias(MESSAGE_COLUMN))
+class _Spec(ClusterSpec):
+    """A cluster whose addresses are found out when somebody asks for one.
+
+    Args:
+        layout: The tasks.
+        jobs: Their addresses; called at most once.
+    """
+
+    def __init__(
+        self, layout: ClusterLayout, jobs: Callable[[], dict[str, dict[int, str]]]
+    ) -> None:
+        self._counts = {"ps": layout.num_ps, "worker": layout.num_workers}
+        self._find = jobs
+
+    @functools.cached_property
+    def _tasks(self) -> dict[str, dict[int, str]]:  # type: ignore[override]
+        return self._find()
+
+    @property
+    def jobs(self) -> list[str]:
+        return [job for job, count in self._counts.items() if count]
+
+    def num_tasks(self, job_name: str) -> int:
+        return self._counts.get(job_name) or super().num_tasks(job_name)
+
+    def task_indices(self, job_name: str) -> list[int]:
+        return list(range(self.num_tasks(job_name)))
+
+    def __bool__(self) -> bool:
+        return True
 
 
 _living: weakref.WeakSet[SparkCluster] = weakref.WeakSet()
@@ -299,7 +448,7 @@ def _stop_all() -> None:
     # Before the session ends, whose end would be a failure of every task.
     for cluster in list(_living):
         with contextlib.suppress(Exception):
-            cluster.stop()
+            cluster.close()
 
 
 atexit.register(_stop_all)

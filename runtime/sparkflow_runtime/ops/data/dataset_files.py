@@ -1,4 +1,4 @@
-"""Datasets of files as ops. The last two are ours: TensorFlow has no Parquet or Arrow."""
+"""Datasets of files as ops. The last three are ours: TensorFlow has no Parquet, Arrow or Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparkflow_runtime.ops.op import FILES, Array, NodeView
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, string_attr
 from sparkflow_runtime.ops.strings.string_arrays import scalar_text, strings_of
-from sparkflow_runtime.resources.datasets import file_datasets as dataset_files
+from sparkflow_runtime.resources.datasets import file_datasets as dataset_files, hosted_datasets
 from sparkflow_runtime.resources.datasets.dataset import Dataset
 
 _METADATA = {"metadata": string_attr("")}
@@ -149,3 +149,16 @@ class SparkflowArrowDataset(_Columns):
     ) -> Dataset:
         """Rows."""
         return dataset_files.of_arrow(_names(filenames), columns, output_types)
+
+
+@register
+class SparkflowHostedDataset(DatasetOp):
+    """Batches of rows that the process of the task hosts."""
+
+    is_ours = True
+    inputs = ""
+    attrs = {"source": string_attr(), **OUTPUTS}
+
+    def compute(self, xp: Any, *, source: str) -> Dataset:
+        """Batches."""
+        return hosted_datasets.find(source)

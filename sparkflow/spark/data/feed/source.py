@@ -205,6 +205,8 @@ class TrainingSource(RowSource):
         in_order = self._table.in_order() if epoch < plan.epochs else None
         for number in range(epoch, plan.epochs):
             assert in_order is not None
+            if not len(in_order) and not plan.steps_per_epoch:
+                return  # of epochs without end, too
             order = (
                 shuffled(in_order, plan.seed, self._worker, number) if plan.shuffle else in_order
             )

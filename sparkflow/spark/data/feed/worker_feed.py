@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.feed.hosted_rows import HostedRows
 from sparkflow.spark.data.feed.row_table import Chunk, RowTable
 from sparkflow.spark.data.feed.source import RowSource, TrainingSource, ValidationSource
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA
 from sparkflow.spark.data.spool.chunks import MappedChunks, spare_bytes
 from sparkflow.spark.data.spool.share import Share
 from sparkflow.spark.data.spool.spool import MemorySpool, RowSpool, local_directories
+from sparkflow_runtime.resources.datasets import hosted_datasets
 
 if TYPE_CHECKING:
     from sparkflow.spark.data.parquet.shares import ParquetShare
@@ -44,6 +46,8 @@ class WorkerFeed:
         self._plan = plan
         self._worker = worker
         self._spool: RowSpool | None = None
+        self._hosted = HostedRows(worker)
+        hosted_datasets.host(self._hosted.find)
         row_format = plan.row_format
         self.train = TrainingSource(RowTable(row_format, MappedChunks()), plan, worker)
         self.validation = ValidationSource(RowTable(row_format, MappedChunks()), plan.batch_size)
@@ -53,7 +57,7 @@ class WorkerFeed:
         return {TRAIN_DATA: self.train, EVAL_DATA: self.validation}
 
     def take(self, message: Mapping[str, Any]) -> bool:
-        """Takes a message of `spool.RowSpool` and returns whether it was the last one.
+        """Takes a message of a spool and returns whether it was the last one.
 
         Blocks while rows are read from Parquet files, if that is what the message says.
 
@@ -61,7 +65,9 @@ class WorkerFeed:
             OpError, OSError: Parquet files cannot be read or hold what cannot be trained on, or the
                 disk is full.
         """
-        if "chunk" in message:
+        if "dataset" in message:
+            self._hosted.take(message)
+        elif "chunk" in message:
             self._add(Chunk(message["chunk"]), message)
         elif "files" in message:
             for each in message["files"]:

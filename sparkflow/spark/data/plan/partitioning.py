@@ -27,7 +27,8 @@ from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
 
 _log = logging.getLogger(__name__)
 
-_WORKER: Final = "worker_index"
+WORKER: Final = "worker_index"
+"""The column, bigint, of the worker that a row goes to."""
 _TASK: Final = "task_index"
 
 # monotonically_increasing_id() is the partition times 2**33 plus the place in the partition.
@@ -81,23 +82,24 @@ def place_rows(
             max(shares[0]),
             sum(shares[0]),
         )
-    dealt = _dealt(prepared, layout)
+    dealt = deal_rows(prepared, layout)
     if VALIDATES in prepared.rows.columns:
         return _placed(dealt, layout, _count(dealt, prepared, layout))
     rows = layout.worker_rows(sum(prepared.partition_rows.values()))
     return _placed(dealt, layout, (rows, [0] * layout.num_workers))
 
 
-def _dealt(prepared: PreparedRows, layout: ClusterLayout) -> DataFrame:
+def deal_rows(prepared: PreparedRows, layout: ClusterLayout) -> DataFrame:
+    """The rows with their numbers and, for `to_tasks`, the workers that they are dealt to."""
     numbered = prepared.rows.withColumn(ROW_NUMBER, _row_number(prepared.partition_rows))
-    return numbered.withColumn(_WORKER, F.pmod(F.col(ROW_NUMBER), F.lit(layout.num_workers)))
+    return numbered.withColumn(WORKER, F.pmod(F.col(ROW_NUMBER), F.lit(layout.num_workers)))
 
 
 def _hashed(prepared: PreparedRows, layout: ClusterLayout, seed: int) -> DataFrame:
     numbered = prepared.rows.withColumn(ROW_NUMBER, content_hash(prepared.rows, seed))
     # Hashed again, so that the numbers of a worker's rows are as random as those of all.
     worker = F.pmod(F.xxhash64(F.col(ROW_NUMBER)), F.lit(layout.num_workers))
-    return numbered.withColumn(_WORKER, worker)
+    return numbered.withColumn(WORKER, worker)
 
 
 def _count(
@@ -106,10 +108,10 @@ def _count(
     """Rows that train and rows that validate, by worker."""
     has_validation = VALIDATES in prepared.rows.columns
     validates = F.col(VALIDATES) if has_validation else F.lit(False)
-    found = assigned.groupBy(F.col(_WORKER), validates.alias(VALIDATES)).count().collect()
+    found = assigned.groupBy(F.col(WORKER), validates.alias(VALIDATES)).count().collect()
     train, validation = ([0] * layout.num_workers for _ in range(2))
     for row in found:
-        (validation if row[VALIDATES] else train)[row[_WORKER]] = row["count"]
+        (validation if row[VALIDATES] else train)[row[WORKER]] = row["count"]
     return train, validation
 
 
@@ -127,14 +129,19 @@ def is_even(shares: list[int]) -> bool:
 def _placed(
     assigned: DataFrame, layout: ClusterLayout, shares: tuple[list[int], list[int]]
 ) -> PlacedRows:
-    target = (F.col(_WORKER) + layout.num_ps).cast("int")
+    return PlacedRows(to_tasks(assigned, layout), *shares)
+
+
+def to_tasks(assigned: DataFrame, layout: ClusterLayout) -> DataFrame:
+    """Rows with a column `WORKER` in one partition per task of the job, without that column."""
+    target = (F.col(WORKER) + layout.num_ps).cast("int")
     if hasattr(assigned, "repartitionById"):  # Spark 4.1
         with_task = assigned.withColumn(_TASK, target)
         placed = with_task.repartitionById(layout.num_tasks, F.col(_TASK))
     else:
         key = F.element_at(F.lit(hash_keys(layout.num_tasks)), target + 1)
         placed = assigned.withColumn(_TASK, key).repartition(layout.num_tasks, F.col(_TASK))
-    return PlacedRows(placed.drop(_TASK, _WORKER), *shares)
+    return placed.drop(_TASK, WORKER)
 
 
 def _row_number(partition_rows: Mapping[int, int]) -> Column:

@@ -71,7 +71,20 @@ class SpooledRows:
         Args:
             layout: Has as many workers as the parameters that the rows were spooled for.
         """
-        workers = layout.num_workers
+        message, train, validation = self.dealt(layout.num_workers)
+        session = self.prepared.rows.sparkSession
+        first = layout.num_ps
+        is_worker = F.col("id").between(first, first + layout.num_workers - 1)
+        text = F.when(is_worker, F.lit(json.dumps(message))).alias(MESSAGE_COLUMN)
+        tasks = session.range(0, layout.num_tasks, 1, layout.num_tasks).select(text)
+        return PlacedRows(tasks, train, validation)
+
+    def dealt(self, workers: int) -> tuple[dict[str, Any], list[int], list[int]]:
+        """What `WorkerFeed` is told of the files, and by worker the rows that train and validate.
+
+        Args:
+            workers: As many as the rows were spooled for.
+        """
         files = []
         shares = {use: [0] * workers for use in ("train", "validation")}
         before = _rows_before(self.files)
@@ -93,12 +106,7 @@ class SpooledRows:
                 }
             )
         message = {"files": files, "workers": workers, "by_content": self.by_content}
-        session = self.prepared.rows.sparkSession
-        first = layout.num_ps
-        is_worker = F.col("id").between(first, first + layout.num_workers - 1)
-        text = F.when(is_worker, F.lit(json.dumps(message))).alias(MESSAGE_COLUMN)
-        tasks = session.range(0, layout.num_tasks, 1, layout.num_tasks).select(text)
-        return PlacedRows(tasks, shares["train"], shares["validation"])
+        return message, shares["train"], shares["validation"]
 
 
 @contextlib.contextmanager
@@ -125,17 +133,39 @@ def spooled_rows(
         ResourceExhaustedError: The disk is full.
     """
     found = None
-    if _is_local(dataset) and not params.getClassWeights():
+    if is_local(dataset) and not params.getClassWeights():
         found = _spool(plan_rows(dataset, params, validation), params, by_content)
     try:
         yield found
     finally:
-        for file in found.files if found is not None else ():
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(file.path)
+        if found is not None:
+            _delete(found.files)
 
 
-def _is_local(dataset: DataFrame) -> bool:
+@contextlib.contextmanager
+def spooled_for_all(dataset: DataFrame, params: TrainerParams) -> Iterator[SpooledRows]:
+    """The rows of a local session in files, also where they need a second look or are few.
+
+    Args:
+        dataset: The rows; none of them validates.
+        params: Columns and policies.
+
+    Raises:
+        ValueError, TypeError: See `prepare.prepare_rows`.
+        ResourceExhaustedError: The disk is full.
+    """
+    found = _spool(plan_rows(dataset, params), params, False, every_worker=False)
+    if found is None:
+        with prepare.prepare_rows(dataset, params) as prepared:
+            found = _written(prepared.rows, prepared.format, params, False)
+    try:
+        yield found
+    finally:
+        _delete(found.files)
+
+
+def is_local(dataset: DataFrame) -> bool:
+    """Whether executors and workers are on this machine, in one process of Spark's."""
     session = dataset.sparkSession
     if ".connect." in type(session).__module__:
         return False  # whatever the server's master is
@@ -144,25 +174,51 @@ def _is_local(dataset: DataFrame) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _spool(plan: Plan, params: TrainerParams, by_content: bool) -> SpooledRows | None:
+def _spool(
+    plan: Plan, params: TrainerParams, by_content: bool, every_worker: bool = True
+) -> SpooledRows | None:
     typed = _typed_rows(plan)
     if typed is None:
         return None
-    rows, row_format = typed
     workers = params.getNumWorkers()
+    try:
+        spooled = _written(*typed, params, by_content)
+    except DataLossError as error:
+        _log.info("the rows are prepared the usual way: %s", error.message)
+        return None
+    prepared = spooled.prepared
+    shares = [
+        sum(file.workers[worker] for file in spooled.files if file.use == "train")
+        for worker in range(workers)
+    ]
+    # The usual way has words for what is wrong, and can deal where hashes are uneven.
+    fits = prepared.num_rows >= (workers if every_worker else 1) and (
+        prepared.num_validation_rows > 0 or not plan.validates
+    )
+    if fits and (not by_content or is_even(shares)):
+        return spooled
+    _delete(spooled.files)
+    return None
+
+
+def _written(
+    rows: DataFrame, row_format: RowFormat, params: TrainerParams, by_content: bool
+) -> SpooledRows:
+    """Runs the job that writes rows of a format to files.
+
+    Raises:
+        DataLossError: A row is not of that format.
+        ResourceExhaustedError: The disk is full.
+    """
     number = content_hash(rows, params.getSeed()) if by_content else place_in_partition()
     numbered = rows.withColumn(ROW_NUMBER, number)
     hashes = ""
     if params.getCheckpointDir():
         hashes = ROW_NUMBER if by_content else _HASH
         numbered = numbered.withColumn(hashes, content_hash(rows, params.getSeed()))
-    writing = PartitionWriting(row_format, workers, by_content, hashes)
+    writing = PartitionWriting(row_format, params.getNumWorkers(), by_content, hashes)
     written = numbered.mapInArrow(writing, RESULT_SCHEMA).collect()
-    try:
-        files = read_facts(row["facts"] for row in written)
-    except DataLossError as error:
-        _log.info("the rows are prepared the usual way: %s", error.message)
-        return None
+    files = read_facts(row["facts"] for row in written)
     counts = {
         use: sum(file.rows for file in files if file.use == use) for use in ("train", "validation")
     }
@@ -175,18 +231,13 @@ def _spool(plan: Plan, params: TrainerParams, by_content: bool) -> SpooledRows |
         num_classes=_num_classes(files),
         content=content_text("final", 0, sum(file.content for file in files)),
     )
-    spooled = SpooledRows(prepared, tuple(files), by_content)
-    shares = [
-        sum(file.workers[worker] for file in files if file.use == "train")
-        for worker in range(workers)
-    ]
-    # The usual way has words for what is wrong, and can deal where hashes are uneven.
-    fits = counts["train"] >= workers and (counts["validation"] > 0 or not plan.validates)
-    if fits and (not by_content or is_even(shares)):
-        return spooled
+    return SpooledRows(prepared, tuple(files), by_content)
+
+
+def _delete(files: Sequence[PartitionFile]) -> None:
     for file in files:
-        os.unlink(file.path)
-    return None
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(file.path)
 
 
 def _typed_rows(plan: Plan) -> tuple[DataFrame, RowFormat] | None:

@@ -40,14 +40,14 @@ def convert(batch: pa.RecordBatch, row_format: RowFormat, refuses: str = NOTHING
             [batch.column(each.name) for each in row_format.inputs]
         )
     except InvalidArgumentError as error:
-        raise DataLossError(message=f"{error.message}, although none did. {_CHANGED}") from None
+        raise DataLossError(message=f"{error.message}, although none did. {CHANGED}") from None
     columns = []
     for each, rows in zip(row_format.inputs, found, strict=True):
         if rows.invalid is not None:
             count = int(rows.invalid.sum())
             raise DataLossError(
                 message=f"{count} of {rows.count} rows hold nulls, NaNs or infinities in "
-                f"{each.name!r}, although none did when the driver looked. {_CHANGED}"
+                f"{each.name!r}, although none did when the driver looked. {CHANGED}"
             )
         columns.append(rows.column())
     return pa.RecordBatch.from_arrays([*columns, batch.column(schema.names[-1])], schema=schema)
@@ -66,7 +66,7 @@ def _form(wanted: Input) -> str:
     return SCALARS if wanted.kind == DENSE and wanted.shape == () else ARRAY
 
 
-_CHANGED: Any = (
+CHANGED: Any = (
     "The DataFrame gives other rows each time it is evaluated: cache it (the parameter cache does) "
     "or write it to a file first"
 )

@@ -65,6 +65,7 @@ class RowSpool:
         self._directories = directories or [tempfile.gettempdir()]
         self._tell = tell
         self._files: list[int] = []
+        self._piles: list[_Pile] = []
 
     @property
     def chunk_bytes(self) -> tuple[int, int]:
@@ -81,28 +82,36 @@ class RowSpool:
             DataLossError: See `conversion.convert`.
             ResourceExhaustedError: The disk is full.
         """
-        train, validation = (_Pile(self, use, *self.chunk_bytes) for use in ("train", "validation"))
         for batch in batches:
-            if batch.num_rows == 0:
-                continue
-            if MESSAGE_COLUMN in batch.schema.names:
-                # What this task feeds lies somewhere else.
-                for text in as_objects(batch.column(MESSAGE_COLUMN)):
-                    if text:
-                        self.say(json.loads(text))
-                continue
-            if VALIDATES not in batch.schema.names:
-                train.add(convert(batch, self._format, self.refuses))
-                continue
-            import pyarrow.compute as pc  # here, because it takes a fifth of a process's start
+            self.add(batch)
+        self.finish()
 
-            validates = batch.column(VALIDATES)
-            for pile, mask in ((validation, validates), (train, pc.invert(validates))):
-                chosen = batch.filter(mask)
-                if chosen.num_rows:
-                    pile.add(convert(chosen, self._format, self.refuses))
-        train.flush()
-        validation.flush()
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Writes one batch, or remembers it until there are more; see `take`."""
+        if batch.num_rows == 0:
+            return
+        if MESSAGE_COLUMN in batch.schema.names:
+            # What this task feeds lies somewhere else.
+            for text in as_objects(batch.column(MESSAGE_COLUMN)):
+                if text:
+                    self.say(json.loads(text))
+            return
+        train, validation = self._open_piles()
+        if VALIDATES not in batch.schema.names:
+            train.add(convert(batch, self._format, self.refuses))
+            return
+        import pyarrow.compute as pc  # here, because it takes a fifth of a process's start
+
+        validates = batch.column(VALIDATES)
+        for pile, mask in ((validation, validates), (train, pc.invert(validates))):
+            chosen = batch.filter(mask)
+            if chosen.num_rows:
+                pile.add(convert(chosen, self._format, self.refuses))
+
+    def finish(self) -> None:
+        """Says that all has come."""
+        for pile in self._piles:
+            pile.flush()
         self.say({"rows": self.rows, "validation_rows": self.validation_rows})
 
     def say(self, message: Mapping[str, Any]) -> None:
@@ -124,6 +133,13 @@ class RowSpool:
         """Frees the disk space, once no child maps the files any more. May be called twice."""
         while self._files:
             os.close(self._files.pop())
+
+    def _open_piles(self) -> list[_Pile]:
+        """Those of rows that train and that validate."""
+        if not self._piles:
+            sizes = self.chunk_bytes
+            self._piles = [_Pile(self, use, *sizes) for use in ("train", "validation")]
+        return self._piles
 
     def _count(self, table: pa.Table, use: str, file: int) -> int:
         """Counts the rows of a file and returns its size."""

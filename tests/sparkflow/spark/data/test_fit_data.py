@@ -61,7 +61,7 @@ def test_uneven_partitions_give_exact_epochs(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, mode: str, is_local: bool
 ) -> None:
     if not is_local:
-        monkeypatch.setattr(spooled, "_is_local", lambda dataset: False)
+        monkeypatch.setattr(spooled, "is_local", lambda dataset: False)
     servers = {"numPs": 0} if mode == "allreduce" else {}
     model = _fit(_uneven(spark, [50, 0, 0, 51]), syncMode=mode, **servers)
     assert sum(model.history.epoch_rows) == 202
@@ -76,7 +76,7 @@ def test_in_step_neither_partitions_nor_the_way_of_the_rows_change_the_result(
 ) -> None:
     df = _uneven(spark, [20, 0, 13])
     expected = _values(_fit(df, syncMode="sync"))
-    monkeypatch.setattr(spooled, "_is_local", lambda dataset: False)
+    monkeypatch.setattr(spooled, "is_local", lambda dataset: False)
     found = _values(_fit(df.repartition(5), syncMode="sync"))
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -30,7 +30,8 @@ def busy():
 def test_it_ends_while_it_computes():
     with started() as process:
         work = cloudpickle.dumps((busy, ()))
-        process.stdin.write(SIZE.pack(len(work)) + work)
+        for part in (b'{"worker": null, "rows": []}', work):
+            process.stdin.write(SIZE.pack(len(part)) + part)
         process.stdin.close()
         assert process.wait(WAIT_S) == ORPHANED
         assert process.stdout.read() == b""

@@ -1,0 +1,174 @@
+"""The rows of a process as datasets of batches, which graphs find by what they say of them.
+
+A graph says it in JSON, see `HostedSource`: the rows of which dataset and worker, in which order
+and portions; and where they are, if that is known without the process. Batches are drawn as those
+of a training are.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
+from sparkflow.spark.data.feed.row_table import Chunk, RowTable
+from sparkflow.spark.data.feed.source import TrainingSource
+from sparkflow.spark.data.spool.chunks import MappedChunks
+from sparkflow.spark.data.spool.share import Share
+from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError, OutOfRangeError
+from sparkflow_runtime.resources.datasets.dataset import Dataset, Element, ElementIterator
+
+FOR_EVER: Final = 1 << 40
+"""So many epochs are never over."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostedSource:
+    """What a graph says of the rows that it wants.
+
+    Attributes:
+        dataset: The dataset's name.
+        worker: Whose rows.
+        plan: In which order and portions.
+        files: Where all rows of the dataset are, as `spooled` has it; None where the worker's
+            process knows.
+    """
+
+    dataset: str
+    worker: int
+    plan: FeedPlan
+    files: Mapping[str, Any] | None = None
+
+    def to_text(self) -> str:
+        """As a graph holds it."""
+        return json.dumps(
+            {
+                "dataset": self.dataset,
+                "worker": self.worker,
+                "plan": self.plan.to_json(),
+                "files": self.files,
+            },
+            sort_keys=True,
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> HostedSource:
+        """Reads what `to_text` wrote.
+
+        Raises:
+            InvalidArgumentError: It did not write that.
+        """
+        try:
+            value = json.loads(text)
+            plan = FeedPlan.from_json(value["plan"])
+            return cls(value["dataset"], value["worker"], plan, value["files"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidArgumentError(
+                message=f"{text[:80]!r} does not say which rows of a DataFrame are meant: {error}"
+            ) from error
+
+
+class HostedRows:
+    """What a worker's process hosts. Safe to use from several threads; `_lock` guards the rest.
+
+    Args:
+        worker: The worker's index.
+    """
+
+    def __init__(self, worker: int) -> None:
+        self._worker = worker
+        self._lock = threading.Lock()
+        self._chunks: dict[str, list[Chunk]] = {}
+        self._passes: dict[str, int] = {}
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Takes a message of `DatasetSpool` about a dataset."""
+        with self._lock:
+            chunks = self._chunks.setdefault(message["dataset"], [])
+            if "chunk" in message:
+                chunks.append(Chunk(message["chunk"]))
+
+    def find(self, text: str) -> Dataset:
+        """The dataset that a graph asks for; may be gone through again and again.
+
+        Each pass goes on with the epochs of the one before, whose orders differ.
+
+        Raises:
+            NotFoundError: This process does not have the rows.
+            InvalidArgumentError: The text does not say which.
+        """
+        source = HostedSource.from_text(text)
+        if source.worker != self._worker:
+            raise NotFoundError(
+                message=f"These are the rows of worker {source.worker}, and this is worker "
+                f"{self._worker}: build the dataset and its iterator under "
+                f"tf.device('/job:worker/task:{source.worker}')"
+            )
+        chunks = self._chunks_of(source)
+
+        def iterate() -> ElementIterator:
+            with self._lock:
+                number = self._passes.get(text, 0)
+                self._passes[text] = number + 1
+            return _Batches(_training_source(source, chunks, number), source.dataset)
+
+        return Dataset(iterate)
+
+    def _chunks_of(self, source: HostedSource) -> Sequence[Chunk]:
+        files = source.files
+        if files is not None:
+            share = Share(source.worker, files["workers"], files["by_content"])
+            return [
+                Chunk(each["path"], first_number=each["first_number"], share=share)
+                for each in files["files"]
+            ]
+        with self._lock:
+            chunks = self._chunks.get(source.dataset)
+        if chunks is None:
+            raise NotFoundError(
+                message=f"The rows of {source.dataset} are not in this process: they come with the "
+                "cluster when it starts, or with the arguments of SparkCluster.run"
+            )
+        return chunks
+
+
+def _training_source(source: HostedSource, chunks: Sequence[Chunk], number: int) -> TrainingSource:
+    plan, worker = source.plan, source.worker
+    before = number * plan.epochs if plan.epochs < FOR_EVER else number
+    plan = replace(
+        plan, order=PERMUTED, epochs=before + plan.epochs, start=((before, 0),) * (worker + 1)
+    )
+    table = RowTable(plan.row_format, MappedChunks())
+    made = TrainingSource(table, plan, worker)
+    try:
+        for chunk in chunks:
+            made.add(chunk)
+    finally:
+        made.complete()
+    return made
+
+
+class _Batches(ElementIterator):
+    """The batches of a source, without what it says of them."""
+
+    def __init__(self, source: TrainingSource, name: str) -> None:
+        self._source = source
+        self._name = name
+
+    def next(self, step: Any) -> Element | None:
+        try:
+            *components, _, _ = self._source.next_batch()
+        except OutOfRangeError:
+            return None
+        except FileNotFoundError as error:
+            raise NotFoundError(
+                message=f"The rows of {self._name} are gone: the dataset or its cluster was closed "
+                f"({error})"
+            ) from error
+        return tuple(components)
+
+    def close(self) -> None:
+        self._source.close()

@@ -1,0 +1,53 @@
+"""The rows of several datasets on their way to the tasks of one job: one DataFrame for all.
+
+Columns of a dataset are null in the rows of others. So all of them take one exchange, and stay
+columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.data.plan.partitioning import WORKER, to_tasks
+from sparkflow.spark.data.schema.frame import quoted
+from sparkflow.spark.data.spool.dataset_spool import (
+    DATASET_COLUMN,
+    TravellingDataset,
+    column_of_dataset,
+)
+from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
+
+
+def rows_for_tasks(
+    session: SparkSession,
+    layout: ClusterLayout,
+    datasets: Sequence[tuple[TravellingDataset, DataFrame]],
+) -> DataFrame:
+    """A partition per task, with the rows of all datasets that are dealt to it.
+
+    Args:
+        session: Where the job runs.
+        layout: Its tasks.
+        datasets: With what `partitioning.deal_rows` made of their rows. Where there are none, each
+            task gets a row that is no row.
+    """
+    if not datasets:
+        tasks = session.range(0, layout.num_tasks, 1, layout.num_tasks)
+        return tasks.select(F.lit("").alias(MESSAGE_COLUMN))
+    parts = [
+        rows.select(
+            F.lit(index).cast("int").alias(DATASET_COLUMN),
+            *(
+                quoted(name).alias(column_of_dataset(index, name))
+                for name in dataset.row_format.schema.names
+            ),
+            F.col(WORKER),
+        )
+        for index, (dataset, rows) in enumerate(datasets)
+    ]
+    joined = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    return to_tasks(joined, layout)

@@ -1,0 +1,278 @@
+"""The rows of a DataFrame on the workers of a cluster, as `tf.data.Dataset`s: a share for each."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from sparkflow.data import sources, structure
+from sparkflow.data.dataset import Dataset
+from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
+from sparkflow.spark.data.feed.hosted_rows import FOR_EVER, HostedSource
+from sparkflow.spark.data.plan.partitioning import deal_rows
+from sparkflow.spark.data.plan.prepare import prepare_rows
+from sparkflow.spark.data.plan.spooled import is_local, spooled_for_all
+from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
+from sparkflow.spark.data.spool.dataset_spool import TravellingDataset
+from sparkflow.spark.graphs.batch_tensors import joined
+from sparkflow.spark.params.trainer_params import TrainerParams
+
+Columns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+
+
+class DatasetParams(TrainerParams):
+    """Which columns, and what becomes of invalid values, as a trainer has it."""
+
+    def takes_labels(self) -> bool:
+        """All columns are alike."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What is known of a dataset's rows, wherever it is used.
+
+    Attributes:
+        name: The dataset's.
+        columns: What was asked for, which is the structure of batches.
+        plan: In which order and portions rows come.
+        worker_rows: By worker how many.
+        files: Where the rows of a local session are; None where they travel to the tasks.
+    """
+
+    name: str
+    columns: Columns
+    plan: FeedPlan
+    worker_rows: tuple[int, ...]
+    files: Mapping[str, Any] | None
+
+
+class ClusterDataset:
+    """The rows of a DataFrame on the workers of a `SparkCluster`, dealt out like cards.
+
+    `dataset[1]` is the share of worker 1: a `tf.data.Dataset` of batches, an op that has to be
+    placed on that worker together with its iterator. In functions that `SparkCluster.run` runs it
+    is the same object, given to them as an argument. `SparkCluster.dataset` makes it.
+
+    Attributes:
+        worker_rows: By worker how many rows it has; they differ by one at most.
+    """
+
+    def __init__(
+        self, shares: Shares, rows: DataFrame | None, held: contextlib.ExitStack | None
+    ) -> None:
+        self._shares = shares
+        self._rows = rows
+        self._held = held
+
+    @property
+    def worker_rows(self) -> tuple[int, ...]:
+        """See the class."""
+        return self._shares.worker_rows
+
+    @property
+    def num_batches(self) -> tuple[int, ...]:
+        """By worker how many batches an epoch has."""
+        size = self._shares.plan.batch_size
+        return tuple(-(-rows // size) for rows in self.worker_rows)
+
+    def __len__(self) -> int:
+        """How many workers there are."""
+        return len(self.worker_rows)
+
+    def __getitem__(self, worker: int) -> Dataset:
+        """The batches of a worker, in the default graph.
+
+        A batch has the structure of the columns that were asked for. Its iterator belongs on the
+        worker: `with tf.device("/job:worker/task:1"): dataset[1].make_one_shot_iterator()`.
+
+        Raises:
+            IndexError: There is no such worker.
+        """
+        number = operator.index(worker)
+        if not 0 <= number < len(self):
+            raise IndexError(f"There is no worker {number}: there are {len(self)}, from 0")
+        shares = self._shares
+        source = HostedSource(shares.name, number, shares.plan, shares.files)
+        return _dataset_op(source, shares.columns)
+
+    def travelling(self) -> tuple[TravellingDataset, DataFrame] | None:
+        """The rows and what they are, where they have to be brought to the tasks of a job.
+
+        Raises:
+            ValueError: The dataset was closed.
+        """
+        if self._held is None:
+            raise ValueError(f"{self!r} was closed: its rows are gone")
+        if self._rows is None:
+            return None
+        shares = self._shares
+        what = TravellingDataset(shares.name, shares.plan.row_format, shares.worker_rows)
+        return what, self._rows
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its rows are gone."""
+        return self._held is None
+
+    def close(self) -> None:
+        """Lets go of the rows: files, and what Spark has cached. May be called again."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
+
+    def __repr__(self) -> str:
+        return f"<ClusterDataset {self._shares.name}: rows by worker {list(self.worker_rows)}>"
+
+    def __getstate__(self) -> Shares:
+        """What travels to other processes; says that it does, see `those_that_travel`."""
+        found = _travelling.get()
+        if found is not None:
+            found.append(self)
+        return self._shares
+
+    def __setstate__(self, shares: Shares) -> None:
+        self.__init__(shares, None, None)  # type: ignore[misc]
+
+
+_travelling: ContextVar[list[ClusterDataset] | None] = ContextVar("travelling", default=None)
+
+
+@contextlib.contextmanager
+def those_that_travel() -> Iterator[list[ClusterDataset]]:
+    """Collects the datasets that are pickled inside the `with` block, wherever they are found."""
+    found: list[ClusterDataset] = []
+    token = _travelling.set(found)
+    try:
+        yield found
+    finally:
+        _travelling.reset(token)
+
+
+def make_dataset(
+    name: str,
+    df: DataFrame,
+    columns: Columns,
+    layout: ClusterLayout,
+    plan: Callable[[RowFormat], FeedPlan],
+    **params: Any,
+) -> ClusterDataset:
+    """Checks, selects and counts the rows, and in a local session writes them to files.
+
+    Args:
+        name: Unique.
+        df: The rows.
+        columns: See `SparkCluster.dataset`.
+        layout: The workers.
+        plan: From what a row consists of to how it is fed.
+        **params: Policies, as a trainer has them.
+
+    Raises:
+        ValueError, TypeError: See `prepare.prepare_rows`.
+        ResourceExhaustedError: The disk is full.
+    """
+    asked = DatasetParams()
+    asked.setParams(featuresCol=_by_name(columns), numWorkers=layout.num_workers, **params)
+    with contextlib.ExitStack() as stack:
+        try:
+            if is_local(df):
+                spooled = stack.enter_context(spooled_for_all(df, asked))
+                row_format, rows = spooled.prepared.format, None
+                files, worker_rows, _ = spooled.dealt(layout.num_workers)
+            else:
+                prepared = stack.enter_context(prepare_rows(df, asked))
+                row_format, rows = prepared.format, deal_rows(prepared, layout)
+                files, worker_rows = None, layout.worker_rows(prepared.num_rows)
+        except (ValueError, TypeError) as error:
+            # The rules are those of the parameter of a trainer; here it has another name.
+            raise type(error)(str(error).replace("featuresCol", "columns")) from error
+        shares = Shares(name, columns, plan(row_format), tuple(worker_rows), files)
+        return ClusterDataset(shares, rows, stack.pop_all())
+    raise AssertionError("unreachable: an ExitStack without callbacks swallows nothing")
+
+
+def feed_plan(
+    batch_size: int, shuffle: bool, epochs: int | None, seed: int
+) -> Callable[[RowFormat], FeedPlan]:
+    """How rows of a format are fed; `epochs` is None for ever.
+
+    Raises:
+        ValueError: A number is too small.
+        TypeError: It is no whole number.
+    """
+    for name, value in (("batch_size", batch_size), ("epochs", 1 if epochs is None else epochs)):
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"{name} must be a whole number, got {value!r}")
+        if value < 1:
+            raise ValueError(f"{name} must be 1 or more, got {value}")
+
+    def plan(row_format: RowFormat) -> FeedPlan:
+        return FeedPlan(
+            row_format,
+            batch_size=int(batch_size),
+            epochs=FOR_EVER if epochs is None else int(epochs),
+            order=PERMUTED,
+            shuffle=bool(shuffle),
+            seed=int(seed),
+        )
+
+    return plan
+
+
+def _by_name(columns: Columns) -> dict[str, Any]:
+    """The columns by the names of inputs, in the order in which `nest` flattens the structure."""
+    if isinstance(columns, str):
+        return {columns: columns}
+    if isinstance(columns, Mapping):
+        if not columns or not all(isinstance(name, str) for name in columns):
+            raise TypeError(f"columns must have names that are texts, got {dict(columns)!r}")
+        return {name: columns[name] for name in sorted(columns)}
+    names = list(columns)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            "columns must be a column, a list of columns, or a dictionary of columns (or of lists "
+            f"of scalar columns) by name, got {columns!r}"
+        )
+    if len(set(names)) < len(names):
+        raise ValueError(f"columns names a column twice: {names!r}")
+    return {name: name for name in names}
+
+
+def _dataset_op(source: HostedSource, columns: Columns) -> Dataset:
+    row_format = source.plan.row_format
+    parts = [
+        [structure.Component(dtype, shape) for dtype, shape in each.components]
+        for each in row_format.features
+    ]
+    if all(each.kind == DENSE for each in row_format.features):
+        element = _packed(columns, [part for (part,) in parts])
+        return _op(source, element)
+    flat = _op(source, tuple(part for each in parts for part in each))
+
+    def join(*components: Any) -> Any:
+        rest = iter(components)
+        return _packed(columns, [joined(each, rest) for each in row_format.features])
+
+    return flat.map(join)
+
+
+def _op(source: HostedSource, element: Any) -> Dataset:
+    attrs = structure.attrs(element)
+    return sources.dataset_of(
+        "SparkflowHostedDataset", [], element, source=source.to_text(), **attrs
+    )
+
+
+def _packed(columns: Columns, values: Sequence[Any]) -> Any:
+    if isinstance(columns, str):
+        return values[0]
+    if isinstance(columns, Mapping):
+        return dict(zip(sorted(columns), values, strict=True))
+    return tuple(values)
