@@ -230,7 +230,8 @@ def _leave_existing(store: CheckpointStore) -> None:
     if count:
         _log.warning(
             "resume='never': training begins anew. The %d checkpoints in %s stay there beside the "
-            "new ones, and keepCheckpointMax does not count them; delete them if nobody needs them",
+            "new ones, and keepCheckpointMax does not count them; delete those that are no longer "
+            "needed",
             count,
             store.directory,
         )

@@ -131,7 +131,7 @@ class WorkerRecovery:
             history.repeated_steps = before + applied - told - self._repeated
             self._repeated = applied - told
             _log.warning(
-                "%d steps of lost workers were applied before they had told of them, and made "
+                "%d steps of lost workers were applied before they were reported, and made "
                 "again: the variables have seen %d steps for the %d of the data",
                 history.repeated_steps,
                 history.steps + history.repeated_steps,

@@ -92,9 +92,9 @@ def require_callable(model_fn: Any, name: str, given: Sequence[str]) -> None:
     ]
     if strange:
         raise TypeError(
-            f"{shown} takes {', '.join(strange)}, which nobody gives: it is called as {call}. Call "
-            "the labels `labels`, and so on; leave out what it does not need; give what is left a "
-            "default, or have modelParams hold it"
+            f"{shown} takes {', '.join(strange)}, which it is not given: it is called as {call}. "
+            "Call the labels `labels`, and so on; leave out what it does not need; give all other "
+            "arguments a default, or put them into modelParams"
         )
 
 

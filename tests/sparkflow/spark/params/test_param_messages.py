@@ -59,7 +59,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
     "arguments": (
         lambda: SparkTrainer(model_fn=lambda x, y: None),
         TypeError,
-        r"model_fn\(x, y\) takes y, which nobody gives.*features, labels=\.\.\., mode=",
+        r"model_fn\(x, y\) takes y, which it is not given.*features, labels=\.\.\., mode=",
     ),
     "no arguments": (
         lambda: SparkTrainer(model_fn=lambda: None),
@@ -70,7 +70,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
     "network": (
         lambda: SparkTrainerClassifier(network=lambda x, labels: None),
         TypeError,
-        r"takes labels, which nobody gives.*num_classes",
+        r"takes labels, which it is not given.*num_classes",
     ),
     "pandas": (lambda: trainer().fit(pd.DataFrame()), TypeError, r"pandas.*spark\.createDataFrame"),
     "arrow": (lambda: trainer().fit(pa.table({})), TypeError, r"pyarrow.*spark\.createDataFrame"),
