@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import uuid
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -54,7 +55,6 @@ from sparkflow.spark.params.trainer_params import TrainerParams
 from sparkflow.spark.report.reporters import Reporters
 from sparkflow.spark.unsaved import TrainerReader
 from sparkflow.version import SPARKFLOW_VERSION
-from sparkflow_runtime.security import new_token
 
 
 class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
@@ -142,10 +142,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     ) -> Iterator[TrainingData]:
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         self._check_params(validation is not None)
-        wanted = ClusterLayout.of(
-            self.getNumPs(), self.getNumWorkers(), self.getSyncMode(), self.getModelParallel()
-        )
-        backend_for(dataset.sparkSession, self.getInProcess()).require_slots(wanted)
+        self._require_cluster(dataset.sparkSession)
         with arranged_rows(dataset, self, validation) as (prepared, layout, placed):
             yield TrainingData.of(prepared, layout, placed, self.look_at(prepared))
 
@@ -169,10 +166,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             )
         self._check_params(False)
         session = SparkSession.active()
-        wanted = ClusterLayout.of(
-            self.getNumPs(), self.getNumWorkers(), self.getSyncMode(), self.getModelParallel()
-        )
-        backend_for(session, self.getInProcess()).require_slots(wanted)
+        self._require_cluster(session)
         looks = type(self).look_at is not BaseTrainer.look_at
         prepared, layout, placed = parquet_rows(session, str(path), self, wants_rows=looks)
         return self.fit_data(TrainingData.of(prepared, layout, placed, self.look_at(prepared)))
@@ -197,6 +191,16 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     def decided(self, data: TrainingData) -> BaseTrainer:
         """This trainer, or a copy in which all is said that depends on the rows."""
         return self
+
+    def _require_cluster(self, session: Any) -> None:
+        """Says what the session's cluster cannot or may not do before any rows are looked at."""
+        backend = backend_for(session, self.getInProcess())
+        backend.speaks_tls(self.getTls())
+        backend.require_slots(
+            ClusterLayout.of(
+                self.getNumPs(), self.getNumWorkers(), self.getSyncMode(), self.getModelParallel()
+            )
+        )
 
     def _check_params(self, has_validation: bool) -> None:
         validates = (
@@ -243,9 +247,8 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         self, data: TrainingData, plan: TrainingPlan, inference: InferenceGraph
     ) -> SparkTrainerModel:
         config, layout = plan.config, plan.layout
-        token = new_token()
         session = data.prepared.rows.sparkSession
-        name = f"sparkflow-{self.uid}-{token[:8]}"
+        name = f"sparkflow-{self.uid}-{uuid.uuid4().hex[:8]}"
         reporters = Reporters(config, self.uid, session, name, plan.graph.graph_def)
         callbacks = Callbacks((*reporters.callbacks, *self.callbacks))
         ready = Training(
@@ -255,7 +258,6 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             name=name,
             description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} "
             f"parameter servers, {config.sync_mode}",
-            token=token,
             callbacks=callbacks,
             worker_callbacks=self.worker_callbacks,
             start=self.start_snapshot,

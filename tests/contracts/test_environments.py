@@ -30,7 +30,7 @@ def number(version):
 def floors():
     """Those of an installation with the extra `spark`."""
     core = PROJECT.partition("\ndependencies = [")[2].partition("\n]")[0]
-    texts = [core, *(EXTRAS[extra] for extra in ("spark", "compiled", "arrow"))]
+    texts = [core, *(EXTRAS[extra] for extra in ("spark", "compiled", "arrow", "tls"))]
     return dict(FLOOR.findall("\n".join(texts)))
 
 

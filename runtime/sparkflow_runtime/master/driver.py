@@ -21,7 +21,7 @@ from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
-from sparkflow_runtime.security import Tls
+from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.transport.channel.pool import Caller, Transport
 from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.transport.task_names import addresses
@@ -49,18 +49,18 @@ class DriverMaster:
 
     Args:
         cluster: The tasks.
-        token: What to show them; None for nothing.
-        tls: For TLS; None without.
+        credentials: What to show them: a token, or `Credentials` for TLS; None for nothing.
         transport: How tensors go between it and the tasks.
     """
 
     def __init__(
         self,
         cluster: ClusterDef,
-        token: str | None,
-        tls: Tls | None = None,
+        credentials: str | Credentials | None,
         transport: Transport = "auto",
     ) -> None:
+        shown = Credentials.of(credentials)
+        token, tls = shown.token, shown.tls
         tasks = addresses(cluster)
         self._peers = Peers(tasks, Caller(token=token, tls=tls, transport=transport))
         self._links = {

@@ -6,10 +6,12 @@ job, and users have their own PEM files.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,11 +66,15 @@ class Tls:
         return cls(*texts, server_name=server_name)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Writes `ca.pem`, `certificate.pem` and `key.pem`, the key for this user's eyes only.
+        """Writes `ca.pem`, `certificate.pem` and `key.pem`, for this user's eyes only.
+
+        A folder that is not there is made, for this user only as well.
 
         Raises:
             AlreadyExistsError: One of them is there; none is overwritten.
         """
+        Path(directory).parent.mkdir(parents=True, exist_ok=True)
+        Path(directory).mkdir(mode=0o700, exist_ok=True)
         for name in ("ca", "certificate", "key"):
             path = Path(directory, f"{name}.pem")
             try:
@@ -117,13 +123,10 @@ class Tls:
     def _context(self, protocol: int) -> ssl.SSLContext:
         context = ssl.SSLContext(protocol)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        # load_cert_chain reads files only. The file has mode 0600 and is gone when this returns.
-        with tempfile.NamedTemporaryFile(prefix="sparkflow-") as file:
-            file.write(self.certificate + b"\n" + self.key)
-            file.flush()
+        with _as_file(self.certificate + b"\n" + self.key) as path:
             try:
                 # A passphrase would be asked for on the terminal.
-                context.load_cert_chain(file.name, password=lambda: b"")
+                context.load_cert_chain(path, password=lambda: b"")
                 context.load_verify_locations(cadata=self.ca.decode("ascii"))
             except (ssl.SSLError, ValueError) as error:
                 raise InvalidArgumentError(
@@ -131,3 +134,22 @@ class Tls:
                     f"the authority's certificate, all as PEM: {error}"
                 ) from error
         return context
+
+
+@contextlib.contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """The path of a file with this content, as long as the `with` block lasts.
+
+    `load_cert_chain` reads files only. On Linux it is one of memory without a name, so that no disk
+    ever has the key; elsewhere a temporary one of mode 0600.
+    """
+    if sys.platform == "linux":
+        with os.fdopen(os.memfd_create("sparkflow"), "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+        return
+    with tempfile.NamedTemporaryFile(prefix="sparkflow-") as named:
+        named.write(content)
+        named.flush()
+        yield named.name

@@ -39,9 +39,11 @@ def main() -> None:
     from sparkflow.spark.cluster.registration_client import RegistrationClient
     from sparkflow.spark.cluster_layout import TaskName
     from sparkflow_runtime.errors import UnavailableError
+    from sparkflow_runtime.security import Credentials
 
     name = TaskName(config["job"], config["task"])
-    client = RegistrationClient(config["driver"], config["token"])
+    credentials = Credentials.from_export(config["credentials"])
+    client = RegistrationClient(config["driver"], credentials)
     try:
         # Loading 800 modules has the collector look at everything again and again: a tenth of it.
         gc.disable()
@@ -49,7 +51,7 @@ def main() -> None:
 
         gc.freeze()
         gc.enable()
-        TaskLifecycle(config, name, client, messages, tell).run()
+        TaskLifecycle(config, name, credentials, client, messages, tell).run()
         code = 0
     except UnavailableError as error:
         # This process is the one that is lost, so it has nothing to report. Its task says so.

@@ -141,7 +141,7 @@ class Cluster:
             config.layout,
             post,
             bind,
-            config.token,
+            config.credentials,
             check=check_compatibility,
             show_lines=self._show_lines,
         )

@@ -36,6 +36,7 @@ from sparkflow_runtime.protos.rendezvous_pb2 import (
     ReportStateRequest,
     TaskInfo,
 )
+from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.transport import rpc
 
 SERVICE = "sparkflow_runtime.protos.RegistrationService"
@@ -63,7 +64,7 @@ class RegistrationServer:
         layout: The tasks that must come.
         post: Takes what happens.
         host: The address to listen on.
-        token: The job's token.
+        credentials: What tasks must show, and are shown.
         check: Asked once all tasks have come.
         show_lines: Takes lines of the tasks' logs, from the threads of gRPC.
         patience: When a task that does not answer is given up.
@@ -74,7 +75,7 @@ class RegistrationServer:
         layout: ClusterLayout,
         post: Post,
         host: str,
-        token: str,
+        credentials: Credentials,
         check: Check = lambda infos: "",
         show_lines: ShowLines = lambda task, lines, dropped: None,
         patience: rpc.Patience = PATIENCE,
@@ -104,7 +105,12 @@ class RegistrationServer:
             "WriteLogs": rpc.Method(self._write_logs, pb.WriteLogsRequest),
         }
         self._server = rpc.RpcServer(
-            [rpc.handlers(SERVICE, methods)], host=host, port=0, token=token, patience=patience
+            [rpc.handlers(SERVICE, methods)],
+            host=host,
+            port=0,
+            token=credentials.token,
+            tls=credentials.tls,
+            patience=patience,
         )
         self._server.start()
         self.port = self._server.port

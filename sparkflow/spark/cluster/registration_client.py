@@ -17,6 +17,7 @@ from sparkflow_runtime.protos.rendezvous_pb2 import (
     ReportStateRequest,
     TaskInfo,
 )
+from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.transport import rpc
 
 SERVICE = "sparkflow_runtime.protos.RegistrationService"
@@ -33,12 +34,13 @@ class RegistrationClient:
 
     Args:
         address: `host:port` of the driver's service.
-        token: The job's token.
+        credentials: What the job's tasks and driver show to each other.
     """
 
-    def __init__(self, address: str, token: str) -> None:
-        self._channel = rpc.channel(address, patience=PATIENCE)
-        self._stub = rpc.Stub(self._channel, SERVICE, token, f"The driver at {address}")
+    def __init__(self, address: str, credentials: Credentials) -> None:
+        peer = f"The driver at {address}"
+        self._channel = rpc.channel(address, credentials.tls, PATIENCE)
+        self._stub = rpc.Stub(self._channel, SERVICE, credentials.token, peer)
 
     def enter(self, task: TaskName, place: str, task_attempt_id: int) -> int:
         """Asks whether to do a task's work, and blocks until all tasks have come.

@@ -26,6 +26,7 @@ from sparkflow.spark.data.schema.row_format import RowFormat
 from sparkflow.spark.data.spool.dataset_spool import DatasetSpool, TravellingDataset
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow_runtime.process import worker_environment
+from sparkflow_runtime.security import Credentials
 
 RESULT_SCHEMA = "task string, rows bigint"
 """What the job's rows look like, in Spark's DDL."""
@@ -40,7 +41,7 @@ class JobConfig:
 
     Attributes:
         driver: `host:port` of the registration service.
-        token: The job's token.
+        credentials: What tasks and driver show to each other.
         layout: Which partition plays which role.
         row_format: What a row consists of.
         sends_logs: Whether the driver shows what the tasks' processes write.
@@ -52,7 +53,7 @@ class JobConfig:
     """
 
     driver: str
-    token: str = field(repr=False)
+    credentials: Credentials = field(repr=False)
     layout: ClusterLayout
     row_format: RowFormat
     sends_logs: bool = False
@@ -80,7 +81,9 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         hosts = [info.address.rpartition(":")[0] for info in context.getTaskInfos()]
         neighbours = hosts.count(hosts[context.partitionId()])
     else:
-        neighbours = wait_for_others(config.driver, config.token, name, context.taskAttemptId())
+        neighbours = wait_for_others(
+            config.driver, config.credentials, name, context.taskAttemptId()
+        )
         if not neighbours:
             return  # training is over, and nobody waits for this task's row
     gpus = context.resources().get("gpu")
@@ -92,7 +95,7 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     hosted = config.layout.hosted_by(name)
     message = {
         "driver": config.driver,
-        "token": config.token,
+        "credentials": config.credentials.export(),
         "job": name.job,
         "task": name.index,
         "hosted_ps": hosted.index if hosted is not None else None,
@@ -107,7 +110,9 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     )
 
 
-def wait_for_others(driver: str, token: str, name: TaskName, task_attempt_id: int) -> int:
+def wait_for_others(
+    driver: str, credentials: Credentials, name: TaskName, task_attempt_id: int
+) -> int:
     """Waits until all tasks of an ordinary stage run; how many of them are on this machine.
 
     Returns:
@@ -115,7 +120,7 @@ def wait_for_others(driver: str, token: str, name: TaskName, task_attempt_id: in
     """
     from sparkflow.spark.cluster.registration_client import RegistrationClient
 
-    client = RegistrationClient(driver, token)
+    client = RegistrationClient(driver, credentials)
     try:
         return client.enter(name, address_towards(driver), task_attempt_id)
     finally:
@@ -135,7 +140,7 @@ def keep_child(
         # Loading gRPC takes a while, and only logs and failures need it here.
         from sparkflow.spark.cluster.registration_client import RegistrationClient
 
-        return RegistrationClient(config.driver, config.token)
+        return RegistrationClient(config.driver, config.credentials)
 
     def fail(error: BaseException) -> None:
         supervisor.fail(error)

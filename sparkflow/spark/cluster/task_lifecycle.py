@@ -27,6 +27,7 @@ from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.device.device import gpu_uuids
 from sparkflow_runtime.errors import AbortedError, CancelledError, UnavailableError
 from sparkflow_runtime.protos.rendezvous_pb2 import AwaitEndResponse, TaskInfo
+from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.server import Server
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class TaskLifecycle:
     Args:
         config: What the Spark task said.
         name: The task.
+        credentials: What the job's tasks show to each other.
         client: The way to the driver.
         incoming: What comes from the Spark task.
         tell: Tells the Spark task what happens.
@@ -69,12 +71,14 @@ class TaskLifecycle:
         self,
         config: Mapping[str, Any],
         name: TaskName,
+        credentials: Credentials,
         client: RegistrationClient,
         incoming: queue.Queue[Any],
         tell: Tell,
     ) -> None:
         self._config = config
         self._name = name
+        self._credentials = credentials
         self._client = client
         self._incoming = incoming
         self._tell = tell
@@ -183,7 +187,8 @@ class TaskLifecycle:
                     config["hosted_ps"],
                     port=0,
                     host=host,
-                    token=config["token"],
+                    token=self._credentials.token,
+                    tls=self._credentials.tls,
                     gpus=0,
                 )
             )
@@ -202,7 +207,8 @@ class TaskLifecycle:
                 self._name.index,
                 port=port,
                 host=host,
-                token=config["token"],
+                token=self._credentials.token,
+                tls=self._credentials.tls,
                 # Those of the machine are the workers'.
                 gpus=0 if self._name.job == "ps" else None,
                 gpu_memory_bytes=config["gpu_memory_bytes"],

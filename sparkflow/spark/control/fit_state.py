@@ -30,6 +30,7 @@ from sparkflow.spark.control.resuming import (
 from sparkflow.spark.control.schedule import Schedule
 from sparkflow.spark.control.training_run import OpenMaster, TrainingRun
 from sparkflow_runtime.master.driver import DriverMaster
+from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class FitState:
 
     Args:
         plan: What is to be trained.
-        token: The job's token.
+        credentials: What the tasks are shown.
         callbacks: Are told of everything.
         store: The checkpoints; None without.
         start: What another training has left, to begin with where there is no checkpoint: its
@@ -57,7 +58,7 @@ class FitState:
     def __init__(
         self,
         plan: TrainingPlan,
-        token: str,
+        credentials: Credentials,
         callbacks: Callbacks,
         store: CheckpointStore | None = None,
         *,
@@ -69,7 +70,7 @@ class FitState:
         # What that training was watching says nothing of this one.
         self._start = start and replace(start, best={}, early_stopping=None)
         self._plan = plan
-        self._token = token
+        self._credentials = credentials
         self._open_master = open_master
         self._callbacks = callbacks
         self._store = store
@@ -131,7 +132,7 @@ class FitState:
         """The next run; its data begin at `positions`."""
         return TrainingRun(
             self._plan,
-            self._token,
+            self._credentials,
             self._recorder,
             self._callbacks,
             schedule=self._schedule,

@@ -37,12 +37,13 @@ from sparkflow.spark.control.validation import Validation
 from sparkflow.spark.control.worker_recovery import Returns, WorkerRecovery
 from sparkflow_runtime.master.driver import DriverMaster, Master
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
 
 
-OpenMaster: TypeAlias = Callable[[ClusterDef, str], Master]
-"""Makes what opens sessions over the registered tasks, which have a token."""
+OpenMaster: TypeAlias = Callable[[ClusterDef, Credentials], Master]
+"""Makes what opens sessions over the registered tasks, which ask for credentials."""
 
 
 class Service(Tasks, Returns, Protocol):
@@ -60,7 +61,7 @@ class TrainingRun:
 
     Args:
         plan: What is to be trained.
-        token: The job's token.
+        credentials: What the tasks are shown.
         recorder: Takes the losses.
         callbacks: Are told of everything.
         schedule: The steps that come; the plan's from the beginning if None.
@@ -72,7 +73,7 @@ class TrainingRun:
     def __init__(
         self,
         plan: TrainingPlan,
-        token: str,
+        credentials: Credentials,
         recorder: HistoryRecorder,
         callbacks: Callbacks,
         *,
@@ -83,7 +84,7 @@ class TrainingRun:
     ) -> None:
         self.events = EventQueue()
         self._plan = plan
-        self._token = token
+        self._credentials = credentials
         self._open_master = open_master
         self._recorder = recorder
         self._callbacks = callbacks
@@ -189,7 +190,7 @@ class TrainingRun:
         self._gathering.wait_for_tasks(job, self._hear)
         self._note(RunEvent.TASKS_REGISTERED)
         with contextlib.ExitStack() as stack:
-            master = self._open_master(server.cluster(), self._token)
+            master = self._open_master(server.cluster(), self._credentials)
             stack.callback(master.close)
             with self.events.guard():
                 self._replicas = Replicas(master, plan.graph, self.num_workers, stack)
@@ -206,7 +207,7 @@ class TrainingRun:
                         master, plan.evaluation, plan.validation_steps, stack
                     )
             lost = WorkerRecovery(
-                plan, self._token, server, self.events, self._replicas, self._recorder, stack
+                plan, self._credentials, server, self.events, self._replicas, self._recorder, stack
             )
             self._lost = lost
             self._segments = Segments(

@@ -15,6 +15,7 @@ from sparkflow.spark.control.replicas import Replicas
 from sparkflow_runtime.master.driver import DriverMaster
 from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class WorkerRecovery:
 
     Args:
         plan: What is trained.
-        token: The job's token.
+        credentials: What the tasks are shown.
         service: Lets them return.
         events: Where their loss and return are told.
         replicas: The sessions.
@@ -48,7 +49,7 @@ class WorkerRecovery:
     def __init__(
         self,
         plan: TrainingPlan,
-        token: str,
+        credentials: Credentials,
         service: Returns,
         events: EventQueue,
         replicas: Replicas,
@@ -56,7 +57,7 @@ class WorkerRecovery:
         stack: contextlib.ExitStack,
     ) -> None:
         self._plan = plan
-        self._token = token
+        self._credentials = credentials
         self._service = service
         self._events = events
         self._replicas = replicas
@@ -109,7 +110,7 @@ class WorkerRecovery:
         """
         del self._absent[worker]
         with self._events.guard():
-            master = DriverMaster(self._service.cluster(), self._token)
+            master = DriverMaster(self._service.cluster(), self._credentials)
             self._stack.callback(master.close)
             self._replicas.replace(worker, master, self._stack)
             self._events.welcome(worker)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkflow.spark.cluster.cluster import Cluster
+from sparkflow.spark.cluster.encryption import new_credentials, session_speaks_tls
 from sparkflow.spark.cluster.failures import is_restartable
 from sparkflow.spark.cluster.slots import (
     gpu_memory_bytes,
@@ -39,13 +40,18 @@ class ClassicBackend:
         """Asks the scheduler."""
         require_slots(self._session, layout)
 
+    def speaks_tls(self, wanted: bool | str) -> bool:
+        """By the driver's address."""
+        return session_speaks_tls(wanted, self._session)
+
     def train(self, training: Training) -> Trained:
         """Runs attempts of the Spark job until one ends well."""
         plan, callbacks = training.plan, training.callbacks
         warn_of_memory(self._session, plan.layout, plan.variable_bytes)
+        credentials = new_credentials(self.speaks_tls(plan.config.tls))
         store = self._store(plan)
-        fit_state = FitState(plan, training.token, callbacks, store, start=training.start)
-        job_config = training.job(gpu_memory_bytes(self._session))
+        fit_state = FitState(plan, credentials, callbacks, store, start=training.start)
+        job_config = training.job(credentials, gpu_memory_bytes(self._session))
         cluster = Cluster(training.rows, job_config, training.name, training.description)
         feed = training.feed
 

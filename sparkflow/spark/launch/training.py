@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow_runtime.security import Credentials
 
 Trained = tuple[Mapping[str, npt.NDArray[Any]], TrainingHistory]
 """The values of the wanted variables by name, and the history."""
@@ -35,7 +36,6 @@ class Training:
         rows: The placed rows, one partition per task.
         name: Of the fit, unique.
         description: What Spark's UI shows.
-        token: The job's token.
         callbacks: Are told of everything.
         worker_callbacks: The user's functions for the workers.
         start: What training begins with where there is no checkpoint; None for initial values.
@@ -46,7 +46,6 @@ class Training:
     rows: DataFrame
     name: str
     description: str
-    token: str = field(repr=False)
     callbacks: Callbacks
     worker_callbacks: tuple[WorkerCallback, ...] = ()
     start: Snapshot | None = None
@@ -56,15 +55,16 @@ class Training:
         """What workers are told about their rows."""
         return self.plan.feed(self.row_format)
 
-    def job(self, gpu_memory_bytes: int | None) -> JobConfig:
+    def job(self, credentials: Credentials, gpu_memory_bytes: int | None) -> JobConfig:
         """What the tasks are told, apart from the address to report to.
 
         Args:
+            credentials: What the job's tasks and driver show to each other.
             gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
         """
         return JobConfig(
             "",
-            self.token,
+            credentials,
             self.plan.layout,
             self.row_format,
             self.plan.config.worker_logs,
@@ -85,6 +85,13 @@ class Backend(Protocol):
 
         Raises:
             SparkTrainingError: They cannot; the text has both numbers.
+        """
+
+    def speaks_tls(self, wanted: bool | str) -> bool:
+        """Whether the tasks speak TLS, by `encryption.speaks_tls`.
+
+        Raises:
+            SparkTrainingError: The cluster does not allow what is wanted.
         """
 
     def train(self, training: Training) -> Trained:

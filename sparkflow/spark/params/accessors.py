@@ -625,7 +625,7 @@ class ControlParams(ParamAliases):
 
 
 class FaultToleranceParams(ParamAliases):
-    """Deadlines, restarts and logs of the job."""
+    """Deadlines, restarts, logs and encryption of the job."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.FAULT_TOLERANCE.defaults
 
@@ -633,6 +633,7 @@ class FaultToleranceParams(ParamAliases):
     stallTimeout = param(table.FAULT_TOLERANCE["stallTimeout"])
     maxRestarts = param(table.FAULT_TOLERANCE["maxRestarts"])
     workerLogs = param(table.FAULT_TOLERANCE["workerLogs"])
+    tls = param(table.FAULT_TOLERANCE["tls"])
 
     def getStartTimeout(self) -> float:
         """Seconds for starting the tasks."""
@@ -685,6 +686,19 @@ class FaultToleranceParams(ParamAliases):
             the task before each line.
         """
         return self._set(workerLogs=value)
+
+    def getTls(self) -> str | bool:
+        """`auto`, True or False."""
+        value: str | bool = self.getOrDefault(self.tls)
+        return value
+
+    def setTls(self: Self, value: str | bool) -> Self:
+        """Sets a parameter.
+
+        tls: whether all that driver and tasks say to each other over the network is encrypted:
+            'auto' (as soon as one address is not loopback), True or False.
+        """
+        return self._set(tls=value)
 
 
 class ReportingParams(ParamAliases):

@@ -112,6 +112,11 @@ def in_process(value: Any) -> str:
     return choice("auto", "always", "never")(value)
 
 
+def auto_or_boolean(value: Any) -> str | bool:
+    """`auto`, True or False."""
+    return value if isinstance(value, bool) else choice("auto")(value)
+
+
 def seconds(value: Any) -> float:
     """A positive number of seconds."""
     if isinstance(value, bool) or not isinstance(value, int | float):

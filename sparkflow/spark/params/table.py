@@ -10,6 +10,7 @@ import math
 from typing import Final
 
 from sparkflow.spark.params.converters import (
+    auto_or_boolean,
     boolean,
     choice,
     class_weights,
@@ -469,7 +470,7 @@ CONTROL: Final = Group(
 
 FAULT_TOLERANCE: Final = Group(
     "FaultToleranceParams",
-    "Deadlines, restarts and logs of the job.",
+    "Deadlines, restarts, logs and encryption of the job.",
     (
         Row(
             "startTimeout",
@@ -509,6 +510,17 @@ FAULT_TOLERANCE: Final = Group(
             "whether what tasks write to stderr is shown on the driver, with the role of "
             "the task before each line",
             get="Whether the logs of tasks are shown.",
+            decides=False,
+        ),
+        Row(
+            "tls",
+            "auto",
+            auto_or_boolean,
+            "str | bool",
+            "whether all that driver and tasks say to each other over the network is encrypted: "
+            "'auto' (as soon as one address is not loopback), True or False",
+            get="`auto`, True or False.",
+            see="[security](security.md#spark)",
             decides=False,
         ),
     ),

@@ -92,6 +92,8 @@ class TrainerValues:
             one, after the loss of a task or executor.
         worker_logs: whether what tasks write to stderr is shown on the driver, with the role of
             the task before each line.
+        tls: whether all that driver and tasks say to each other over the network is encrypted:
+            'auto' (as soon as one address is not loopback), True or False.
         progress: whether the driver shows how training goes: a bar in terminals, a table in
             notebooks.
         log_dir: a directory on the driver, or a URI that pyarrow can write, for TensorBoard;
@@ -147,6 +149,7 @@ class TrainerValues:
     stall_timeout: float = 600.0
     max_restarts: int = 3
     worker_logs: bool = False
+    tls: str | bool = "auto"
     progress: bool = True
     log_dir: str = ""
     mlflow: bool = False

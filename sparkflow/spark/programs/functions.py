@@ -43,7 +43,7 @@ from sparkflow.spark.programs.cluster_dataset import ClusterDataset, those_that_
 from sparkflow.spark.programs.function_process import FunctionProcess
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.rendezvous_pb2 import TaskInfo
-from sparkflow_runtime.security import new_token
+from sparkflow_runtime.security import Credentials
 
 _POLL_S: Final = 0.2
 _RESULT_SCHEMA: Final = "outcome binary"
@@ -58,7 +58,7 @@ class FunctionConfig:
 
     Attributes:
         driver: `host:port` of the registration service.
-        token: The job's token.
+        credentials: What the tasks and the driver show to each other.
         layout: Which partition plays which role.
         work: The pickled function and its arguments.
         datasets: Those whose rows come to the tasks.
@@ -66,7 +66,7 @@ class FunctionConfig:
     """
 
     driver: str
-    token: str = field(repr=False)
+    credentials: Credentials = field(repr=False)
     layout: ClusterLayout
     work: bytes = field(repr=False)
     datasets: tuple[TravellingDataset, ...]
@@ -82,6 +82,7 @@ class FunctionJob:
         function: See `SparkCluster.run`.
         args: Its arguments.
         on_lines: Takes the lines that the functions wrote, once they have ended.
+        credentials: What its tasks and the driver show to each other.
         timeout_s: How long tasks may take to come.
     """
 
@@ -92,11 +93,13 @@ class FunctionJob:
         function: Callable[..., Any],
         args: tuple[Any, ...],
         on_lines: ShowLines,
+        credentials: Credentials,
         timeout_s: float,
     ) -> None:
         self._session = session
         self._layout = layout
         self._on_lines = on_lines
+        self._credentials = credentials
         self._timeout_s = timeout_s
         with those_that_travel() as datasets:
             self._work = cloudpickle.dumps((function, args))  # type: ignore[no-untyped-call]
@@ -113,13 +116,17 @@ class FunctionJob:
         context: Any = self._session.sparkContext
         host = context.getConf().get("spark.driver.host")
         bind = context.getConf().get("spark.driver.bindAddress", host)
-        token = new_token()
         gang = session_gang(self._session)
-        server = RegistrationServer(self._layout, self._events.put, bind, token)
+        server = RegistrationServer(self._layout, self._events.put, bind, self._credentials)
         server.begin_attempt("")
         datasets = tuple(what for what, _ in self._travelling)
         config = FunctionConfig(
-            f"{host}:{server.port}", token, self._layout, self._work, datasets, gang.barrier
+            f"{host}:{server.port}",
+            self._credentials,
+            self._layout,
+            self._work,
+            datasets,
+            gang.barrier,
         )
         name = f"sparkflow-run-{uuid.uuid4().hex[:8]}"
         action = functools.partial(self._collect, config)
@@ -194,13 +201,13 @@ def _run_task(
     context: Any = BarrierTaskContext.get() if config.barrier else TaskContext.get()
     name = config.layout.task(context.partitionId())
     attempt = context.taskAttemptId()
-    if not config.barrier and not wait_for_others(config.driver, config.token, name, attempt):
+    if not config.barrier and not wait_for_others(config.driver, config.credentials, name, attempt):
         return
     host = address_towards(config.driver)
     messages: list[Mapping[str, Any]] = []
     worker = name.index if name.job == "worker" else None
     spool = DatasetSpool(config.datasets, worker, local_directories(os.environ), messages.append)
-    client = RegistrationClient(config.driver, config.token)
+    client = RegistrationClient(config.driver, config.credentials)
     with contextlib.closing(client), contextlib.closing(spool):
         spool.take(batches)
         cluster = _registered(client, name, host, attempt)

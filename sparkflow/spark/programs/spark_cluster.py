@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.spark.cluster.barrier_job import GangJob
 from sparkflow.spark.cluster.cluster import Cluster, show_lines
+from sparkflow.spark.cluster.encryption import AUTO, new_credentials, session_speaks_tls
 from sparkflow.spark.cluster.events import Event, RowsReady
 from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
 from sparkflow.spark.cluster.slots import (
@@ -35,6 +36,7 @@ from sparkflow.spark.data.plan.travelling import rows_for_tasks
 from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.params.converters import auto_or_boolean
 from sparkflow.spark.programs.cluster_dataset import (
     ClusterDataset,
     Columns,
@@ -43,7 +45,7 @@ from sparkflow.spark.programs.cluster_dataset import (
 )
 from sparkflow.spark.programs.functions import FunctionJob
 from sparkflow.train.clusters.cluster_spec import ClusterSpec
-from sparkflow_runtime.security import new_token
+from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -80,10 +82,13 @@ class SparkCluster:
         startTimeout: Seconds that tasks may take to come.
         workerLogs: Whether what the tasks' processes write is shown on the driver's stderr. `logs`
             has it in any case.
+        tls: Whether tasks and sessions speak TLS: True, False, or 'auto' for as soon as one address
+            is not loopback.
 
     Raises:
         ValueError: There are no workers, or fewer than no parameter servers.
-        SparkTrainingError: There is no session, or one of Spark Connect, whose driver is elsewhere.
+        SparkTrainingError: There is no session, or one of Spark Connect, whose driver is elsewhere;
+            or tls=False where Spark's settings ask for encryption.
     """
 
     def __init__(
@@ -94,6 +99,7 @@ class SparkCluster:
         *,
         startTimeout: float = 600.0,
         workerLogs: bool = False,
+        tls: bool | str = AUTO,
     ) -> None:
         if numWorkers < 1 or numPs < 0:
             raise ValueError(
@@ -112,7 +118,7 @@ class SparkCluster:
         self._timeout_s = startTimeout
         self._shows_lines = workerLogs
         self._lines: deque[str] = deque(maxlen=_LOG_LINES)
-        self._credentials = new_token()
+        self._credentials = new_credentials(session_speaks_tls(auto_or_boolean(tls), session))
         self._events: queue.Queue[Event] = queue.Queue()
         self._failure: Exception | None = None
         self._cluster: Cluster | None = None
@@ -132,8 +138,11 @@ class SparkCluster:
         return f"grpc://{self._addresses[TaskName('worker', 0)]}"
 
     @property
-    def credentials(self) -> str:
-        """The token that sessions on the cluster present; nobody else gets in."""
+    def credentials(self) -> Credentials:
+        """What sessions on the cluster present: its token, and its certificate where there is TLS.
+
+        Nobody else gets in.
+        """
         return self._credentials
 
     @property
@@ -209,7 +218,13 @@ class SparkCluster:
         require_slots(self._session, layout)
         with reserved_slots(self._session, layout, _log.info):
             job = FunctionJob(
-                self._session, layout, function, args, self._take_lines, self._timeout_s
+                self._session,
+                layout,
+                function,
+                args,
+                self._take_lines,
+                self._credentials,
+                self._timeout_s,
             )
             return job.run()
 

@@ -24,6 +24,20 @@ def test_files_are_written_and_read(tls: Tls, tmp_path: Path) -> None:
     assert Tls.from_files(*paths).server_name == ""
 
 
+def test_a_folder_is_made_for_this_user_only(tls: Tls, tmp_path: Path) -> None:
+    tls.save(tmp_path / "new" / "folder")
+    assert (tmp_path / "new" / "folder").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "new" / "folder" / "key.pem").stat().st_mode & 0o777 == 0o600
+
+
+def test_no_disk_has_the_key(tls: Tls, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise AssertionError("a file was made")
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", refuse)
+    assert tls.server_context().get_ca_certs()
+
+
 def test_no_file_is_overwritten(tls: Tls, tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_bytes(b"mine")
     with pytest.raises(AlreadyExistsError, match=r"key\.pem exists: remove it"):

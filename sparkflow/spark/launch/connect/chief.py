@@ -1,8 +1,9 @@
 """The chief's process: `python -m sparkflow.spark.launch.connect.chief`, started by task 0.
 
-Its first line from stdin names two files in a directory that only this user can read: the pickled
-`Leadership` that Spark brought with the job's own code, and where the outcome is to go. It tells
-the task its address as JSON on stdout, and ends when training does or the task is gone.
+Its first line from stdin has the job's credentials, and names two files in a directory that only
+this user can read: the pickled `Leadership` that Spark brought with the job's own code, and where
+the outcome is to go. It tells the task its address as JSON on stdout, and ends when training does
+or the task is gone.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ def main() -> None:
     from sparkflow.spark.cluster.failures import is_restartable
     from sparkflow.spark.launch.connect.lead import JobCluster, lead
     from sparkflow.spark.launch.connect.outcome import error_to_parts, to_parts, to_rows
+    from sparkflow_runtime.security import Credentials
 
     # Not from the network: the Spark task has written it, and Spark sent it with the task's code.
     work = pickle.loads(Path(config["work"]).read_bytes())  # noqa: S301
-    cluster = JobCluster(work.plan.layout, work.token, config["host"])
+    credentials = Credentials.from_export(config["credentials"])
+    cluster = JobCluster(work.plan.layout, credentials, config["host"])
     tell({"event": "address", "port": cluster.port})
     reason = ""
     try:
-        parts = to_parts(lead(work, cluster))
+        parts = to_parts(lead(work, credentials, cluster))
     except Exception as error:
         reason = "Training was given up"
         parts = error_to_parts(error, is_restartable(error))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparkflow.spark.cluster.encryption import new_credentials, speaks_tls
 from sparkflow.spark.cluster.gpus import memory_bytes
 from sparkflow.spark.cluster.slots import GPU_MEMORY
 from sparkflow.spark.cluster_layout import ClusterLayout
@@ -43,14 +44,19 @@ class ConnectBackend:
             )
         require_slots(self._session, layout)
 
+    def speaks_tls(self, wanted: bool | str) -> bool:
+        """Yes, unless it is not wanted: where the tasks will be is not known here."""
+        return speaks_tls(wanted, None, lambda name: self._setting(name, "false"))
+
     def train(self, training: Training) -> Trained:
         """Runs barrier jobs until one ends well; then tells the callbacks what happened."""
         plan = training.plan
         restarts = plan.config.max_restarts
-        work = Leadership(picklable(plan), training.feed, training.token, restarts, training.start)
+        work = Leadership(picklable(plan), training.feed, restarts, training.start)
         callbacks = training.callbacks
         callbacks.on_waiting("training on the cluster; Spark Connect tells the rest at the end")
-        config = training.job(memory_bytes(self._setting(GPU_MEMORY, "")))
+        credentials = new_credentials(self.speaks_tls(plan.config.tls))
+        config = training.job(credentials, memory_bytes(self._setting(GPU_MEMORY, "")))
         job = ConnectJob(training.rows, config, work, restarts, callbacks.on_restart)
         outcome = job.run()
         return tell_finished(callbacks, plan, outcome)

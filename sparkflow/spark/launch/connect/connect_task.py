@@ -99,6 +99,7 @@ class _Chief:
                 "work": str(work),
                 "outcome": str(self._outcome),
                 "host": host,
+                "credentials": config.job.credentials.export(),
                 "linger_s": _LINGER_S,
             },
             environment,

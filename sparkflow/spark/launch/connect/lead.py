@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkflow.spark.cluster.compatibility import check_compatibility
@@ -29,6 +29,7 @@ from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.launch.connect.outcome import Outcome
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
+from sparkflow_runtime.security import Credentials
 
 _ANSWER_S = 8.0
 
@@ -40,14 +41,12 @@ class Leadership:
     Attributes:
         plan: What is to be trained.
         feed: What workers are told about their rows.
-        token: The job's token.
         max_restarts: How often training may begin again in this job.
         start: What training begins with; None for initial values.
     """
 
     plan: TrainingPlan
     feed: FeedPlan
-    token: str = field(repr=False)
     max_restarts: int
     start: Snapshot | None = None
 
@@ -107,14 +106,19 @@ class JobCluster:
 
     Args:
         layout: The tasks.
-        token: The job's token.
+        credentials: What tasks must show, and are shown.
         host: The address to listen on.
     """
 
-    def __init__(self, layout: ClusterLayout, token: str, host: str) -> None:
+    def __init__(self, layout: ClusterLayout, credentials: Credentials, host: str) -> None:
         self._post: Post = lambda event: None
         self._server = RegistrationServer(
-            layout, self._pass_on, host, token, check=check_compatibility, show_lines=_show_lines
+            layout,
+            self._pass_on,
+            host,
+            credentials,
+            check=check_compatibility,
+            show_lines=_show_lines,
         )
         self._attempts = 0
         self.port = self._server.port
@@ -144,7 +148,7 @@ class JobCluster:
         self._post(event)
 
 
-def lead(work: Leadership, cluster: JobCluster) -> Outcome:
+def lead(work: Leadership, credentials: Credentials, cluster: JobCluster) -> Outcome:
     """Trains and returns what came out. Blocks.
 
     Raises:
@@ -154,7 +158,7 @@ def lead(work: Leadership, cluster: JobCluster) -> Outcome:
     store = None
     if config.checkpoint_dir:
         store = CheckpointStore(config.checkpoint_dir, config.keep_checkpoint_max, PathFiles())
-    fit_state = FitState(work.plan, work.token, Callbacks(), store, start=work.start)
+    fit_state = FitState(work.plan, credentials, Callbacks(), store, start=work.start)
 
     def attempt(number: int) -> Mapping[str, Any]:
         run = fit_state.attempt()

@@ -22,6 +22,7 @@ from sparkflow.spark.launch.connect.lead import Leadership, picklable
 from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, from_parts, from_rows
 from sparkflow.spark.launch.in_process.task import InTaskConfig, train_in_task
 from sparkflow.spark.launch.training import Trained, Training
+from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
 _POLL_S: Final = 0.5
@@ -57,6 +58,10 @@ class InProcessBackend:
             )
         use_this_python(self._session)
 
+    def speaks_tls(self, wanted: bool | str) -> bool:
+        """No: nothing is said to other processes."""
+        return False
+
     def train(self, training: Training) -> Trained:
         """Runs the task; then tells the callbacks what happened."""
         plan = training.plan
@@ -67,9 +72,9 @@ class InProcessBackend:
         if plan.config.worker_logs:
             _log.warning("workerLogs: what the task writes is in the executor's log only")
         restarts = plan.config.max_restarts
-        work = Leadership(picklable(plan), training.feed, training.token, restarts, training.start)
+        work = Leadership(picklable(plan), training.feed, restarts, training.start)
         task: Any = functools.partial(
-            train_in_task, InTaskConfig(training.job(None), pickle.dumps(work))
+            train_in_task, InTaskConfig(training.job(Credentials(), None), pickle.dumps(work))
         )
         query = training.rows.mapInArrow(task, ROWS_SCHEMA)
         try:

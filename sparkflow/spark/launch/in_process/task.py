@@ -29,6 +29,7 @@ from sparkflow.spark.launch.in_process.one_task import OneTask
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.master.driver import OneTaskMaster
 from sparkflow_runtime.process import limited_threads
+from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -104,11 +105,11 @@ def train_here(
     plan = _going_on(work.plan) if attempt else work.plan
     fit_state = FitState(
         plan,
-        work.token,
+        Credentials(),
         Callbacks(),
         store,
         start=work.start,
-        open_master=lambda cluster, token: OneTaskMaster(task.worker),
+        open_master=lambda cluster, shown: OneTaskMaster(task.worker),
     )
     if attempt:
         fit_state.on_restart(f"The Spark task was lost; Spark started it again ({attempt})")

@@ -14,6 +14,7 @@ from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow_runtime.security import Credentials
 
 TIMEOUT_S = 60
 FORMAT = RowFormat((Input("features", DENSE, "float32", (2,)),), None, None, named=False)
@@ -26,7 +27,10 @@ class Driver:
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.server = RegistrationServer(
-            ClusterLayout.of(1, 1, "allreduce"), self.events.append, "127.0.0.1", "token"
+            ClusterLayout.of(1, 1, "allreduce"),
+            self.events.append,
+            "127.0.0.1",
+            Credentials("token"),
         )
         self.server.begin_attempt(json.dumps(PLAN))
         self.processes: list[subprocess.Popen[str]] = []
@@ -43,7 +47,7 @@ class Driver:
         self.processes.append(process)
         message = {
             "driver": f"127.0.0.1:{self.server.port}",
-            "token": "token",
+            "credentials": Credentials("token").export(),
             "job": "worker",
             "task": 0,
             "partition": 0,
@@ -106,7 +110,7 @@ def test_it_ends_when_its_input_does(driver: Driver) -> None:
 
 
 def test_it_says_what_is_wrong(driver: Driver) -> None:
-    process = driver.start(token="wrong")
+    process = driver.start(credentials=Credentials("wrong").export())
     code, said = _end(process)
     assert code == 1
     assert "The job's token is missing or wrong" in said

@@ -32,6 +32,7 @@ from sparkflow.spark.graphs.model_fn import ModelInputs
 from sparkflow.spark.graphs.training_graph import build_training_graph
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import PathFiles
+from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.transport.rpc import Patience
 
 pytestmark = pytest.mark.timeout(200)
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.timeout(200)
 ROWS = RowFormat(
     (Input("features", DENSE, "float32", (2,)),), Input("label", DENSE, "float32", ()), None, False
 )
-SHARE, BATCH, TOKEN = 40, 10, "token"
+SHARE, BATCH, SHOWN = 40, 10, Credentials("token")
 
 
 def linear(features: Any, labels: Any, mode: str) -> Any:
@@ -55,7 +56,7 @@ class Tasks:
 
     def __init__(self, layout: ClusterLayout, server: RegistrationServer, silence: Silence) -> None:
         driver = f"127.0.0.1:{server.port}"
-        config = JobConfig(driver, TOKEN, layout, ROWS, silence=silence)
+        config = JobConfig(driver, SHOWN, layout, ROWS, silence=silence)
         self._threads = [
             threading.Thread(target=self._run, args=(config, name)) for name in layout.tasks
         ]
@@ -82,7 +83,7 @@ class Tasks:
         hosted = config.layout.hosted_by(name)
         message = {
             "driver": config.driver,
-            "token": config.token,
+            "credentials": config.credentials.export(),
             "job": name.job,
             "task": name.index,
             "hosted_ps": hosted.index if hosted is not None else None,
@@ -160,14 +161,14 @@ class Fit:
         self.feed = replace(self.plan.feed(ROWS), order=PERMUTED)
         self._post: Any = None
         self.server = RegistrationServer(
-            layout, lambda event: self._post(event), "127.0.0.1", TOKEN, patience=patience
+            layout, lambda event: self._post(event), "127.0.0.1", SHOWN, patience=patience
         )
         self.tasks = Tasks(layout, self.server, silence or Silence())
 
     def run(self, *callbacks: Callback) -> tuple[Mapping[str, Any], Any]:
         folder = self.plan.config.checkpoint_dir
         store = CheckpointStore(folder, 3, PathFiles()) if folder else None
-        course = FitState(self.plan, TOKEN, Callbacks(callbacks), store)
+        course = FitState(self.plan, SHOWN, Callbacks(callbacks), store)
 
         def attempt(number: int) -> Mapping[str, Any]:
             run = course.attempt()

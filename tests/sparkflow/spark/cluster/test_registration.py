@@ -29,22 +29,25 @@ from sparkflow_runtime.errors import (
     InvalidArgumentError,
     OpError,
     UnauthenticatedError,
+    UnavailableError,
 )
 from sparkflow_runtime.protos.rendezvous_pb2 import ReportStateRequest, TaskInfo
+from sparkflow_runtime.security import Credentials
+from sparkflow_runtime.security.certificates import Authority
 
-TOKEN = "a token"
+SHOWN = Credentials("a token")
 TIMEOUT_S = 20
 
 
 class Driver:
     def __init__(self) -> None:
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.server = RegistrationServer(ClusterLayout(1, 1), self.events.put, "127.0.0.1", TOKEN)
+        self.server = RegistrationServer(ClusterLayout(1, 1), self.events.put, "127.0.0.1", SHOWN)
         self.server.begin_attempt('{"epochs": 3}')
         self._clients: list[RegistrationClient] = []
 
-    def client(self, token: str = TOKEN) -> RegistrationClient:
-        client = RegistrationClient(f"127.0.0.1:{self.server.port}", token)
+    def client(self, shown: Credentials = SHOWN) -> RegistrationClient:
+        client = RegistrationClient(f"127.0.0.1:{self.server.port}", shown)
         self._clients.append(client)
         return client
 
@@ -114,7 +117,7 @@ def test_an_end_before_all_have_come_releases_those_that_wait(driver: Driver) ->
 
 def test_strangers_and_doubles_are_refused(driver: Driver) -> None:
     with pytest.raises(UnauthenticatedError, match="token is missing or wrong"):
-        driver.client("another token").register(TaskInfo(job="ps", task=0))
+        driver.client(Credentials("another token")).register(TaskInfo(job="ps", task=0))
     with pytest.raises(InvalidArgumentError, match="no ps task 7"):
         driver.client().register(TaskInfo(job="ps", task=7))
     Registering(driver.client(), "ps", "127.0.0.1:1")
@@ -210,16 +213,42 @@ def test_a_lost_task_may_come_back_while_others_go_on(driver: Driver) -> None:
     assert json.loads(answer.feed_plan) == {"epochs": 3, "start": [[2, 5]]}
 
 
+def test_within_tls_only_the_jobs_own_certificate_gets_in() -> None:
+    authority = Authority.create()
+    shown = Credentials("a token", authority.issue("job"))
+    server = RegistrationServer(ClusterLayout(0, 1), lambda event: None, "127.0.0.1", shown)
+    address = f"127.0.0.1:{server.port}"
+    own = RegistrationClient(address, shown)
+    others = [
+        RegistrationClient(address, each)
+        for each in (
+            SHOWN,
+            Credentials("a token", Authority.create().issue("job")),
+            Credentials("another token", authority.issue("job")),
+        )
+    ]
+    refused = []
+    for other in others:
+        with pytest.raises(OpError) as caught:
+            other.register(TaskInfo(job="worker", task=0))
+        refused.append(type(caught.value))
+        other.close()
+    assert refused == [UnavailableError, UnavailableError, UnauthenticatedError]
+    assert own.register(TaskInfo(job="worker", task=0, address="a:1")).cluster.job
+    own.close()
+    server.close()
+
+
 def test_tasks_that_do_not_fit_are_refused() -> None:
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     server = RegistrationServer(
         ClusterLayout(0, 1),
         events.put,
         "127.0.0.1",
-        TOKEN,
+        SHOWN,
         check=lambda infos: f"{len(infos)} is odd",
     )
-    client = RegistrationClient(f"127.0.0.1:{server.port}", TOKEN)
+    client = RegistrationClient(f"127.0.0.1:{server.port}", SHOWN)
     with pytest.raises(CancelledError, match="1 is odd"):
         client.register(TaskInfo(job="worker", task=0))
     assert events.get(timeout=TIMEOUT_S) == ClusterRefused("1 is odd")
@@ -229,9 +258,9 @@ def test_tasks_that_do_not_fit_are_refused() -> None:
 
 def test_hosted_parameter_servers_are_in_the_cluster() -> None:
     server = RegistrationServer(
-        ClusterLayout.of(0, 1, "sync"), lambda event: None, "127.0.0.1", TOKEN
+        ClusterLayout.of(0, 1, "sync"), lambda event: None, "127.0.0.1", SHOWN
     )
-    client = RegistrationClient(f"127.0.0.1:{server.port}", TOKEN)
+    client = RegistrationClient(f"127.0.0.1:{server.port}", SHOWN)
     answer = client.register(TaskInfo(job="worker", task=0, address="a:1", ps_address="a:2"))
     found = {job.name: dict(job.tasks) for job in answer.cluster.job}
     assert found == {"worker": {0: "a:1"}, "ps": {0: "a:2"}}

@@ -9,6 +9,7 @@ from sparkflow.spark.cluster.child_process import describe_exit
 from sparkflow.spark.cluster.task import JobConfig, child_environment
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow_runtime.security import Credentials
 
 
 def test_the_environment_of_a_child_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,5 +51,5 @@ def test_a_killed_process_may_have_been_too_large() -> None:
 
 def test_the_token_is_not_shown() -> None:
     row_format = RowFormat((Input("x", DENSE, "float32", (2,)),), None, None, named=False)
-    config = JobConfig("host:1", "secret", ClusterLayout(1, 1), row_format)
+    config = JobConfig("host:1", Credentials("secret"), ClusterLayout(1, 1), row_format)
     assert "secret" not in repr(config)

@@ -27,6 +27,7 @@ from sparkflow.spark.graphs.training_graph import build_training_graph
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.errors import OutOfRangeError
+from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 ROWS = RowFormat(
@@ -246,7 +247,9 @@ class Rig:
     def train(self) -> Result:
         """Trains on a new cluster."""
         plan = self.plan()
-        fit_state = FitState(plan, "token", Callbacks(tuple(self.callbacks)), self.store())
+        fit_state = FitState(
+            plan, Credentials("token"), Callbacks(tuple(self.callbacks)), self.store()
+        )
         values = fit_state.finished_values
         if values is not None:
             return Result(values, fit_state.history, False)

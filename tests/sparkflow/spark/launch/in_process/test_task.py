@@ -25,6 +25,7 @@ from sparkflow.spark.launch.connect.outcome import Outcome
 from sparkflow.spark.launch.in_process.one_task import OneTask
 from sparkflow.spark.launch.in_process.task import train_here
 from sparkflow.spark.params.config import FitConfig
+from sparkflow_runtime.security import Credentials
 
 ROWS = RowFormat(
     (Input("features", DENSE, "float32", (2,)),), Input("label", DENSE, "float32", ()), None, False
@@ -57,8 +58,8 @@ def _work(rows: int = COUNT, max_restarts: int = 3, **asked: Any) -> tuple[JobCo
         {}, {}, GraphDigest.of(graph.graph_def), RowsPrint({}, COUNT, 0, "test:0")
     )
     plan = TrainingPlan(layout, graph, ("weights",), (rows,), fingerprint=fingerprint)
-    work = Leadership(picklable(plan), plan.feed(ROWS), "token", max_restarts)
-    return JobConfig("", "token", layout, ROWS), pickle.loads(pickle.dumps(work))  # noqa: S301
+    work = Leadership(picklable(plan), plan.feed(ROWS), max_restarts)
+    return JobConfig("", Credentials(), layout, ROWS), pickle.loads(pickle.dumps(work))  # noqa: S301
 
 
 def _train(attempt: int = 0, **asked: Any) -> Outcome:
