@@ -1,23 +1,28 @@
-"""What loops cost: `tf.while_loop`, its gradient, and a recurrent network, beside TensorFlow.
+"""What loops cost: `tf.while_loop`, its gradient, and recurrent networks, beside others.
 
-    python benchmarks/loops.py [--record]
+    python benchmarks/loops.py [--record] [--jax-python P] [--torch-python P]
 
-TensorFlow is left out where it is not installed.
+JAX runs `lax.scan` under jit, PyTorch its own LSTM, or what `torch.compile` makes of one written by
+hand. Competitors are left out where they are not installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from competitor import compare, started
+from competitor import add_interpreter_options, compare, interpreters, started
 from report import Report, Table, add_options, ratio_text, time_text
 
-COMPETITORS = ("sparkflow", "TensorFlow")
+COMPETITORS = ("sparkflow", "TensorFlow", "JAX", "torch", "torch.compile")
 CASES = {
     "while": "while_loop, 1,000 turns of y * a + x on (64, 128)",
     "while_gradient": "its gradient",
+    "cell": "while_loop, 128 turns of tanh(h w + x), (8, 16)",
+    "cell_gradient": "its gradient by w and x",
     "lstm": "LSTM of 128 units, 50 steps, batch 64, SGD step",
+    "dynamic_rnn": "the same by tf.nn.dynamic_rnn, loss of all outputs",
 }
 PACKAGES = ("numpy", "tensorflow")
 _COMPETITOR = str(Path(__file__).with_name("loops_competitor.py"))
@@ -29,19 +34,25 @@ def main() -> None:
     parser.add_argument("--round-s", type=float, default=0.5, help="seconds of calls per round")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
+    parser.add_argument("--competitors", nargs="+", default=list(COMPETITORS), choices=COMPETITORS)
+    add_interpreter_options(parser)
+    parser.add_argument("--jax-python", default=sys.executable, help="the Python that has JAX")
     options = parser.parse_args()
+    pythons = {**interpreters(options), "JAX": options.jax_python}
     report = Report("loops", PACKAGES, options)
     rows = []
     for threads in options.threads:
-        commands = {name: [_COMPETITOR, name, str(threads)] for name in COMPETITORS}
-        with started(commands, threads) as competitors:
+        commands = {name: [_COMPETITOR, name, str(threads)] for name in options.competitors}
+        with started(commands, threads, pythons) as competitors:
             for case in options.cases:
                 times = compare(competitors, case, options.rounds, options.round_s)
-                ours, theirs = times["sparkflow"], times.get("TensorFlow")
-                other = "-" if theirs is None else time_text(theirs)
-                ratio = "-" if theirs is None else ratio_text(theirs.over(ours))
-                rows.append([CASES[case], str(threads), time_text(ours), other, ratio])
-    table = Table(["case", "threads", *COMPETITORS, "TensorFlow / sparkflow"], rows)
+                others = {name: time for name, time in times.items() if name != "sparkflow"}
+                found = [time_text(times[n]) if n in times else "-" for n in options.competitors]
+                best = min(others.values(), key=lambda time: time.median, default=None)
+                ours = times["sparkflow"]
+                ratio = "-" if best is None else ratio_text(best.over(ours))
+                rows.append([CASES[case], str(threads), *found, ratio])
+    table = Table(["case", "threads", *options.competitors, "best other / sparkflow"], rows)
     report.finish({f"Time per call, median of {options.rounds} rounds": table})
 
 

@@ -1,10 +1,12 @@
 """One competitor of `loops.py`, as a process: `loops_competitor.py NAME THREADS`.
 
 sparkflow and TensorFlow run the very same program: it is written once, in TensorFlow 1's words.
+JAX and PyTorch have theirs in `loops_jax` and `loops_torch`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,31 +16,46 @@ from competitor import Case, serve
 from session_competitor import load, session_maker
 
 TURNS = 1000
+CELL_TURNS = 128
 STEPS, BATCH, INPUTS, UNITS = 50, 64, 32, 128
 
 _generator = np.random.default_rng(0)
 X = _generator.uniform(0.1, 0.9, (64, 128)).astype(np.float32)
 SEQUENCES = _generator.normal(size=(STEPS, BATCH, INPUTS)).astype(np.float32)
+CELL_X = _generator.normal(size=(8, 16)).astype(np.float32)
+CELL_W = (_generator.normal(size=(16, 16)) * 0.1).astype(np.float32)
 KERNEL = (_generator.normal(size=(INPUTS + UNITS, 4 * UNITS)) * 0.1).astype(np.float32)
 
 
-def cases(tf: Any, threads: int) -> Callable[[str], Case]:
+def cases(tf: Any, threads: int) -> Callable[[str], Case | None]:
     """The cases as TensorFlow 1 programs."""
     session = session_maker(tf, threads)
 
-    def make(name: str) -> Case:
+    makers = {
+        "while": _loop,
+        "while_gradient": _loop_gradient,
+        "cell": _cell,
+        "cell_gradient": _cell_gradient,
+        "lstm": _lstm,
+        "dynamic_rnn": _dynamic_rnn,
+    }
+
+    def make(name: str) -> Case | None:
         with tf.Graph().as_default():
-            fetches = {"while": _loop, "while_gradient": _loop_gradient, "lstm": _lstm}[name](tf)
+            fetches = makers[name](tf)
+            if fetches is None:
+                return None
             initializer = tf.global_variables_initializer()
             running = session()
         running.run(initializer)
-
-        def call() -> Any:
-            return running.run(fetches)[0]
-
-        return Case(call, [float(np.sum(call())) for _ in range(3)])
+        return case(lambda: running.run(fetches)[0])
 
     return make
+
+
+def case(call: Callable[[], Any]) -> Case:
+    """What all competitors are compared by: sums of the first three results."""
+    return Case(call, [float(np.sum(np.asarray(call()))) for _ in range(3)])
 
 
 def turns(tf: Any, x: Any, count: int) -> Any:
@@ -54,6 +71,22 @@ def _loop(tf: Any) -> list[Any]:
 def _loop_gradient(tf: Any) -> list[Any]:
     x = tf.constant(X)
     return list(tf.gradients(turns(tf, x, TURNS), x))
+
+
+def _cells(tf: Any, x: Any, w: Any) -> Any:
+    def turn(i: Any, h: Any) -> Any:
+        return i + 1, tf.tanh(tf.matmul(h, w) + x)
+
+    return tf.while_loop(lambda i, _: i < CELL_TURNS, turn, (0, tf.zeros_like(x)))[1]
+
+
+def _cell(tf: Any) -> list[Any]:
+    return [_cells(tf, tf.constant(CELL_X), tf.constant(CELL_W))]
+
+
+def _cell_gradient(tf: Any) -> list[Any]:
+    x, w = tf.constant(CELL_X), tf.constant(CELL_W)
+    return list(tf.gradients(_cells(tf, x, w), [w, x]))
 
 
 def _lstm(tf: Any) -> list[Any]:
@@ -75,11 +108,37 @@ def _lstm(tf: Any) -> list[Any]:
     return [loss, train]
 
 
+def _dynamic_rnn(tf: Any) -> list[Any] | None:
+    """A training step of `tf.nn.dynamic_rnn` over an LSTM; TensorFlow needs tf_keras for it."""
+    try:
+        cell = tf.nn.rnn_cell.BasicLSTMCell(UNITS)
+    except AttributeError:
+        return None
+    with tf.variable_scope("rnn", initializer=tf.constant_initializer(KERNEL)):
+        # The cell's own initializer of the bias is zeros.
+        outputs, _ = tf.nn.dynamic_rnn(
+            cell, tf.constant(SEQUENCES), dtype=tf.float32, time_major=True
+        )
+    loss = tf.reduce_mean(tf.square(outputs - 0.5))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    return [loss, train]
+
+
 def main() -> None:
     name, threads = sys.argv[1], int(sys.argv[2])
-    framework = load(name)
-    if framework is not None:
-        serve(cases(framework, threads))
+    if name == "JAX":
+        import loops_jax
+
+        loops_jax.run(threads)
+    elif name in ("torch", "torch.compile"):
+        import loops_torch
+
+        loops_torch.run(threads, compiled=name == "torch.compile")
+    else:
+        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+        framework = load(name)
+        if framework is not None:
+            serve(cases(framework, threads))
 
 
 if __name__ == "__main__":
