@@ -155,16 +155,34 @@ class Loop:
         words[Head.FLAG] = flag
         self._words = words
 
-    def run(
-        self, pointers: np.ndarray[Any, Any], moves: Sequence[Move], max_turns: int
-    ) -> tuple[int, bool]:
+    def program(self, moves: Sequence[Move]) -> Program:
+        """The loop with what becomes of its pointers after each turn."""
+        moved = (n for move in moves for n in (move.pointer, move.add, move.toggle))
+        words = [*self._words, *moved]
+        words[Head.MOVES_END] = len(words)
+        return Program(np.array(words, np.int64), self._kernels)
+
+
+class Program:
+    """A loop ready to run. For one thread at a time.
+
+    Args:
+        words: See `repeat_ir`.
+        kernels: What they call.
+    """
+
+    def __init__(self, words: np.ndarray[Any, Any], kernels: Sequence[Callable[..., bool]]) -> None:
+        self._words = words
+        self._kernels = kernels
+        self._run = _driver()
+
+    def run(self, pointers: np.ndarray[Any, Any], max_turns: int) -> tuple[int, bool]:
         """Runs turns until the condition does not hold.
 
         Other Python threads run meanwhile.
 
         Args:
             pointers: int64, the addresses at the next turn; changed to those of the turn after.
-            moves: What becomes of them after each turn.
             max_turns: At most so many.
 
         Returns:
@@ -174,19 +192,15 @@ class Loop:
             IndexError: A stack has no such row.
             RefusedError: A list has no such element, or it was set already.
         """
-        words = [
-            *self._words,
-            *(n for move in moves for n in (move.pointer, move.add, move.toggle)),
-        ]
-        words[Head.MOVES_END] = len(words)
-        words[Head.MAX_TURNS] = max_turns
-        program = np.array(words, np.int64)
-        _driver()(program, pointers)
-        if program[Head.IS_DONE] == OUT_OF_RANGE:
+        words = self._words
+        words[Head.MAX_TURNS], words[Head.IS_DONE] = max_turns, 0
+        self._run(words, pointers)
+        turns, state = words[Head.TURNS : Head.IS_DONE + 1].tolist()
+        if state == OUT_OF_RANGE:
             raise IndexError("A loop reads a row that its stack does not have")
-        if program[Head.IS_DONE] in (REFUSED, FULL):
-            raise RefusedError(bool(program[Head.IS_DONE] == FULL))
-        return int(program[Head.TURNS]), bool(program[Head.IS_DONE])
+        if state in (REFUSED, FULL):
+            raise RefusedError(state == FULL)
+        return turns, bool(state)
 
 
 def _words(step: Step) -> list[int]:

@@ -85,7 +85,6 @@ TEXT: Final = f"""{entry.RUN_PART}
 define internal i64 @steps(ptr %program, ptr %pointers, i64 %begin, i64 %end) {{
 start:
   %arrays = alloca ptr, i64 {MOST_ARRAYS}
-  %given = alloca %arguments
   br label %test
 
 test:
@@ -171,21 +170,7 @@ alone:
   br label %called
 
 together:
-  %run_at = getelementptr i64, ptr %step_at, i64 6
-  %run = load ptr, ptr %run_at
-  %pool_at = getelementptr i64, ptr %step_at, i64 7
-  %pool = load ptr, ptr %pool_at
-  store ptr %body, ptr %given
-  %given_sizes = getelementptr %arguments, ptr %given, i32 0, i32 1
-  store ptr %sizes, ptr %given_sizes
-  %given_arrays = getelementptr %arguments, ptr %given, i32 0, i32 2
-  store ptr %arrays, ptr %given_arrays
-  %given_extent = getelementptr %arguments, ptr %given, i32 0, i32 3
-  store i64 %extent, ptr %given_extent
-  %given_parts = getelementptr %arguments, ptr %given, i32 0, i32 4
-  store i64 %parts, ptr %given_parts
-  %parts32 = trunc i64 %parts to i32
-  call void %run(ptr %pool, ptr @run_part, ptr %given, i32 %parts32)
+  call void @share(ptr %step_at, ptr %body, ptr %sizes, ptr %arrays, i64 %extent, i64 %parts)
   br label %called
 
 called:
@@ -209,7 +194,29 @@ out_of_range:
   ret i64 {OUT_OF_RANGE}
 }}
 
-define internal i64 @access(ptr %step_at, ptr %pointers, i64 %kind) {{
+define internal void @share(
+  ptr %step_at, ptr %body, ptr %sizes, ptr %arrays, i64 %extent, i64 %parts
+) noinline {{
+  %given = alloca %arguments
+  %run_at = getelementptr i64, ptr %step_at, i64 6
+  %run = load ptr, ptr %run_at
+  %pool_at = getelementptr i64, ptr %step_at, i64 7
+  %pool = load ptr, ptr %pool_at
+  store ptr %body, ptr %given
+  %given_sizes = getelementptr %arguments, ptr %given, i32 0, i32 1
+  store ptr %sizes, ptr %given_sizes
+  %given_arrays = getelementptr %arguments, ptr %given, i32 0, i32 2
+  store ptr %arrays, ptr %given_arrays
+  %given_extent = getelementptr %arguments, ptr %given, i32 0, i32 3
+  store i64 %extent, ptr %given_extent
+  %given_parts = getelementptr %arguments, ptr %given, i32 0, i32 4
+  store i64 %parts, ptr %given_parts
+  %parts32 = trunc i64 %parts to i32
+  call void %run(ptr %pool, ptr @run_part, ptr %given, i32 %parts32)
+  ret void
+}}
+
+define internal i64 @access(ptr %step_at, ptr %pointers, i64 %kind) noinline {{
 start:
   %index_number_at = getelementptr i64, ptr %step_at, i64 2
   %index_number = load i64, ptr %index_number_at

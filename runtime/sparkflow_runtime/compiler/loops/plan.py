@@ -1,14 +1,13 @@
 """A loop in machine code: its memory, and how it runs from first to last turn.
 
 The variables of such a loop change over between two buffers; those that a gradient reads, and what
-else it reads, go to the rows of stacks. The gradient's own loop reads these in place.
+else it reads, go to the rows of stacks. The gradient's own loop reads these in place. Buffers
+belong to the plan, and what leaves a run is copied; stacks are too large for that, see `memory`.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,6 +22,7 @@ from sparkflow_runtime.compiler.loops.lists import (
     RunningList,
     fits,
 )
+from sparkflow_runtime.compiler.loops.memory import Memory
 from sparkflow_runtime.compiler.loops.pointers import Cell
 from sparkflow_runtime.ops.kernel import StepContext
 
@@ -75,42 +75,6 @@ class TapeReading:
     rows: int
 
 
-class Memory:
-    """Arrays that runs of a loop write to, used again when nobody has them any more.
-
-    New ones would be given by the system page after page, which takes longer than many a turn.
-    """
-
-    def __init__(self) -> None:
-        self._arrays: dict[tuple[tuple[int, ...], np.dtype[Any]], list[np.ndarray[Any, Any]]] = {}
-        self._taken: Counter[tuple[tuple[int, ...], np.dtype[Any]]] = Counter()
-
-    def begin(self) -> None:
-        """A run begins."""
-        self._taken.clear()
-
-    def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """An array with any contents that nobody else has or has a view of."""
-        self._taken[shape, dtype] += 1
-        arrays = self._arrays.setdefault((shape, dtype), [])
-        for place in range(len(arrays)):
-            if sys.getrefcount(arrays[place]) == _ONLY_HERE:
-                return arrays[place]
-        made = np.empty(shape, dtype)
-        if len(arrays) < 2 * self._taken[shape, dtype]:  # for what is kept until the next run ends
-            arrays.append(made)
-        return made
-
-
-def _references() -> int:
-    arrays = [np.empty(0)]
-    return sys.getrefcount(arrays[0])
-
-
-_ONLY_HERE: Final = _references()
-"""What is counted for an array that only a list has."""
-
-
 @dataclass(slots=True)
 class LoopPlan:
     """A loop in machine code, for arguments of fixed shapes. For one thread at a time.
@@ -142,6 +106,14 @@ class LoopPlan:
     turn_s: float = 0.0
     memory: Memory = field(default_factory=Memory)
     list_rows: int = FIRST_ROWS
+    _layout: _Layout | None = None
+
+    @property
+    def first_turns(self) -> int:
+        """After so many a run looks for the first time whether it was cancelled."""
+        if not self.turn_s:
+            return FIRST_TURNS
+        return max(1, min(FIRST_TURNS, int(FIRST_S / self.turn_s)))
 
     def run(self, step: StepContext | None, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Runs the loop.
@@ -154,8 +126,10 @@ class LoopPlan:
             The variables after the last one, then the tape; None where the values are not what the
             plan was made for, and where Python is to say what is wrong with them.
         """
+        if self._layout is None:
+            self._layout = _Layout(self)
         self.memory.begin()
-        state = _State(self)
+        state = _Run(self, self._layout)
         if not state.begin(values):
             return None
         try:
@@ -169,163 +143,203 @@ class LoopPlan:
         return state.end(values)
 
 
-class _State:
-    """One run of a loop."""
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    """A variable that is an array.
+
+    Attributes:
+        position: Among all variables.
+        number: Of its pointer.
+        cell: What it is.
+        buffers: Its values in even and in odd turns; None where it stays, or is on a stack.
+        stack: Which of the stacks has its values; None where none has.
+    """
+
+    position: int
+    number: int
+    cell: Cell
+    buffers: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None = None
+    stack: int | None = None
+
+
+class _Layout:
+    """What is the same in every run: pointers to memory of the plan, and how pointers move."""
 
     def __init__(self, plan: LoopPlan) -> None:
-        self.plan = plan
+        self._plan = plan
         self.pointers = np.zeros(len(plan.cells), np.int64)
-        self.kept: list[Any] = []
-        self.unchanged: dict[int, np.ndarray[Any, Any]] = {}
-        self.moves: dict[int, Move] = {}
-        self.stacks: dict[int, tuple[np.ndarray[Any, Any], int]] = {}
-        self.buffers: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = {}
-        self.lists: dict[int, RunningList] = {}
-        self.turns = 0
-        self.at_once = FIRST_TURNS
-        if plan.turn_s:
-            self.at_once = max(1, min(FIRST_TURNS, int(FIRST_S / plan.turn_s)))
-        self.capacity = FIRST_CAPACITY
-
-    def begin(self, values: Sequence[Any]) -> bool:
-        plan, pointers = self.plan, self.pointers
+        self.variables: list[_Variable] = []
+        self.stacks: list[tuple[Cell, tuple[tuple[int, int], ...]]] = []
+        self.on_stack: dict[int, tuple[int, int]] = {}
+        self._kept: list[np.ndarray[Any, Any]] = []
+        self._moves: list[Move] = []
         for place, constant in plan.constants.items():
-            pointers[place] = constant.ctypes.data
+            self.pointers[place] = constant.ctypes.data
         recorded = set(plan.taped or ())
-        for number, result, value in zip(plan.arguments, plan.results, values, strict=True):
+        settled = {*plan.constants, *plan.borrowed}
+        for position, (number, result) in enumerate(zip(plan.arguments, plan.results, strict=True)):
             if number is None:
                 continue
-            cell = plan.cells[number]
-            assert cell is not None
-            array = np.asarray(value)
+            cell = self._cell(number)
+            settled.add(number)
+            if result is None:
+                self.variables.append(_Variable(position, number, cell))
+                continue
+            settled.add(result)
+            if number in recorded or result in recorded:
+                stack = self._stack(cell, (number, 0), (result, 1))
+                self.variables.append(_Variable(position, number, cell, stack=stack))
+            else:
+                buffers = self._memory(number, cell), self._memory(result, cell)
+                toggle = int(self.pointers[number] ^ self.pointers[result])
+                self._moves += [Move(number, toggle=toggle), Move(result, toggle=toggle)]
+                self.variables.append(_Variable(position, number, cell, buffers))
+        for place, found in enumerate(plan.cells):
+            if found is not None and place not in settled:
+                if place in recorded:
+                    self._stack(found, (place, 0))
+                else:
+                    self._memory(place, found)
+        self.program = plan.loop.program(self._moves)
+
+    def _cell(self, number: int) -> Cell:
+        cell = self._plan.cells[number]
+        assert cell is not None
+        return cell
+
+    def _memory(self, number: int, cell: Cell) -> np.ndarray[Any, Any]:
+        array = np.empty(cell.shape, cell.dtype)
+        self._kept.append(array)
+        self.pointers[number] = array.ctypes.data
+        return array
+
+    def _stack(self, cell: Cell, *shifted: tuple[int, int]) -> int:
+        """A stack; `shifted` are pointers to its rows and by how many rows they are ahead."""
+        self.stacks.append((cell, shifted))
+        for number, shift in shifted:
+            self.on_stack[number] = (len(self.stacks) - 1, shift)
+            self._moves.append(Move(number, add=cell.size_bytes))
+        return len(self.stacks) - 1
+
+
+class _Run:
+    """One run of a loop."""
+
+    def __init__(self, plan: LoopPlan, layout: _Layout) -> None:
+        self._plan = plan
+        self._layout = layout
+        self._pointers = layout.pointers.copy()
+        self._unchanged: dict[int, np.ndarray[Any, Any]] = {}
+        self._lists: dict[int, RunningList] = {}
+        self._turns = 0
+        self._at_once = plan.first_turns
+        self._capacity = FIRST_CAPACITY
+        self._stacks = [self._new_stack(cell) for cell, _ in layout.stacks]
+
+    def begin(self, values: Sequence[Any]) -> bool:
+        """Takes the variables; returns whether they are what the plan was made for."""
+        self._point_to_stacks()
+        for variable in self._layout.variables:
+            cell = variable.cell
+            array = np.asarray(values[variable.position])
             if array.shape != cell.shape or array.dtype != cell.dtype:
                 return False
-            if result is None:
+            if variable.buffers is not None:
+                variable.buffers[0][...] = array
+            elif variable.stack is not None:
+                self._stacks[variable.stack][0] = array
+            else:
                 array = array if array.flags.c_contiguous else array.copy()
-                self.unchanged[number] = array
-                pointers[number] = array.ctypes.data
-            elif number in recorded or result in recorded:
-                stack = self._new_stack(cell)
-                stack[0] = array
-                self._stack(number, stack, 0)
-                self._stack(result, stack, 1)
-            else:
-                first = self._new(cell)
-                self.kept.append(first)
-                second = self._new(cell)
-                first[...] = array
-                self.buffers[number] = (first, second)
-                here, there = first.ctypes.data, second.ctypes.data
-                pointers[number], pointers[result] = here, there
-                self.moves[number] = Move(number, toggle=here ^ there)
-                self.moves[result] = Move(result, toggle=here ^ there)
-        if not self._begin_tapes(values) or not self._begin_lists(values):
-            return False
-        for place, cell in enumerate(plan.cells):
-            if cell is None or pointers[place] or place in plan.borrowed:
-                continue
-            if place in recorded:
-                self._stack(place, self._new_stack(cell), 0)
-            else:
-                array = self._new(cell)
-                self.kept.append(array)
-                pointers[place] = array.ctypes.data
-        return True
+                self._unchanged[variable.number] = array
+                self._pointers[variable.number] = array.ctypes.data
+        return self._begin_tapes(values) and self._begin_lists(values)
 
     def _begin_tapes(self, values: Sequence[Any]) -> bool:
-        for each in self.plan.tapes:
+        addresses: dict[int, int] = {}
+        for each in self._plan.tapes:
             tape = values[each.argument]
             if not isinstance(tape, StackTape):
                 return False
             array, moves = tape.columns[each.place]
-            cell = self.plan.cells[each.target]
+            cell = self._plan.cells[each.target]
             assert cell is not None
             row = array.shape[1:] if moves else array.shape
             if row != cell.shape or array.dtype != cell.dtype or not array.flags.c_contiguous:
                 return False
-            self.pointers[each.stack] = self.pointers[each.target] = array.ctypes.data
-            self.pointers[each.row_bytes] = cell.size_bytes if moves else 0
-            self.pointers[each.rows] = len(tape)
-            self.kept.append(array)
+            address = addresses.get(id(array))
+            if address is None:
+                address = addresses[id(array)] = array.ctypes.data
+            self._pointers[each.stack] = self._pointers[each.target] = address
+            self._pointers[each.row_bytes] = cell.size_bytes if moves else 0
+            self._pointers[each.rows] = len(tape)
         return True
 
     def _begin_lists(self, values: Sequence[Any]) -> bool:
-        plan, pointers = self.plan, self.pointers
+        plan, pointers = self._plan, self._pointers
         for each in plan.lists:
             value = values[each.argument]
             if not fits(each, value, values):
                 return False
             zeros = None if each.cell is None else np.zeros(each.cell.shape, each.cell.dtype)
             running = RunningList(each, value, plan.list_rows, plan.memory.take, zeros)
-            self.lists[each.argument] = running
+            self._lists[each.argument] = running
             pointers[each.control] = running.control.ctypes.data
             if each.length is not None:
                 pointers[each.length] = running.length.ctypes.data
         return True
 
-    def _new(self, cell: Cell) -> np.ndarray[Any, Any]:
-        return self.plan.memory.take(cell.shape, cell.dtype)
-
     def _new_stack(self, cell: Cell) -> np.ndarray[Any, Any]:
-        stack = self.plan.memory.take((self.capacity + 1, *cell.shape), cell.dtype)
-        self.kept.append(stack)
-        return stack
+        return self._plan.memory.take((self._capacity + 1, *cell.shape), cell.dtype)
 
-    def _stack(self, number: int, stack: np.ndarray[Any, Any], shift: int) -> None:
-        cell = self.plan.cells[number]
-        assert cell is not None
-        self.stacks[number] = (stack, shift)
-        self.pointers[number] = stack.ctypes.data + (self.turns + shift) * cell.size_bytes
-        self.moves[number] = Move(number, add=cell.size_bytes)
+    def _point_to_stacks(self) -> None:
+        for stack, (cell, shifted) in zip(self._stacks, self._layout.stacks, strict=True):
+            address = stack.ctypes.data
+            for number, shift in shifted:
+                self._pointers[number] = address + (self._turns + shift) * cell.size_bytes
 
     def turn(self) -> bool:
         """Runs some turns; returns whether the loop is over."""
-        if self.stacks and self.turns == self.capacity:
-            self._grow()
-        at_once = self.at_once
-        if self.stacks:
-            at_once = min(at_once, self.capacity - self.turns)
+        at_once = self._at_once
+        if self._stacks:
+            if self._turns == self._capacity:
+                self._grow()
+            at_once = min(at_once, self._capacity - self._turns)
         began = time.perf_counter()
-        turns, is_done = self.plan.loop.run(self.pointers, list(self.moves.values()), at_once)
-        self.turns += turns
+        turns, is_done = self._layout.program.run(self._pointers, at_once)
+        self._turns += turns
         if time.perf_counter() - began < SHORT_S:
-            self.at_once = min(4 * self.at_once, MOST_TURNS)
+            self._at_once = min(4 * self._at_once, MOST_TURNS)
         return is_done
 
     def _grow(self) -> None:
-        self.capacity *= 2
-        larger: dict[int, np.ndarray[Any, Any]] = {}
-        for number, (stack, shift) in list(self.stacks.items()):
-            found = larger.get(id(stack))
-            if found is None:
-                cell = self.plan.cells[number]
-                assert cell is not None
-                found = self._new_stack(cell)
-                found[: len(stack)] = stack
-                larger[id(stack)] = found
-            self._stack(number, found, shift)
+        self._capacity *= 2
+        for place, (cell, _) in enumerate(self._layout.stacks):
+            before = self._stacks[place]
+            larger = self._new_stack(cell)
+            larger[: len(before)] = before
+            self._stacks[place] = larger
+        self._point_to_stacks()
 
     def end(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        plan = self.plan
-        results: list[Any] = []
-        each = zip(plan.arguments, plan.results, values, strict=True)
-        for argument, (number, result, value) in enumerate(each):
-            if argument in self.lists:
-                results.append(self.lists[argument].end())
-            elif number is None or result is None:
-                results.append(value)
-            elif number in self.stacks:
-                results.append(self.stacks[number][0][self.turns].copy())
-            else:
-                results.append(self.buffers[number][self.turns % 2])
+        """The variables after the last turn, and the tape."""
+        plan = self._plan
+        results = list(values)
+        for variable in self._layout.variables:
+            if variable.buffers is not None:
+                results[variable.position] = variable.buffers[self._turns % 2].copy()
+            elif variable.stack is not None:
+                results[variable.position] = self._stacks[variable.stack][self._turns].copy()
+        for position, running in self._lists.items():
+            results[position] = running.end()
         if plan.taped is None:
             return (*results, [])
-        return (*results, StackTape(self.turns, [self._column(each) for each in plan.taped]))
+        return (*results, StackTape(self._turns, [self._column(each) for each in plan.taped]))
 
     def _column(self, number: int) -> tuple[np.ndarray[Any, Any], bool]:
-        if number in self.stacks:
-            stack, shift = self.stacks[number]
-            return stack[shift : shift + self.turns], True
-        if number in self.plan.constants:
-            return self.plan.constants[number], False
-        return self.unchanged[number], False
+        found = self._layout.on_stack.get(number)
+        if found is not None:
+            stack, shift = found
+            return self._stacks[stack][shift : shift + self._turns], True
+        if number in self._plan.constants:
+            return self._plan.constants[number], False
+        return self._unchanged[number], False

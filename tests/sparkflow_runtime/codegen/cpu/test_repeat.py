@@ -79,23 +79,23 @@ def counters(start: int = 0) -> list[Any]:
 @pytest.mark.parametrize("limit", [0, 1, 2, 255, 4097])
 def test_turns_until_the_condition_does_not_hold(limit: int) -> None:
     memory = Memory(*counters())
-    assert counting(limit).run(memory.pointers, memory.swap(0, 1), 10_000) == (limit, True)
+    assert counting(limit).program(memory.swap(0, 1)).run(memory.pointers, 10_000) == (limit, True)
     assert memory.arrays[limit % 2] == limit
 
 
 def test_a_loop_goes_on_where_it_was_interrupted() -> None:
     memory = Memory(*counters())
-    loop, moves = counting(10), memory.swap(0, 1)
-    assert loop.run(memory.pointers, moves, 4) == (4, False)
-    assert loop.run(memory.pointers, moves, 6) == (6, False)
-    assert loop.run(memory.pointers, moves, 6) == (0, True)
+    loop = counting(10).program(memory.swap(0, 1))
+    assert loop.run(memory.pointers, 4) == (4, False)
+    assert loop.run(memory.pointers, 6) == (6, False)
+    assert loop.run(memory.pointers, 6) == (0, True)
 
 
 def test_what_a_turn_computes_is_read_by_the_next() -> None:
     memory = Memory(*counters(), np.float32([1, 2, 3]), np.zeros(3, np.float32))
     double = kernel(1, lambda b, x: b.call("add", x, x))
     loop = counting(5, Call(double, (3, 4)))
-    loop.run(memory.pointers, memory.swap(0, 1) + memory.swap(3, 4), 100)
+    loop.program(memory.swap(0, 1) + memory.swap(3, 4)).run(memory.pointers, 100)
     assert memory.arrays[4].tolist() == [32, 64, 96]
 
 
@@ -106,7 +106,7 @@ def test_rows_of_a_stack_are_filled_and_read_in_any_order() -> None:
     keep = kernel(1, lambda b, x: b.call("negative", x))
     loop = counting(5, Call(double, (3, 4)), Call(keep, (4, 5)))
     moves = memory.swap(0, 1) + memory.swap(3, 4) + [Move(5, add=stack.strides[0])]
-    loop.run(memory.pointers, moves, 100)
+    loop.program(moves).run(memory.pointers, 100)
     assert stack[:, 0].tolist() == [-2, -4, -8, -16, -32]
 
     from_last = kernel(
@@ -118,7 +118,7 @@ def test_rows_of_a_stack_are_filled_and_read_in_any_order() -> None:
     )
     back = Memory(*counters(), index, stack, stack.strides[0], 5, stack, *total)
     reading = [Call(from_last, (0, 3)), Read(3, 4, 5, 6, 7), Call(tenth, (8, 7, 9))]
-    counting(5, *reading).run(back.pointers, back.swap(0, 1) + back.swap(8, 9), 100)
+    counting(5, *reading).program(back.swap(0, 1) + back.swap(8, 9)).run(back.pointers, 100)
     expected = np.zeros(3)
     for row in stack[::-1]:
         expected = expected * 0.5 + row
@@ -131,7 +131,7 @@ def test_a_row_that_a_stack_does_not_have_is_not_read(index: int) -> None:
     memory = Memory(*counters(), np.array(index, np.int32), stack, 12, len(stack), stack)
     loop = counting(5, Read(3, 4, 5, 6, 7))
     with pytest.raises(IndexError, match="row that its stack does not have"):
-        loop.run(memory.pointers, memory.swap(0, 1), 100)
+        loop.program(memory.swap(0, 1)).run(memory.pointers, 100)
 
 
 def test_threads_share_a_loop() -> None:
@@ -140,7 +140,7 @@ def test_threads_share_a_loop() -> None:
 
     def run() -> None:
         memory = Memory(*counters())
-        found.append(loop.run(memory.pointers, memory.swap(0, 1), 30_000))
+        found.append(loop.program(memory.swap(0, 1)).run(memory.pointers, 30_000))
 
     threads = [threading.Thread(target=run) for _ in range(4)]
     for each in threads:
@@ -176,7 +176,7 @@ class Listed:
         """The pointers: turn, next turn, flag, index, the list, one that steps set, a result."""
         at, out = np.array(index, np.int32), np.zeros(3, np.float32)
         memory = Memory(*counters(), at, self.control, 0, out)
-        counting(turns, *steps).run(memory.pointers, memory.swap(0, 1), 100)
+        counting(turns, *steps).program(memory.swap(0, 1)).run(memory.pointers, 100)
         return memory
 
 
@@ -242,5 +242,5 @@ def test_a_kernel_of_several_parts() -> None:
     shared = compile_kernel(builder.build()).bind((size,), 4)
     one, other = np.linspace(-2, 2, size, dtype=np.float32), np.ones(size, np.float32)
     memory = Memory(*counters(), one, other, np.zeros(size, np.float32))
-    counting(3, Call(shared, (3, 4, 5))).run(memory.pointers, memory.swap(0, 1), 10)
+    counting(3, Call(shared, (3, 4, 5))).program(memory.swap(0, 1)).run(memory.pointers, 10)
     np.testing.assert_allclose(memory.arrays[5], np.tanh(one + 1), rtol=1e-5)
