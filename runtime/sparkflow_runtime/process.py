@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.protos.config_pb2 import ConfigProto
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 SLOWER_KERNEL: Final = "OPENBLAS_CORETYPE"
 """Some images set it to a kernel that is slower than the one OpenBLAS would choose."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkflow.graph.collections import Collections
-from sparkflow.graph.nodes.op_defs import op_def
 from sparkflow.graph.operation import Operation
 from sparkflow_runtime.ir import graph_def
 from sparkflow_runtime.ops import registry
@@ -100,6 +99,8 @@ class GraphInterface(Collections):
         Raises:
             NotFoundError: There is no such op type.
         """
+        from sparkflow.graph.nodes.op_defs import op_def
+
         return op_def(registry.lookup(type))
 
 

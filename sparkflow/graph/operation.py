@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from sparkflow._api import export
 from sparkflow.graph.default_stack import sessions
-from sparkflow.graph.nodes import op_defs
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.ir import graph_def, node
 from sparkflow_runtime.ops import registry
@@ -111,6 +110,8 @@ class Operation:
         Raises:
             NotFoundError: This process has no such op type.
         """
+        from sparkflow.graph.nodes import op_defs
+
         return op_defs.op_def(registry.lookup(self.type))
 
     @property

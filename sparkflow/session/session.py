@@ -23,17 +23,24 @@ from sparkflow.session.handles import is_kept
 from sparkflow.session_defaults import default_config
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError
 from sparkflow_runtime.master.client import SessionClient, open_session
-from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
 
 if TYPE_CHECKING:
     from sparkflow.session.device_description import DeviceDescription
     from sparkflow.session.loops import StepLoop
+    from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
     from sparkflow_runtime.security import Credentials
 
 _NODE_IN_TEXT = re.compile(r"\[\[node '?(?P<name>[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*)'?")
 _NOTHING_FED: Mapping[Any, Any] = {}
 _MOST_PLANS = 1000
 """How many different (fetches, feeds) a session remembers before it starts anew."""
+
+
+def _require_config(config: object) -> None:
+    from sparkflow_runtime.protos.config_pb2 import ConfigProto
+
+    if not isinstance(config, ConfigProto):
+        raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
 
 
 class _Plan:
@@ -88,8 +95,8 @@ class BaseSession:
             raise TypeError(f"target must be a string, but got {type(target)}")
         if graph is not None and not isinstance(graph, Graph):
             raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
-        if config is not None and not isinstance(config, ConfigProto):
-            raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
+        if config is not None:
+            _require_config(config)
         self._graph = get_default_graph() if graph is None else graph
         self._target = target.decode() if isinstance(target, bytes) else target
         self._config = config
@@ -199,6 +206,8 @@ class BaseSession:
         options: RunOptions | None,
         run_metadata: RunMetadata | None,
     ) -> list[Any]:
+        from sparkflow_runtime.protos.config_pb2 import RunOptions
+
         feeds = dict(zip(plan.feeds, arrays, strict=True))
         values, recorded = self._open_client().run(
             plan.tensors, feeds, plan.targets, options or RunOptions()

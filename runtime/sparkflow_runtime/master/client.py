@@ -17,12 +17,12 @@ from sparkflow_runtime.master.links import LocalLink
 from sparkflow_runtime.master.running_loops import LoopRegister, RunningLoop
 from sparkflow_runtime.master.session import Feeds, MasterSession, StepCall, run_session
 from sparkflow_runtime.process import apply_threads
-from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
-from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
     from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
+    from sparkflow_runtime.protos.graph_pb2 import GraphDef
     from sparkflow_runtime.security import Credentials
     from sparkflow_runtime.worker.loop import LoopTerms
 
@@ -93,7 +93,7 @@ def open_session(
         DeadlineExceededError: The master or a task did not answer in time.
     """
     if not target:
-        return LocalSession(config or ConfigProto())
+        return LocalSession(config)
     if not target.startswith(SCHEME):
         raise NotFoundError(
             message="No session factory registered for the given session options: "
@@ -101,6 +101,7 @@ def open_session(
         )
     # What speaks gRPC is loaded where something is elsewhere.
     from sparkflow_runtime.master.remote_session import connect
+    from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
     config = config or ConfigProto()
     if create_timeout_s is None:
@@ -116,20 +117,24 @@ _local_sessions: weakref.WeakSet[LocalSession] = weakref.WeakSet()
 class LocalSession:
     """Master and worker in this process, called without any encoding of tensors."""
 
-    def __init__(self, config: ConfigProto) -> None:
-        apply_threads(config)
-        wanted = dict(config.device_count)
+    def __init__(self, config: ConfigProto | None = None) -> None:
+        wanted: dict[str, int] = {}
+        options: dict[str, Any] = {}
+        if config is not None:
+            apply_threads(config)
+            wanted = dict(config.device_count)
+            options = {
+                "allow_soft_placement": config.allow_soft_placement,
+                "timeout_s": config.operation_timeout_in_ms / 1000 or None,
+                "log_placement": config.log_device_placement,
+                "cost_model": CostModel.of(config.graph_options),
+            }
         gpus = min(count_gpus(), wanted.get("GPU", 1 << 30))
         self._worker = Worker(gpus=gpus, cpus=max(wanted.get("CPU", 1), 1))
         self._link = LocalLink(self._worker)
         self._loops = LoopRegister()
         self._session = MasterSession(
-            {self._worker.task: self._link},
-            default_task=self._worker.task,
-            allow_soft_placement=config.allow_soft_placement,
-            timeout_s=config.operation_timeout_in_ms / 1000 or None,
-            log_placement=config.log_device_placement,
-            cost_model=CostModel.of(config.graph_options),
+            {self._worker.task: self._link}, default_task=self._worker.task, **options
         )
         with _local_lock:
             _local_sessions.add(self)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparkflow_runtime.ir.node import RETVAL, SEND
-from sparkflow_runtime.protos.config_pb2 import GraphOptions
-from sparkflow_runtime.protos.cost_graph_pb2 import CostGraphDef
-from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats, NodeExecStats
 
 if TYPE_CHECKING:
     from sparkflow_runtime.passes.partitioning.partition import Partition
+    from sparkflow_runtime.protos.config_pb2 import GraphOptions
+    from sparkflow_runtime.protos.cost_graph_pb2 import CostGraphDef
+    from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats, NodeExecStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ def cost_graph(
         partitions: What ran.
         recorded: What it recorded.
     """
+    from sparkflow_runtime.protos.cost_graph_pb2 import CostGraphDef
+
     stats: dict[tuple[str, str], NodeExecStats] = {}
     for device in recorded:
         for each in device.node_stats:

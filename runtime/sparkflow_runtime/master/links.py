@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
-from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
-from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
 from sparkflow_runtime.transport.task_names import addresses
 from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+    from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
     from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms
     from sparkflow_runtime.worker.worker import Worker
 
 LEASE_S = 60.0
 """How long a worker keeps a session whose master says nothing."""
-SERVERS_OWN: Final = ClusterDef()
-"""A session whose tasks know each other already."""
 
 
-Record = Callable[[DeviceStepStats], None]
+Record: TypeAlias = "Callable[[DeviceStepStats], None]"
 """Gets what was recorded of one partition's run, in any thread."""
 
 
@@ -45,12 +43,13 @@ class WorkerLink(Protocol):
         session: str,
         isolate: bool = False,
         master: MasterId = NO_TASK,
-        cluster: ClusterDef = SERVERS_OWN,
+        cluster: ClusterDef | None = None,
     ) -> None:
         """Opens a session, with variables of its own if it is to be isolated.
 
-        The task then knows the tasks of `cluster`, beside those it was started with. Elsewhere it
-        lives for `LEASE_S` seconds, and from each `keep_session` on for as long again.
+        The task then knows the tasks of `cluster`, if there is one, beside those it was started
+        with. Elsewhere it lives for `LEASE_S` seconds, and from each `keep_session` on for as long
+        again.
         """
 
     def keep_session(self, session: str) -> None:
@@ -131,10 +130,11 @@ class LocalLink:
         session: str,
         isolate: bool = False,
         master: MasterId = NO_TASK,
-        cluster: ClusterDef = SERVERS_OWN,
+        cluster: ClusterDef | None = None,
     ) -> None:
         """See `WorkerLink`."""
-        self.worker.learn(addresses(cluster))
+        if cluster is not None:
+            self.worker.learn(addresses(cluster))
         self.worker.sessions.create(session, isolate=isolate, master=master)
 
     def keep_session(self, session: str) -> None:

@@ -21,7 +21,7 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.function_def import export_program
 from sparkflow_runtime.ir.node import RETVAL, Node
-from sparkflow_runtime.master.links import LEASE_S, SERVERS_OWN, Record
+from sparkflow_runtime.master.links import LEASE_S, Record
 from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
 from sparkflow_runtime.passes.partitioning.lend import live_results
 from sparkflow_runtime.protos import worker_pb2
@@ -114,7 +114,7 @@ class RemoteLink:
         session: str,
         isolate: bool = False,
         master: MasterId = NO_TASK,
-        cluster: ClusterDef = SERVERS_OWN,
+        cluster: ClusterDef | None = None,
     ) -> None:
         """See `links.WorkerLink`."""
         request = worker_pb2.CreateWorkerSessionRequest(
@@ -124,7 +124,7 @@ class RemoteLink:
             master_incarnation=master.incarnation,
             lease_ms=round(LEASE_S * 1000),
         )
-        if cluster.job:
+        if cluster is not None and cluster.job:
             request.server_def.cluster.CopyFrom(cluster)
         self._call("CreateWorkerSession", request, worker_pb2.CreateWorkerSessionResponse)
 

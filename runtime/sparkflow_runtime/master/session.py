@@ -32,9 +32,6 @@ from sparkflow_runtime.passes.clean import Observe, unobserved
 from sparkflow_runtime.passes.functions import bodies, ready_functions
 from sparkflow_runtime.passes.partitioning.partition import Partition
 from sparkflow_runtime.passes.place import Placement, place
-from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
-from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
-from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
 
 if TYPE_CHECKING:
@@ -42,6 +39,9 @@ if TYPE_CHECKING:
     from sparkflow_runtime.master.loops.step_loop import Loop
     from sparkflow_runtime.master.partial import PartialRun
     from sparkflow_runtime.master.placement_log import PlacementLog
+    from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+    from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
+    from sparkflow_runtime.protos.function_pb2 import FunctionDef
     from sparkflow_runtime.worker.loop import LoopTerms
 
 
@@ -68,7 +68,7 @@ class MasterSession:
         is_wanted: Tasks that have not started are waited for as long as this says True; for
             `remote_link.CONNECT_TIMEOUT_S` when None.
         hosts: By task the host that it is on; tasks that are missing are on one.
-        cluster: Tasks that workers are told of; empty where they know them.
+        cluster: Tasks that workers are told of; None where they know them.
 
     Attributes:
         handle: The session's unique name.
@@ -110,7 +110,7 @@ class MasterSession:
             from sparkflow_runtime.master.waiting import await_tasks
 
             await_tasks(self._links, is_wanted)
-        joined = self._join(isolate, master, cluster or ClusterDef())
+        joined = self._join(isolate, master, cluster)
         self.devices = _best_first(joined, default_task)
         self._placement = Placement(self.devices, allow_soft_placement)
         self._log: PlacementLog | None = None
@@ -125,7 +125,9 @@ class MasterSession:
 
             self._keep_alive = KeepAlive(self.handle, elsewhere)
 
-    def _join(self, isolate: bool, master: MasterId, cluster: ClusterDef) -> list[DeviceSpec]:
+    def _join(
+        self, isolate: bool, master: MasterId, cluster: ClusterDef | None
+    ) -> list[DeviceSpec]:
         """Opens the session on every task; gives their devices."""
 
         def join(link: WorkerLink) -> None:
@@ -414,6 +416,7 @@ def run_session(
     if options is None:
         return executable.run(args), None
     from sparkflow_runtime.master.options import run_with_options
+    from sparkflow_runtime.protos.config_pb2 import RunMetadata
 
     metadata = RunMetadata()
     return run_with_options(executable, args, options, metadata), metadata

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 
 
 def task_name(job: str, index: int) -> str:

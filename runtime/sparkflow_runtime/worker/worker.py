@@ -30,7 +30,6 @@ from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import RECEIVE, SEND, Node
 from sparkflow_runtime.once import Once
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
 from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.worker.alone import Alone
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from sparkflow_runtime.compiler.run.traced import TracedPartition
     from sparkflow_runtime.device.shared_memory import SharedArena
     from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
+    from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
     from sparkflow_runtime.transport.channel.address import ChannelAddress
     from sparkflow_runtime.transport.channel.pool import Channels
     from sparkflow_runtime.transport.peers import Peers

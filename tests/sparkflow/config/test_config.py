@@ -1,12 +1,14 @@
 import pytest
 
 import sparkflow as tf
-from sparkflow.session_defaults import default_config, defaults
+from sparkflow.session_defaults import defaults
+from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 
 @pytest.fixture(autouse=True)
 def unchanged():
-    before = default_config()
+    before = ConfigProto()
+    before.CopyFrom(defaults.config)
     yield
     defaults.config.CopyFrom(before)
     tf.config.set_visible_devices(tf.config.list_physical_devices())
