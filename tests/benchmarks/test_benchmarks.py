@@ -152,3 +152,43 @@ def test_updates_are_compared_with_copies():
 def test_the_gpu_benchmark_ends_where_there_is_no_gpu():
     done = run("gpu", "--shrink", "64", "--steps", "2")
     assert "no GPU" in done.stdout or "softmax" in done.stdout
+
+
+def test_break_even_is_where_two_lines_meet():
+    program = (
+        "from break_even import Line\n"
+        "alone = Line.through([100, 1_000, 10_100], [2.0, 0.0, 12.0])\n"
+        "assert (round(alone.fixed, 6), round(alone.per_row, 6)) == (1.9, 0.001)\n"
+        "fit = Line(5.9, 0.0015)  # two workers\n"
+        "assert fit.rows_until_faster(alone, 2) is None\n"
+        "rows = fit.rows_until_faster(alone, 4)\n"
+        "assert round(rows) == 16_000\n"
+        "assert round(5.9 + rows * 0.0015 / 2, 6) == round(1.9 + rows * 0.001, 6)\n"
+        "assert Line(0.0, 0.0001).rows_until_faster(alone, 2) == 0\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=BENCHMARKS, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.nightly
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_break_even_measures_fits_beside_collecting():
+    found = rows(run("break_even", "--shrink", "100", "--cases", "small").stdout)
+    size, collected, fit, session, *_ = found["28 columns, MLP 28-64-32-10, 3 epochs"]
+    assert size == "10,000"
+    assert fit.endswith(" s ±0%")
+    assert collected == "1 MiB"
+    assert session != "-"
+
+
+@pytest.mark.nightly
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_flights_are_judged():
+    found = rows(run("flights", "--fraction", "0.02", "--cases", "wide_deep", "xgboost").stdout)
+    auc, *_, software = found["SparkWideDeepClassifier, as it comes"]
+    assert float(auc.split()[0]) > 0.55
+    assert "sparkflow-ml" in software

@@ -16,10 +16,18 @@ import sparkflow as tf
 ROOT = Path(__file__).parents[3]
 
 
-def run(page: str, **names: object) -> dict[str, object]:
-    """Runs all Python blocks of a page one after the other; returns the names they have made."""
+def run(page: str, few: tuple[str, str] | None = None) -> dict[str, object]:
+    """Runs all Python blocks of a page one after the other; returns the names they have made.
+
+    Args:
+        page: Its path.
+        few: What the page says of the number of rows, and what to put in its place.
+    """
     text = (ROOT / page).read_text()
-    names["__name__"] = "example"
+    if few is not None:
+        assert few[0] in text
+        text = text.replace(*few)
+    names: dict[str, object] = {"__name__": "example"}
     for match in re.finditer(r"^```python\n(.+?)^```", text, re.DOTALL | re.MULTILINE):
         lines_before = "\n" * text.count("\n", 0, match.start(1))  # errors name the page's line
         exec(compile(lines_before + match[1], ROOT / page, "exec"), names)
@@ -31,11 +39,35 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)  # three fits; 15 s where the machine is quiet, minutes where it is not
-def test_the_readme(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    names = run("README.md")
+FEW_FLIGHTS = ("sample(30_000,", "sample(4_000,")
+FEW_LINES = ("sample(0.1,", "sample(0.02,")
+
+
+@pytest.mark.timeout(600)  # seconds where the machine is quiet, minutes where it is not
+@pytest.mark.parametrize(
+    ("few", "auc"), [(FEW_FLIGHTS, 0.5), pytest.param(None, 0.6, marks=pytest.mark.nightly)]
+)
+def test_the_readme(
+    spark: SparkSession,
+    few: tuple[str, str] | None,
+    auc: float,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = run("README.md", few)
     printed = [float(each) for each in re.findall(r"^0\.\d+$", capsys.readouterr().out, re.M)]
     assert len(printed) == 2  # areas under the ROC curve
-    assert min(printed) > 0.6
+    assert min(printed) > auc
     assert isinstance(names["model_fn"].__globals__["tf"], type(tf))
+
+
+@pytest.mark.timeout(600)  # as above
+@pytest.mark.parametrize(
+    ("few", "auc"), [(FEW_LINES, 0.5), pytest.param(None, 0.63, marks=pytest.mark.nightly)]
+)
+def test_from_a_csv_file_to_a_served_model(
+    spark: SparkSession, few: tuple[str, str] | None, auc: float
+) -> None:
+    names = run("docs/from_csv.md", few)
+    assert names["metrics"]["areaUnderROC"] > auc
+    assert set(names["found"]) == set(names["metrics"])
+    assert 0 < names["early"] < names["evening"] < 1
