@@ -27,11 +27,11 @@ class TrainingHistory:
         rows: Per entry the number of rows.
         worker: Per entry the worker; -1 where it is of several.
         time: Per entry the seconds since training began at which the driver knew of it.
-        steps: The number of steps that workers have told of.
-        repeated_steps: Steps that variables have seen beyond `steps`: in `async` mode, those that a
-            lost worker made since it told of its steps last. The one that took its place made them
-            again with the same rows. Counted where the parameters are, to the step in which it
-            died.
+        steps: The number of steps that were made.
+        untold_steps: Of these, those whose loss nobody knows: in `async` mode, what a lost worker
+            had made since it told of its steps last. The loss before stands for theirs.
+        repeated_steps: Steps that variables have seen beyond `steps`, because a lost worker had
+            made them before: none, unless parameter servers could not be asked what it had made.
         steps_per_entry: Steps that an entry stands for, the last one perhaps for fewer.
         rows_per_epoch: Rows of the training data.
         epoch_loss_sum: Per epoch the sum of the losses of its rows.
@@ -63,6 +63,7 @@ class TrainingHistory:
     time: list[float] = field(default_factory=list)
     steps: int = 0
     repeated_steps: int = 0
+    untold_steps: int = 0
     steps_per_entry: int = 1
     rows_per_epoch: int = 0
     epoch_loss_sum: list[float] = field(default_factory=list)

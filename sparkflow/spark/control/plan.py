@@ -110,6 +110,16 @@ class TrainingPlan:
             seed=self.config.seed,
         )
 
+    def rows_of(self, worker: int, start: int, end: int) -> int:
+        """The rows of a worker's steps from one number to another."""
+        rows, steps = self.worker_rows[worker], self.epoch_steps[worker]
+
+        def until(number: int) -> int:
+            epochs, step = divmod(number, steps)
+            return epochs * rows + min(step * self.config.batch_size, rows)
+
+        return until(end) - until(start) if steps else 0
+
     def schedule(self, needs_epochs: bool, done: tuple[int, ...] | None = None) -> Schedule:
         """The steps of the run.
 

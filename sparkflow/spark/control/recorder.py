@@ -95,6 +95,15 @@ class HistoryRecorder:
             first, np.asarray(means, np.float32), np.asarray(counts).astype(np.int64), -1
         )
 
+    def add_untold(self, worker: int, count: int, rows: int) -> None:
+        """Takes steps of which nobody knows the loss; the last one that is known stands for it."""
+        history = self.history
+        losses = np.full(count, history.loss[-1] if history.loss else 0.0, np.float32)
+        shares = np.full(count, rows // count, np.int64)
+        shares[: rows % count] += 1
+        history.untold_steps += count
+        self._complete(history.steps, losses, shares, worker)
+
     def add_validation(self, metrics: Mapping[str, float]) -> None:
         """Takes an evaluation: `loss` and the metrics, and the `step` if it is not the last."""
         known = {name: float(value) for name, value in metrics.items()}

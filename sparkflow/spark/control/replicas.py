@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sparkflow.spark.cluster_layout import device_filters
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot, Values, WorkerState
+from sparkflow.spark.graphs.commits import without
 from sparkflow.spark.graphs.state import VariableNodes
 from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime import shapes
@@ -160,12 +161,43 @@ class Replicas:
         nodes = self._graph.state.shared
         return _fetched(self._sessions[0], {name: nodes[name].value for name in names}, nodes)
 
-    def applied(self) -> int | None:
-        """Steps applied since the attempt began, of lost workers too; None where none counts."""
-        if not self._graph.applied:
+    def applied(self, asked: int) -> npt.NDArray[np.int64] | None:
+        """What parameter servers have applied since the attempt began, of lost workers too.
+
+        Args:
+            asked: The worker whose session is used.
+
+        Returns:
+            [commits, workers] int64; None where nothing is counted.
+        """
+        if not self._graph.commits:
             return None
-        (count,) = self._sessions[0].run([self._graph.applied], {}, [])
-        return int(np.asarray(count))
+        fetches = [each.applied for each in self._graph.commits]
+        return np.asarray(self._sessions[asked].run(fetches, {}, []), np.int64)
+
+    def complete(self, worker: int, master: Master, number: int, made_by: Sequence[int]) -> None:
+        """Makes a worker's step where parameter servers lack it, and only there.
+
+        Args:
+            worker: Which one; `replace` was called for it.
+            master: A master that knows where it is now.
+            number: The step's number.
+            made_by: The numbers of the commits that have made it.
+
+        Raises:
+            ValueError: What is left of the step needs results of what was made.
+        """
+        graph = self._graph
+        graph_def = without(
+            graph.replica(worker, len(self._sessions)), [graph.commits[each] for each in made_by]
+        )
+        filters = ["/job:ps", f"/job:worker/task:{worker}"]
+        session = master.create_session(graph_def, device_filters=filters)
+        with contextlib.closing(session):
+            for targets in (graph.local_initializers, graph.session_initializers):
+                if targets:
+                    session.run([], {}, list(targets))
+            session.start_loop([graph.loss], [graph.train_op], 1, number).wait()
 
     def keep(self, names: Sequence[str]) -> None:
         """Copies these variables beside themselves, on the tasks that hold them."""

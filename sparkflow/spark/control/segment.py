@@ -30,6 +30,9 @@ class Listener(Protocol):
     def wants_halt(self) -> bool:
         """Whether the segment is to end before its time."""
 
+    def misses(self, worker: int, count: int, rows: int) -> None:
+        """Is told of steps with so many rows that a lost worker made and never told of."""
+
     def halts(self) -> None:
         """Is told once that the segment is being ended before its time."""
 
@@ -89,8 +92,7 @@ class Segments:
             self._loops = self._replicas.start_loops(steps, schedule.done)
         for worker, loop in self._loops.items():
             self._listen_to(worker, loop)
-        # Of the loops that were lost, and of those that run.
-        made, seen = [0] * len(steps), [0] * len(steps)
+        made, told, rows = ([0] * len(steps) for _ in range(3))
         left, silent = set(self._loops), set(self._loops)
         halted = False
         self._watchdog.begin()
@@ -101,23 +103,24 @@ class Segments:
                     self._watchdog.check_steps()
                     self._lost.check()
                 case WorkerLost(worker):
-                    made[worker] += seen[worker]
-                    seen[worker] = 0
                     silent.add(worker)
-                    del self._loops[worker]
+                    made[worker] = self._made(worker, schedule, told[worker])
                     self._lost.let_return(message, schedule.position(worker, made[worker]))
                 case TaskRegistered(task) if task.index in self._lost:
                     worker = task.index
                     number = schedule.done[worker] + made[worker]
                     # After a halt it makes the rest in the next segment, as the others do.
                     count = 0 if halted else steps[worker] - made[worker]
-                    back = self._lost.bring_back(worker, count, number)
+                    completed, back = self._lost.bring_back(worker, count, number)
+                    made[worker] += completed
                     if back is None:
                         left.discard(worker)
                         silent.discard(worker)
                     else:
                         self._loops[worker] = back
                         self._listen_to(worker, back)
+                case SegmentEnded(worker) if worker in self._lost:
+                    pass  # what it had made is known
                 case SegmentEnded(worker, count, reason):
                     made[worker] += count
                     left.discard(worker)
@@ -130,9 +133,10 @@ class Segments:
                             f"The data of worker task {worker} ended after {made[worker]} of "
                             f"{steps[worker]} steps: {reason}"
                         )
-                case StepsDone(worker, losses):
+                case StepsDone(worker, losses, weights):
                     silent.discard(worker)
-                    seen[worker] += len(losses)
+                    told[worker] += len(losses)
+                    rows[worker] += int(weights.sum())
                     self._watchdog.saw_steps(worker)
             self._listener.handle(message)
             # A loop can be halted once it runs.
@@ -142,7 +146,25 @@ class Segments:
                 self._halt()
         self._join_threads()
         self._loops = {}
+        if self._lost.any:
+            for worker, count in enumerate(made):
+                untold, before = count - told[worker], schedule.done[worker]
+                if untold > 0:
+                    due = self._plan.rows_of(worker, before, before + count)
+                    self._listener.misses(worker, untold, due - rows[worker])
         return made
+
+    def _made(self, worker: int, schedule: Schedule, told: int) -> int:
+        """The steps of this segment that a lost worker has made, as parameter servers know it.
+
+        Its loop is ended everywhere first, so that nothing of it is applied from then on.
+        """
+        self._loops.pop(worker).cancel("The worker was lost")
+        for thread in self._threads:
+            if thread.name == _name(worker):
+                thread.join(_LOOP_END_S)
+        made = self._lost.made(worker)
+        return told if made is None else made - schedule.done[worker]
 
     def end(self) -> None:
         """Ends all loops in the middle of whatever they do."""
@@ -159,7 +181,7 @@ class Segments:
 
     def _listen_to(self, worker: int, loop: Loop) -> None:
         thread = threading.Thread(
-            target=self._listen, args=(worker, loop), name=f"loop-{worker}", daemon=True
+            target=self._listen, args=(worker, loop), name=_name(worker), daemon=True
         )
         self._threads.append(thread)
         thread.start()
@@ -179,3 +201,7 @@ class Segments:
         for thread in self._threads:
             thread.join(_LOOP_END_S)
         self._threads = []
+
+
+def _name(worker: int) -> str:
+    return f"loop-{worker}"

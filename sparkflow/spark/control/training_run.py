@@ -207,7 +207,14 @@ class TrainingRun:
                         master, plan.evaluation, plan.validation_steps, stack
                     )
             lost = WorkerRecovery(
-                plan, self._credentials, server, self.events, self._replicas, self._recorder, stack
+                plan,
+                self._credentials,
+                server,
+                self.events,
+                self._replicas,
+                self._recorder,
+                stack,
+                tuple(self._schedule.done),
             )
             self._lost = lost
             self._segments = Segments(
@@ -235,7 +242,7 @@ class TrainingRun:
             self._note(RunEvent.SEGMENT_BEGAN, f"after step {self._schedule.total}")
             self._schedule.advance(self._segments.run(self._schedule, segment))
             self._note(RunEvent.SEGMENT_ENDED, f"step {self._schedule.total}")
-            self._lost.count_repeated()
+            self._lost.count_repeated(self._schedule.done)
             self._between_segments()
         self._note(RunEvent.TRAINED, self._stop_reason)
         self.history.stopped = self._stop_reason or (
@@ -379,6 +386,11 @@ class TrainingRun:
         self._rows_done += int(update.rows.sum())
         if not Stops.of(self._plan.config, self._callbacks.needs_epochs).at_epochs:
             self._tell_epochs(self._rows_done // max(self._plan.rows, 1), {})
+
+    def misses(self, worker: int, count: int, rows: int) -> None:
+        """Counts steps that a lost worker made and never told of; see `segment.Listener`."""
+        self._recorder.add_untold(worker, count, rows)
+        self._rows_done += rows
 
     def _tell_epochs(self, count: int, metrics: Mapping[str, float]) -> None:
         if count <= self._epochs_told:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Sequence
 from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.control.event_queue import EventQueue, WorkerLost
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.replicas import Replicas
-from sparkflow_runtime.master.driver import DriverMaster
+from sparkflow_runtime.errors import OpError
+from sparkflow_runtime.master.driver import DriverMaster, Master
 from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.security import Credentials
@@ -41,6 +46,7 @@ class WorkerRecovery:
         replicas: The sessions.
         recorder: Notes every restart.
         stack: Closes what is opened.
+        done_before: Per worker the steps that were made when the attempt began.
 
     Attributes:
         any: Whether one was lost in this attempt.
@@ -55,6 +61,7 @@ class WorkerRecovery:
         replicas: Replicas,
         recorder: HistoryRecorder,
         stack: contextlib.ExitStack,
+        done_before: Sequence[int],
     ) -> None:
         self._plan = plan
         self._credentials = credentials
@@ -64,7 +71,8 @@ class WorkerRecovery:
         self._recorder = recorder
         self._stack = stack
         self._absent: dict[int, tuple[float, Exception]] = {}
-        self._steps_before = recorder.history.steps
+        self._torn: dict[int, npt.NDArray[np.int64]] = {}
+        self._done_before = done_before
         self._repeated = 0
         self.any = False
 
@@ -85,6 +93,28 @@ class WorkerRecovery:
             and restarts < plan.config.max_restarts
         )
 
+    def made(self, worker: int) -> int | None:
+        """The steps that a lost worker has made in all; its loop must have ended everywhere.
+
+        One that was cut in two does not count; `complete` makes the rest of it. None where nobody
+        knows.
+        """
+        there = [each for each in range(len(self._done_before)) if each not in self._absent]
+        asked = next((each for each in there if each != worker), None)
+        if asked is not None:
+            with self._events.guard():
+                applied = self._replicas.applied(asked)
+        else:
+            try:  # its own session still reaches the parameter servers
+                applied = self._replicas.applied(worker)
+            except OpError as error:
+                _log.warning("what worker task %d had made cannot be asked: %s", worker, error)
+                return None
+        if applied is None:
+            return None
+        self._torn[worker] = applied[:, worker]
+        return self._done_before[worker] + int(applied[:, worker].min())
+
     def let_return(self, lost: WorkerLost, position: tuple[int, int]) -> None:
         """Lets a worker come back.
 
@@ -100,13 +130,17 @@ class WorkerRecovery:
         self._absent[lost.worker] = (deadline, lost.error)
         self._service.let_return(TaskName("worker", lost.worker), position)
 
-    def bring_back(self, worker: int, count: int, number: int) -> Loop | None:
-        """Has a worker that has come back go on; None if it has nothing left to do.
+    def bring_back(self, worker: int, count: int, number: int) -> tuple[int, Loop | None]:
+        """Has a worker that has come back go on.
 
         Args:
             worker: Which one.
             count: The steps that are left.
             number: The number of the first of them.
+
+        Returns:
+            How many steps were completed that it was lost in, and its loop of what is left, None if
+            that is nothing.
         """
         del self._absent[worker]
         with self._events.guard():
@@ -114,30 +148,43 @@ class WorkerRecovery:
             self._stack.callback(master.close)
             self._replicas.replace(worker, master, self._stack)
             self._events.welcome(worker)
-            if not count:
-                return None
-            loop = self._replicas.start_loop(worker, count, number)
+            completed = self._complete(worker, master, number)
+            count, number = max(count - completed, 0), number + completed
+            loop = self._replicas.start_loop(worker, count, number) if count else None
         _log.info("worker task %d is back, %d steps are left", worker, count)
-        return loop
+        return completed, loop
 
-    def count_repeated(self) -> None:
-        """Notes how many steps were applied that no worker has told of. No step is under way."""
+    def _complete(self, worker: int, master: Master, number: int) -> int:
+        """Makes what some parameter servers lack of steps that others have; how many, mostly 0."""
+        applied = self._torn.pop(worker, None)
+        if applied is None or not np.ptp(applied):
+            return 0
+        first, last = int(applied.min()), int(applied.max())
+        for step in range(first, last):
+            made_by = np.flatnonzero(applied > step).tolist()
+            self._replicas.complete(worker, master, number + step - first, made_by)
+        _log.info("worker task %d: completed %d steps that were cut in two", worker, last - first)
+        return last - first
+
+    def count_repeated(self, done: Sequence[int]) -> None:
+        """Notes how many steps were applied more than once: none, unless something is wrong.
+
+        Args:
+            done: Per worker the steps made. No step is under way.
+        """
         if not self.any:
             return
         with self._events.guard():
-            applied = self._replicas.applied()
-        history = self._recorder.history
-        before, told = history.repeated_steps, history.steps - self._steps_before
-        if applied is not None and applied - told > self._repeated:
-            history.repeated_steps = before + applied - told - self._repeated
-            self._repeated = applied - told
-            _log.warning(
-                "%d steps of lost workers were applied before they were reported, and made "
-                "again: the variables have seen %d steps for the %d of the data",
-                history.repeated_steps,
-                history.steps + history.repeated_steps,
-                history.steps,
-            )
+            applied = self._replicas.applied(0)
+        if applied is None:
+            return
+        made = [after - before for after, before in zip(done, self._done_before, strict=True)]
+        repeated = int(np.maximum(applied.max(0) - np.array(made), 0).sum())
+        if repeated > self._repeated:
+            history = self._recorder.history
+            history.repeated_steps += repeated - self._repeated
+            self._repeated = repeated
+            _log.warning("%d steps of lost workers were applied twice", history.repeated_steps)
 
     def check(self) -> None:
         """Passes while there is hope.

@@ -13,6 +13,7 @@ from sparkflow.estimator.broadcasts import warn_of_broadcasts
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.schema.row_format import TRAIN_DATA
 from sparkflow.spark.graphs.batch_tensors import draw_batch
+from sparkflow.spark.graphs.commits import Commit, Commits, add_commits, as_replica
 from sparkflow.spark.graphs.devices import variables_on_ps
 from sparkflow.spark.graphs.model_fn import (
     ModelFn,
@@ -52,8 +53,8 @@ class TrainingGraph:
         join_ops: What every session runs before its first step, all at once.
         leave_ops: What a session runs when its worker makes no more steps for now.
         state: How checkpoints read and set what was learnt.
-        applied: Tensor, [] int64: the steps that a parameter server has applied in this attempt,
-            reported or not; "" in modes whose workers do not go on without a lost one.
+        commits: What parameter servers count of each worker's steps, told or not; empty in modes
+            whose workers do not go on without a lost one.
     """
 
     graph_def: GraphDef
@@ -73,11 +74,14 @@ class TrainingGraph:
     join_ops: tuple[str, ...]
     leave_ops: tuple[str, ...]
     state: StateNodes
-    applied: str = ""
+    commits: tuple[Commit, ...] = ()
 
     def replica(self, index: int, count: int) -> GraphDef:
         """The graph as replica `index` of `count` runs it."""
-        return replica_graph(self.strategy, self.graph_def, index, count)
+        made = replica_graph(self.strategy, self.graph_def, index, count)
+        if self.commits:
+            as_replica(made, index)
+        return made
 
 
 def build_training_graph(
@@ -116,12 +120,14 @@ def build_training_graph(
                 f"With syncMode={config.sync_mode!r} the train_op must come from an optimizer's "
                 "minimize or apply_gradients; this one does not"
             )
-        train_op, applied = _counted(spec.train_op, config, layout)
+        if config.sync_mode == "async" and layout.num_ps:
+            counted = add_commits(spec.train_op, layout.num_workers)
+        else:
+            counted = Commits((), tf.group(spec.train_op, name="train_step"), ())
         whole_loss = strategy.of_whole_batch(tf.convert_to_tensor(spec.loss))
         loss = tf.identity(tf.reshape(whole_loss, []), name="reported_loss")
         initializers = [tf.global_variables_initializer(), tf.local_variables_initializer()]
-        if applied is not None:
-            initializers.append(applied.initializer)
+        initializers += counted.initializers
         state = add_state_nodes(tf.global_variables(), tf.local_variables())
         tables = session_initializers()
         names = tuple(variable.op.name for variable in tf.global_variables())
@@ -136,7 +142,7 @@ def build_training_graph(
         weight=drawn.num_rows.name,
         waited_s=drawn.waited_s.name,
         num_stages=layout.num_stages,
-        train_op=train_op.name,
+        train_op=counted.train_op.name,
         variables=names,
         trainable=tuple(name for name in trainable if name in names),
         strategy=strategy,
@@ -144,20 +150,5 @@ def build_training_graph(
         join_ops=join_ops,
         leave_ops=tuple(op.name for op in strategy.leave_ops),
         state=state,
-        applied=applied.value().name if applied is not None else "",
+        commits=counted.groups,
     )
-
-
-def _counted(made: Any, config: FitConfig, layout: ClusterLayout) -> tuple[Any, Any]:
-    """The operation of a step, and the variable that counts those applied, None without one.
-
-    A worker that is lost may have made steps that it has not told of: only who applied them knows.
-    """
-    if config.sync_mode != "async" or not layout.num_ps:
-        return tf.group(made, name="train_step"), None
-    applied = tf.Variable(
-        lambda: tf.zeros([], tf.int64), trainable=False, collections=[], name="sparkflow_applied"
-    )
-    with tf.control_dependencies([made]):
-        counted = tf.assign_add(applied, tf.constant(1, tf.int64), use_locking=True)
-    return tf.group(made, counted.op, name="train_step"), applied

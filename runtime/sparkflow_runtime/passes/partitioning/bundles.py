@@ -152,12 +152,8 @@ class _Item:
     endpoints: dict[Endpoint, None] = field(default_factory=dict)
     is_control: bool = False
     is_applied: bool = True
+    first: str = ""  # of those that read it
     consumers: dict[str, None] = field(default_factory=dict)
-
-    @property
-    def first(self) -> str:
-        """The first of the consumers."""
-        return next(iter(self.consumers))
 
 
 _Group = tuple[str, str, int, int, frozenset[str]]
@@ -254,18 +250,24 @@ def _groups(
                 group = (producer.device, node.device, levels[producer.name], phase, behind)
                 groups.setdefault(group, []).append(item)
             if endpoint.slot < 0:
+                # What only waits for it, as the beginning of an update may, waits for its part.
                 item.is_control = True
-            elif endpoint not in item.endpoints:
-                _require_movable(producer, endpoint, node)
-                item.endpoints[endpoint] = None
-            item.is_applied &= applies[node.name]
+            else:
+                if endpoint not in item.endpoints:
+                    _require_movable(producer, endpoint, node)
+                    item.endpoints[endpoint] = None
+                item.first = item.first or node.name
+                item.is_applied &= applies[node.name]
             item.consumers[node.name] = None
     return groups
 
 
 def _split(graph: Graph, items: list[_Item], splitting: Splitting) -> list[list[_Item]]:
     """The parts of a bundle, in the order in which they are made."""
-    applied = sorted((item for item in items if item.is_applied), key=lambda item: item.position)
+    is_split = {item.producer: item.is_applied and bool(item.endpoints) for item in items}
+    applied = sorted(
+        (item for item in items if is_split[item.producer]), key=lambda item: item.position
+    )
     sizes = [
         sum(splitting.size_bytes(graph, each, graph[item.first]) for each in item.endpoints)
         for item in applied
@@ -280,7 +282,7 @@ def _split(graph: Graph, items: list[_Item], splitting: Splitting) -> list[list[
         if filled >= least:
             parts.append(part)
             part, filled = [], 0
-    others = [item for item in items if not item.is_applied]
+    others = [item for item in items if not is_split[item.producer]]
     if others or not parts:
         parts.append(others + part)
     else:

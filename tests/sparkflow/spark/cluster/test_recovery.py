@@ -3,8 +3,10 @@
 import contextlib
 import json
 import os
+import random
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +30,7 @@ from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.data.feed.feed_plan import PERMUTED
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.errors import StalledError
-from sparkflow.spark.graphs.model_fn import ModelInputs
+from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs
 from sparkflow.spark.graphs.training_graph import build_training_graph
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import PathFiles
@@ -49,6 +51,32 @@ def linear(features: Any, labels: Any, mode: str) -> Any:
     step = tf.train.get_or_create_global_step()
     train_op = tf.train.MomentumOptimizer(0.01, 0.5).minimize(loss, step)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def counting(features: Any, labels: Any, mode: str) -> Any:
+    """Counts how often each row is applied, on every parameter server, beside what is learnt.
+
+    A row is known by its label, of which no two are equal.
+    """
+    rows = tf.constant(sorted(_labels(0) + _labels(1)), tf.float32)
+    ids = tf.cast(tf.argmin(tf.abs(labels[:, None] - rows[None, :]), axis=1), tf.int32)
+    counts = [
+        tf.get_variable(f"count{each}", [2 * SHARE], tf.int32, tf.zeros_initializer())
+        for each in range(3)
+    ]
+    counted = [tf.scatter_add(each, ids, tf.ones_like(ids), use_locking=True) for each in counts]
+    spec = linear(features, labels, mode)
+    with tf.control_dependencies(counted):
+        last = tf.get_variable("last", [], tf.int32, tf.zeros_initializer())
+        counted.append(tf.assign_add(last, 1, use_locking=True))
+    return tf.estimator.EstimatorSpec(
+        mode, loss=spec.loss, train_op=tf.group(spec.train_op, *counted)
+    )
+
+
+def _labels(worker: int) -> list[float]:
+    features = np.random.default_rng(worker).normal(size=(SHARE, 2))
+    return (features @ [1.0, -2.0]).astype(np.float32).tolist()
 
 
 class Tasks:
@@ -144,6 +172,7 @@ class Fit:
         num_ps: int = 1,
         silence: Silence | None = None,
         patience: Patience = PATIENCE,
+        model_fn: ModelFn = linear,
         **control: Any,
     ) -> None:
         config = FitConfig(
@@ -156,8 +185,8 @@ class Fit:
             **control,
         )
         layout = ClusterLayout.of(num_ps, 2, mode)
-        graph = build_training_graph(linear, ModelInputs(ROWS, {}, 1), layout, config)
-        self.plan = TrainingPlan(layout, graph, ("layer/kernel", "global_step"), (SHARE, SHARE))
+        graph = build_training_graph(model_fn, ModelInputs(ROWS, {}, 1), layout, config)
+        self.plan = TrainingPlan(layout, graph, graph.variables, (SHARE, SHARE))
         self.feed = replace(self.plan.feed(ROWS), order=PERMUTED)
         self._post: Any = None
         self.server = RegistrationServer(
@@ -190,8 +219,11 @@ class Fit:
             self.server.close()
 
     def kill(self, task: str, number: int = signal.SIGKILL) -> None:
+        os.kill(self.pid(task), number)
+
+    def pid(self, task: str) -> int:
         job, index = task.split()
-        os.kill(self.server.infos()[TaskName(job, int(index))].pid, number)
+        return self.server.infos()[TaskName(job, int(index))].pid
 
 
 @pytest.mark.parametrize("task", ["worker 1", "ps 0"])
@@ -223,6 +255,38 @@ def test_others_go_on_without_a_lost_worker() -> None:
     assert history.repeated_steps >= 0
     assert [each["undone_steps"] for each in history.restarts] == [0]
     np.testing.assert_allclose(values["layer/kernel"].ravel(), [1.0, -2.0], atol=0.05)
+
+
+class KillsOften(Callback):
+    """Kills worker 1 a random while after it began to make steps, a few times."""
+
+    def __init__(self, fit: Fit, times: int, seed: int) -> None:
+        self._fit, self._left, self._random = fit, times, random.Random(seed)
+        self._at = self._random.uniform(0.0, 0.3)
+        self._since: float | None = None
+        self._dead: set[int] = set()
+
+    def on_steps(self, update: Any) -> None:
+        now, pid = time.monotonic(), self._fit.pid("worker 1")
+        if update.worker == 1 and self._since is None and pid not in self._dead:
+            self._since = now
+        if self._since is not None and self._left and now - self._since > self._at:
+            os.kill(pid, signal.SIGKILL)
+            self._dead.add(pid)
+            self._left -= 1
+            self._since, self._at = None, self._random.uniform(0.0, 0.3)
+
+
+@pytest.mark.parametrize("num_ps", [1, 2, 3])
+def test_every_batch_is_applied_once_whenever_a_worker_dies(num_ps: int) -> None:
+    fit = Fit("async", 800, num_ps=num_ps, model_fn=counting)
+    killing = KillsOften(fit, 2, num_ps)
+    values, history = fit.run(killing)
+    assert len(history.restarts) == 2
+    assert history.repeated_steps == 0
+    assert history.steps == values["last"] == 2 * 800 * SHARE // BATCH
+    for each in range(3):
+        assert set(values[f"count{each}"].tolist()) == {800}, each
 
 
 class StopsAndEnds(Callback):

@@ -248,3 +248,21 @@ def test_sizes_are_those_of_what_travels() -> None:
     done = node("done", "NoOp")
     sizes = [splitting.size_bytes(graph, Endpoint(n.name, 0), done) for n in nodes]
     assert sizes == [120, 120, 120, 0, 0]
+
+
+def test_what_waits_for_gradients_waits_for_each_of_their_parts() -> None:
+    nodes = layers(LARGE, LARGE, LARGE)
+    begin = node("begin", "NoOp", after=["g0", "g1", "g2"], device=PS)
+    nodes = [
+        node(each.name, each.op, *map(str, each.inputs), after=["begin"], device=PS)
+        if each.op == "ApplyGradientDescent"
+        else each
+        for each in nodes
+    ]
+    plain, waiting = cut(layers(LARGE, LARGE, LARGE)), cut([*nodes, begin])
+    # They still leave one by one, and nothing is applied before the last has come.
+    assert ops(waiting[WORKER], "_SendBundle") == ops(plain[WORKER], "_SendBundle")
+    order = ops(waiting[PS], "_RecvBundle", "NoOp", "ApplyGradientDescent")
+    assert len(order) == 7
+    assert order.index("begin") == 3
+    assert all(name.startswith("_recv") for name in order[:3])
