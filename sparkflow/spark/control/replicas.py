@@ -191,7 +191,7 @@ class Replicas:
         graph_def = without(
             graph.replica(worker, len(self._sessions)), [graph.commits[each] for each in made_by]
         )
-        filters = ["/job:ps", f"/job:worker/task:{worker}"]
+        filters = device_filters(worker, graph.num_stages)
         session = master.create_session(graph_def, device_filters=filters)
         with contextlib.closing(session):
             for targets in (graph.local_initializers, graph.session_initializers):
