@@ -38,7 +38,7 @@ class Sparkflow:
         from sparkflow_runtime.testing.local_cluster import LocalCluster
 
         self._cluster = LocalCluster(0, NUM_RANKS, processes=True)
-        self._master = DriverMaster(self._cluster.cluster, self._cluster.token)
+        self._master = DriverMaster(self._cluster.cluster, self._cluster.credentials)
         self._sessions: list[Any] = []
 
     def make(self, name: str) -> Case:

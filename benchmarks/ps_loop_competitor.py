@@ -134,7 +134,7 @@ def main() -> None:
     os.environ.update(machine.clean_environment(THREADS))  # inherited by all tasks
     own: dict[str, Any] = {"transport": transport} if transport != "auto" else {}
     with LocalCluster(1, workers, processes=True, **own) as cluster:
-        master = DriverMaster(cluster.cluster, cluster.token)
+        master = DriverMaster(cluster.cluster, cluster.credentials)
         try:
             serve(Driver(tf, master, workers).make, f"sparkflow {tf.__version__}")
         finally:

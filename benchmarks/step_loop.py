@@ -92,7 +92,7 @@ def start(mode: str, stack: ExitStack) -> Callable[[int], Pace]:
 
     num_ps = 0 if mode == "apart" else 1
     cluster = stack.enter_context(LocalCluster(num_ps, NUM_WORKERS, processes=True))
-    master = DriverMaster(cluster.cluster, cluster.token)
+    master = DriverMaster(cluster.cluster, cluster.credentials)
     stack.callback(master.close)
     graph = build(mode)
 

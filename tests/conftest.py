@@ -43,6 +43,14 @@ _SAMPLE_OF = 32
 """`--fast` takes every eighth row of a table with more rows than this."""
 
 
+@pytest.fixture(scope="session", autouse=True)
+def runtime_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the user's own token of the tests apart from that of the user's programs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Lets every test run what later steps of a kind run: `--plans-at-once`."""
     parser.addoption(

@@ -28,6 +28,7 @@ from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.security import Tls
+from sparkflow_runtime.security.defaults import server_credentials
 from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.transport.channel.listener import Listener
 from sparkflow_runtime.transport.channel.pool import SHARING, Caller, Transport, require_transport
@@ -49,8 +50,9 @@ class Server:
         port: Port to listen on, 0 for a free one; None takes the one the cluster names.
         host: Address to listen on; loopback unless asked otherwise.
         advertised_host: The host others reach this one by; `host` when not given.
-        token: What callers must show; needed off loopback.
-        insecure: Accept callers without credentials even off loopback.
+        token: What callers must show. Where neither that nor TLS is given it is this user's own on
+            loopback, which sessions of the same user show by default; off loopback it is needed.
+        insecure: Accept callers without credentials, be they other users or on other machines.
         tls: The task's certificate and key, which all tasks and sessions then need; None for none.
         gpus: How many GPUs the worker uses; None for all it sees.
         gpu_memory_bytes: How much memory of each it takes at most; None for all there is.
@@ -59,7 +61,7 @@ class Server:
         session_config: Options of sessions on this server that say nothing else.
 
     Raises:
-        PermissionDeniedError: Off loopback without a token.
+        PermissionDeniedError: Off loopback without a token, or this user's cannot be kept safely.
         InvalidArgumentError: The cluster has no such task.
         UnavailableError: The port cannot be had.
     """
@@ -84,6 +86,9 @@ class Server:
     ) -> None:
         self._session_config = session_config or ConfigProto()
         self._transport = require_transport(transport)
+        if token is None and tls is None:
+            found = server_credentials(host, insecure)
+            token, tls = found.token, found.tls
         self._token = token
         self._tls = tls
         self._addresses = addresses(cluster) if cluster is not None else {}

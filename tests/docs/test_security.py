@@ -11,6 +11,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 EXAMPLES = re.findall(r"```python\n(.+?)```", PAGE.read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("code", EXAMPLES, ids=["token", "tls", "files", "spark", "graphs"])
+@pytest.mark.parametrize("code", EXAMPLES, ids=["user", "token", "tls", "files", "spark", "graphs"])
 def test_the_example_runs(code: str) -> None:
     exec(code, {"__name__": "example"})

@@ -22,6 +22,7 @@ from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 from sparkflow_runtime.security import Credentials
+from sparkflow_runtime.security.defaults import session_credentials
 from sparkflow_runtime.transport.channel.pool import Caller, Transport
 from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.transport.task_names import addresses
@@ -49,7 +50,8 @@ class DriverMaster:
 
     Args:
         cluster: The tasks.
-        credentials: What to show them: a token, or `Credentials` for TLS; None for nothing.
+        credentials: What to show them: a token, or `Credentials` for TLS; None for what
+            sessions show by default.
         transport: How tensors go between it and the tasks.
     """
 
@@ -59,9 +61,11 @@ class DriverMaster:
         credentials: str | Credentials | None,
         transport: Transport = "auto",
     ) -> None:
-        shown = Credentials.of(credentials)
-        token, tls = shown.token, shown.tls
         tasks = addresses(cluster)
+        shown = Credentials.of(credentials)
+        if credentials is None and tasks:
+            shown = session_credentials(next(iter(tasks.values())))
+        token, tls = shown.token, shown.tls
         self._peers = Peers(tasks, Caller(token=token, tls=tls, transport=transport))
         self._links = {
             task: RemoteLink(task, address, token, tls, self._peers.channels)

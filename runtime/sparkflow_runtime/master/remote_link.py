@@ -38,7 +38,7 @@ from sparkflow_runtime.protos.worker_session_pb2 import (
     KeepWorkerSessionRequest,
     KeepWorkerSessionResponse,
 )
-from sparkflow_runtime.security import Tls
+from sparkflow_runtime.security import Tls, shown_at
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport import rpc, status
 from sparkflow_runtime.transport.channel import frames
@@ -83,7 +83,7 @@ class RemoteLink:
         self._results: dict[str, tuple[int, ...]] = {}
         self._channel = rpc.channel(address, tls)
         peer = f"Task {task} at {address}"
-        self._stub = rpc.Stub(self._channel, WORKER_SERVICE, token, peer)
+        self._stub = rpc.Stub(self._channel, WORKER_SERVICE, shown_at(token, address), peer)
 
     def ready(self) -> Future[None]:
         """See `links.WorkerLink`."""

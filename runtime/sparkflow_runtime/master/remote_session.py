@@ -31,7 +31,8 @@ from sparkflow_runtime.protos.config_pb2 import (
 )
 from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
-from sparkflow_runtime.security import Credentials
+from sparkflow_runtime.security import Credentials, shown_at
+from sparkflow_runtime.security.defaults import session_credentials
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.worker.loop import LoopTerms
@@ -53,7 +54,7 @@ def connect(
     Raises:
         DeadlineExceededError: The master or a task did not answer in time.
     """
-    shown = Credentials.of(credentials)
+    shown = session_credentials(address) if credentials is None else Credentials.of(credentials)
     master = masters_here.get(address.replace("localhost:", "127.0.0.1:"))
     if master is not None:
         return InProcessSession(address, config, shown, create_timeout_s, master)
@@ -72,7 +73,8 @@ class RemoteSession:
     ) -> None:
         self._channel = rpc.channel(address, credentials.tls)
         peer = f"The master at {address}"
-        self._stub = rpc.Stub(self._channel, SERVICE, credentials.token, peer)
+        token = shown_at(credentials.token, address)
+        self._stub = rpc.Stub(self._channel, SERVICE, token, peer)
         self._closed = False
         self._loops = LoopRegister()
         self._filters = list(config.device_filters)

@@ -1,4 +1,4 @@
-"""Who may talk to a server and who can listen: tokens, the loopback rule, TLS, certificates."""
+"""Who may talk to a server and who can listen: tokens, defaults, TLS, certificates."""
 
 from sparkflow_runtime.security.credentials import Credentials
 from sparkflow_runtime.security.tls import Tls
@@ -12,6 +12,7 @@ from sparkflow_runtime.security.tokens import (
     redact,
     require_credentials,
 )
+from sparkflow_runtime.security.user_token import UserToken, shown_at, user_token
 
 __all__ = [
     "TOKEN_BYTES",
@@ -19,9 +20,12 @@ __all__ = [
     "Credentials",
     "Tls",
     "TokenInterceptor",
+    "UserToken",
     "is_loopback",
     "metadata",
     "new_token",
     "redact",
     "require_credentials",
+    "shown_at",
+    "user_token",
 ]

@@ -36,6 +36,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def host_of(address: str) -> str:
+    """The host of `host:port`."""
+    return address.rpartition(":")[0]
+
+
 def require_credentials(host: str, token: str | None, insecure: bool) -> None:
     """The loopback rule: a server that others can reach needs credentials.
 
@@ -53,14 +58,18 @@ def require_credentials(host: str, token: str | None, insecure: bool) -> None:
 class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in stubs only
     """Refuses every rpc that does not carry the token, before its request is read or parsed."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
+    def __init__(self) -> None:
+        self._token = b""
 
         def refuse(requests: Any, context: grpc.ServicerContext) -> Any:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "The job's token is missing or wrong")
 
         # As a stream the request is not received before the handler asks for it.
         self._refuse = grpc.stream_unary_rpc_method_handler(refuse)
+
+    def expect(self, token: str) -> None:
+        """Sets the token, before the server is started."""
+        self._token = token.encode()
 
     def intercept_service(
         self,

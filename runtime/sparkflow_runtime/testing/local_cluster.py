@@ -27,7 +27,8 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.process import worker_environment
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
-from sparkflow_runtime.security import Credentials, Tls
+from sparkflow_runtime.security import Credentials, Tls, new_token
+from sparkflow_runtime.security.defaults import session_credentials
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.testing import task_process
 from sparkflow_runtime.testing.faulty_link import FaultyLink
@@ -48,7 +49,8 @@ class LocalCluster:
     Args:
         num_ps: Tasks of job `ps`.
         num_workers: Tasks of job `worker`.
-        token: What callers must show; None lets everybody on this machine in.
+        token: What callers must show; None for this user's own, which is shown by default.
+        insecure: Lets everybody on this machine in.
         tls: Whether tasks talk within TLS, with certificates made for this cluster.
         processes: Whether each task is a process of its own, which `kill` can end. Processes die
             with the thread that made the cluster (Linux' PDEATHSIG), if `stop` is never called;
@@ -59,7 +61,7 @@ class LocalCluster:
 
     Attributes:
         cluster: The addresses of all tasks.
-        token: As given.
+        token: As given; one of its own where links are `faulty`.
         credentials: What sessions on the cluster are given.
         servers: The servers, `ps` first; empty with `processes`.
 
@@ -74,6 +76,7 @@ class LocalCluster:
         num_workers: int = 2,
         *,
         token: str | None = None,
+        insecure: bool = False,
         tls: bool = False,
         processes: bool = False,
         faulty: bool = False,
@@ -84,9 +87,16 @@ class LocalCluster:
                 message=f"A cluster needs at least one task, got {num_ps} ps "
                 f"and {num_workers} workers"
             )
+        if faulty and token is None:
+            token = new_token()  # that of the user is good at one port, and a link has another
         self.token = token
+        self._insecure = insecure
         self._authority = _new_authority() if tls else None
-        self.credentials = Credentials(token, self._tls("client"))
+        tls_of_client = self._tls("client")
+        is_default = token is None and tls_of_client is None and not insecure
+        self.credentials = (
+            session_credentials("127.0.0.1:0") if is_default else Credentials(token, tls_of_client)
+        )
         self.cluster = ClusterDef()
         self.servers: tuple[Server, ...] = ()
         self._processes: dict[tuple[str, int], subprocess.Popen[str]] = {}
@@ -246,6 +256,7 @@ class LocalCluster:
             index,
             port=port,
             token=self.token,
+            insecure=self._insecure,
             tls=self._tls(task_name(job, index)),
             transport=self._transport,
         )
@@ -281,6 +292,7 @@ class LocalCluster:
             "index": index,
             "port": port,
             "token": self.token,
+            "insecure": self._insecure,
             "tls": None if tls is None else tls.export(),
             "transport": self._transport,
         }

@@ -2,7 +2,8 @@
 
 It reads two lines of JSON from its standard input and answers each with one on its standard output:
 
-    {"job": "ps", "index": 0, "port": 0, "token": null, "tls": null, "transport": "auto"}
+    {"job": "ps", "index": 0, "port": 0, "token": null,
+     "insecure": false, "tls": null, "transport": "auto"}
                                                ->  {"address": "127.0.0.1:40123"}
     {"ps": ["127.0.0.1:40123"], "worker": []}  ->  {"ready": true}
 
@@ -42,6 +43,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
         task["index"],
         port=task["port"],
         token=task["token"],
+        insecure=task["insecure"],
         tls=None if task["tls"] is None else Tls.from_export(task["tls"]),
         transport=task["transport"],
     )

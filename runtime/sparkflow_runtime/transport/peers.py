@@ -16,6 +16,7 @@ import grpc
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
+from sparkflow_runtime.security import shown_at
 from sparkflow_runtime.transport import codec, rpc, status
 from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.channel.asking import Stream
@@ -69,7 +70,8 @@ class Peers:
                 link = rpc.channel(address, self._caller.tls)
                 self._links.append(link)
                 peer = f"Task {task} at {address}"
-                found = self._stubs[task] = rpc.Stub(link, WORKER_SERVICE, self._caller.token, peer)
+                token = shown_at(self._caller.token, address)
+                found = self._stubs[task] = rpc.Stub(link, WORKER_SERVICE, token, peer)
             return found
 
     def receiver(self, step_id: int, check: Callable[[], None] = lambda: None) -> StepReceiver:

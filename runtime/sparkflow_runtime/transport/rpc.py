@@ -154,8 +154,9 @@ class RpcServer:
     ) -> None:
         security.require_credentials(host, token, insecure)
         interceptors: list[grpc.ServerInterceptor[Any, Any]] = []
-        if token is not None:
-            interceptors.append(security.TokenInterceptor(token))
+        guard = security.TokenInterceptor() if token is not None else None
+        if guard is not None:
+            interceptors.append(guard)
         self._threads = DaemonThreads(MAX_THREADS, "rpc")
         self._server = grpc.server(
             self._threads,  # type: ignore[arg-type]  # any executor does; the stubs ask for a pool
@@ -180,6 +181,9 @@ class RpcServer:
             raise UnavailableError(
                 message=f"Cannot listen on {bracketed}:{port}. Is the port in use?"
             )
+        if guard is not None and token is not None:
+            # The user's own token has another form at each port.
+            guard.expect(token.at(self.port) if isinstance(token, security.UserToken) else token)
         self._stopped = threading.Event()
 
     def start(self) -> None:

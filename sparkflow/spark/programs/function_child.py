@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from sparkflow.spark.cluster.child import ORPHANED, die_with_parent
 from sparkflow.spark.programs.function_process import RAISED, RETURNED, SIZE
+from sparkflow_runtime.security.defaults import give_process
 
 if TYPE_CHECKING:
     from sparkflow_runtime.resources.datasets.dataset import Dataset
@@ -38,7 +39,8 @@ def main() -> None:
     threading.Thread(target=_end_with, args=(stdin,), daemon=True).start()
     try:
         # From our own parent, through a pipe.
-        function, args = pickle.loads(work)  # noqa: S301
+        function, args, credentials = pickle.loads(work)  # noqa: S301
+        give_process(credentials)
         from pyspark import cloudpickle  # what the function defines cannot be imported elsewhere
 
         answer = RETURNED + cloudpickle.dumps(function(*args))  # type: ignore[no-untyped-call]

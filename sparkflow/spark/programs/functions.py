@@ -102,7 +102,7 @@ class FunctionJob:
         self._credentials = credentials
         self._timeout_s = timeout_s
         with those_that_travel() as datasets:
-            self._work = cloudpickle.dumps((function, args))  # type: ignore[no-untyped-call]
+            self._work = cloudpickle.dumps((function, args, credentials))  # type: ignore[no-untyped-call]
         self._travelling = _travelling(datasets, layout)
         self._outcome: list[Any] = []
         self._events: queue.Queue[Event] = queue.Queue()

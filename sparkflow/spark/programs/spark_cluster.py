@@ -198,8 +198,9 @@ class SparkCluster:
         The function finds its role where TensorFlow's estimators and TensorFlowOnSpark have it:
         `os.environ["TF_CONFIG"]` is JSON with the addresses of all tasks (`cluster`) and its own
         job and number (`task`). It starts a `tf.train.Server` there, builds its graph, and returns
-        what can be pickled. Parameter servers may serve for ever: they end when all workers have
-        returned.
+        what can be pickled. Its servers and sessions show the cluster's `credentials` to each
+        other unless it gives them others. Parameter servers may serve for ever: they end when all
+        workers have returned.
 
         It has tasks of its own: where the cluster runs, it waits until Spark has slots for both.
 

@@ -28,8 +28,10 @@ class Server:
         config: Options for sessions on this server; `intra_op_parallelism_threads` is for the whole
             process.
         start: Start at once.
-        token: The secret that every caller must show; None for none.
-        insecure: Allow an address that others can reach although there is no token.
+        token: The secret that every caller must show. Where neither that nor TLS is given it is the
+            user's own on loopback, which sessions of the same user show; off loopback it is needed.
+        insecure: Let in every caller, also one that shows nothing: other users of this machine and,
+            off loopback, whoever reaches it.
         tls: The task's certificate and key, and the authority of all of them: all tasks and
             sessions of the cluster must have some then. None for no TLS.
         channel_port: The port for tensor channels from other tasks, besides the one of the address;
@@ -43,7 +45,7 @@ class Server:
         InternalError: The job or the task is not in the cluster.
         FailedPreconditionError: `transport` is none of these.
         PermissionDeniedError: The address is not a loopback one, and there is neither a token nor
-            `insecure=True`.
+            `insecure=True`; or the user's token cannot be kept safely.
         UnknownError: The port is in use.
     """
 

@@ -44,7 +44,7 @@ QUEUE = graph_def(
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(0, 1) as made:
+    with LocalCluster(0, 1, insecure=True) as made:
         yield made
 
 

@@ -112,7 +112,9 @@ def test_a_cluster_behind_faulty_links_recovers_from_a_cut() -> None:
         node("read", "Neg", "v", device="/job:worker/task:0"),
     )
     with assert_nothing_left(), LocalCluster(1, 1, faulty=True) as cluster:
-        session = open_session(cluster.target("worker", 0), create_timeout_s=60)
+        session = open_session(
+            cluster.target("worker", 0), credentials=cluster.credentials, create_timeout_s=60
+        )
         session.extend(nodes)
         session.run([], {}, ["init"])
         assert session.run(["read:0"], {}, [])[0][0].tolist() == [-1, -1]
@@ -121,7 +123,9 @@ def test_a_cluster_behind_faulty_links_recovers_from_a_cut() -> None:
             session.run(["read:0"], {}, [])
         cluster.link("ps", 0).restore()
         session.close()
-        session = open_session(cluster.target("worker", 0), create_timeout_s=60)
+        session = open_session(
+            cluster.target("worker", 0), credentials=cluster.credentials, create_timeout_s=60
+        )
         session.extend(nodes)
         assert session.run(["read:0"], {}, [])[0][0].tolist() == [-1, -1]
         session.close()

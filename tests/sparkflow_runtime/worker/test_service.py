@@ -26,7 +26,7 @@ WAIT_S = 20
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server(None, "w", 0, port=0)
+    made = Server(None, "w", 0, port=0, insecure=True)
     made.start()
     made.worker.sessions.create("s")
     yield made

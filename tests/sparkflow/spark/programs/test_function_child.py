@@ -8,6 +8,7 @@ from pyspark import cloudpickle
 
 from sparkflow.spark.cluster.child import ORPHANED
 from sparkflow.spark.programs.function_process import SIZE
+from sparkflow_runtime.security import Credentials
 
 WAIT_S = 60
 
@@ -29,7 +30,7 @@ def busy():
 
 def test_it_ends_while_it_computes():
     with started() as process:
-        work = cloudpickle.dumps((busy, ()))
+        work = cloudpickle.dumps((busy, (), Credentials()))
         for part in (b'{"worker": null, "rows": []}', work):
             process.stdin.write(SIZE.pack(len(part)) + part)
         process.stdin.close()

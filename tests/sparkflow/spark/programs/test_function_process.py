@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.programs.function_process import FunctionProcess
+from sparkflow_runtime.security import Credentials
 
 NAME = TaskName("worker", 1)
 WAIT_S = 30
@@ -19,7 +20,7 @@ WAIT_S = 30
 
 def started(function, *args):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    return FunctionProcess(NAME, cloudpickle.dumps((function, args)), environment)
+    return FunctionProcess(NAME, cloudpickle.dumps((function, args, Credentials())), environment)
 
 
 def test_what_is_returned_comes_back_and_what_is_printed_is_kept():

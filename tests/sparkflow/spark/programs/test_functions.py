@@ -24,7 +24,7 @@ def trained(steps):
     config = json.loads(os.environ["TF_CONFIG"])
     job, index = config["task"]["type"], config["task"]["index"]
     spec = tf.train.ClusterSpec(config["cluster"])
-    server = tf.train.Server(spec, job_name=job, task_index=index, insecure=True)
+    server = tf.train.Server(spec, job_name=job, task_index=index)
     if job == "ps":
         server.join()
     with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(cluster=spec)):
@@ -67,7 +67,7 @@ def asked_late():
     config = json.loads(os.environ["TF_CONFIG"])
     index = config["task"]["index"]
     spec = tf.train.ClusterSpec(config["cluster"])
-    server = tf.train.Server(spec, job_name="worker", task_index=index, insecure=True)
+    server = tf.train.Server(spec, job_name="worker", task_index=index)
     if index == 0:
         return 0.0
     time.sleep(3)

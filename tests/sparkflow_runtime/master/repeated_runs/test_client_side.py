@@ -299,6 +299,19 @@ def test_a_server_that_goes_and_comes_back() -> None:
         second.stop()
 
 
+def test_a_server_that_lets_everybody_in_has_a_channel_for_who_shows_the_users_token() -> None:
+    server = Server(None, "worker", 0, port=0, insecure=True)
+    server.start()
+    try:
+        session = connect(server, None)
+        await_channel(session)
+        (value,), _ = session.run(["add:0"], {"x:0": X}, [])
+        assert value.tolist() == [1, 2]
+        session.close()
+    finally:
+        server.stop()
+
+
 def test_the_channel_is_encrypted_where_the_session_is() -> None:
     authority = Authority.create()
     own = authority.issue("/job:worker/task:0")

@@ -1,0 +1,124 @@
+"""The token of this user on this machine, which guards servers on loopback that have no other.
+
+It is made by whoever needs it first and lies in a file that only this user can read, so that all
+programs of the user find it and nobody else's do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from sparkflow_runtime.errors import PermissionDeniedError
+from sparkflow_runtime.security.tokens import TOKEN_BYTES, is_loopback, new_token
+
+_FILE: Final = "token"
+_FOLDER_FLAGS: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class UserToken(str):
+    """The user's own token. What a server gets to see of it is of use at its port only.
+
+    Over gRPC a token travels as it is. Any user can listen on a free port of loopback, so a server
+    that is somebody else's may be asked; it must not learn what lets it in elsewhere.
+    """
+
+    __slots__ = ()
+
+    def at(self, port: int) -> str:
+        """What is shown to, and expected by, the server at a port."""
+        return hmac.new(self.encode(), f"port {port}".encode(), hashlib.sha256).hexdigest()
+
+
+def shown_at(token: str | None, address: str) -> str | None:
+    """What is shown of a token to the server at `host:port`.
+
+    A job's token itself; of the user's own what is of use at this port only, and to a server on
+    loopback only.
+    """
+    if not isinstance(token, UserToken):
+        return token
+    host, _, port = address.rpartition(":")
+    return token.at(int(port)) if is_loopback(host) and port.isdecimal() else None
+
+
+def user_token() -> UserToken:
+    """This user's token on this machine; the same for all programs of the user.
+
+    It lies in `sparkflow/token` in `$XDG_RUNTIME_DIR`, or in `sparkflow-<uid>/token` in the
+    directory for temporary files where there is no such variable.
+
+    Raises:
+        PermissionDeniedError: The folder cannot be made, or others can write to it or to the file.
+    """
+    folder = _folder()
+    try:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        opened = os.open(folder, _FOLDER_FLAGS)
+        try:
+            _require_private(folder, os.fstat(opened))
+            return _token_in(folder, opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        raise PermissionDeniedError(
+            message=f"This user's token cannot be kept in {folder}: {error}. Set XDG_RUNTIME_DIR "
+            "to a directory of this user's, pass a token, or say insecure=True"
+        ) from error
+
+
+def _folder() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime and os.path.isabs(runtime) and os.path.isdir(runtime):
+        return Path(runtime, "sparkflow")
+    return Path(tempfile.gettempdir(), f"sparkflow-{os.geteuid()}")
+
+
+def _token_in(folder: Path, opened: int) -> UserToken:
+    """The token in an open folder, which is made if there is none."""
+    while True:
+        try:
+            file = os.open(_FILE, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=opened)
+        except FileNotFoundError:
+            _make(opened)
+            continue
+        with os.fdopen(file, "rb") as stream:
+            _require_private(folder / _FILE, os.fstat(stream.fileno()))
+            text = stream.read(2 * TOKEN_BYTES + 1)
+        if len(text) != 2 * TOKEN_BYTES or not text.isalnum():
+            raise OSError(f"{_FILE} is damaged: remove it")
+        return UserToken(text.decode("ascii"))
+
+
+def _make(opened: int) -> None:
+    """Makes the file, unless somebody else does so at the same time. It is whole or not there."""
+    new = f".{_FILE}-{secrets.token_hex(8)}"
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=opened)
+    try:
+        with os.fdopen(file, "wb") as stream:
+            stream.write(new_token().encode("ascii"))
+        with contextlib.suppress(FileExistsError):
+            os.link(new, _FILE, src_dir_fd=opened, dst_dir_fd=opened)
+    finally:
+        os.unlink(new, dir_fd=opened)
+
+
+def _require_private(path: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid():
+        raise PermissionDeniedError(
+            message=f"{path} belongs to user {found.st_uid}, not to this one ({os.geteuid()}): set "
+            "XDG_RUNTIME_DIR to a directory of this user's, pass a token, or say insecure=True"
+        )
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise PermissionDeniedError(
+            message=f"{path} has mode {stat.S_IMODE(found.st_mode):04o}, so others can read or "
+            "change this user's token: remove it"
+        )
