@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from sparkflow.spark.cluster.cluster import Cluster
-from sparkflow.spark.cluster.encryption import new_credentials, session_speaks_tls
 from sparkflow.spark.cluster.failures import is_restartable
 from sparkflow.spark.cluster.slots import (
     gpu_memory_bytes,
@@ -22,6 +21,7 @@ from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.retry_loop import RetryLoop
+from sparkflow.spark.encryption import new_credentials, session_speaks_tls
 from sparkflow.spark.launch.training import Trained, Training
 from sparkflow.spark.storage.session_files import files_for
 

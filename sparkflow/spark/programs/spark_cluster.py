@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.spark.cluster.barrier_job import GangJob
 from sparkflow.spark.cluster.cluster import Cluster, show_lines
-from sparkflow.spark.cluster.encryption import AUTO, new_credentials, session_speaks_tls
 from sparkflow.spark.cluster.events import Event, RowsReady
 from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
 from sparkflow.spark.cluster.slots import (
@@ -35,6 +34,7 @@ from sparkflow.spark.data.plan.spooled import is_local
 from sparkflow.spark.data.plan.travelling import rows_for_tasks
 from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow.spark.encryption import AUTO, new_credentials, session_speaks_tls
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.params.converters import auto_or_boolean
 from sparkflow.spark.programs.cluster_dataset import (

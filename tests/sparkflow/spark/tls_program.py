@@ -17,8 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import sparkflow as tf
-from sparkflow.spark import SparkTrainer
-from sparkflow.spark.cluster import encryption
+from sparkflow.spark import SparkTrainer, encryption
 from sparkflow.spark.control.callbacks import Callback, Update
 from support.listening import is_closed, listening, tree, where
 

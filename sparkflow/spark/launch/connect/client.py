@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparkflow.spark.cluster.encryption import new_credentials, speaks_tls
 from sparkflow.spark.cluster.gpus import memory_bytes
 from sparkflow.spark.cluster.slots import GPU_MEMORY
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callbacks, Update
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.encryption import new_credentials, speaks_tls
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect.job import ConnectJob, require_slots
 from sparkflow.spark.launch.connect.lead import Leadership, picklable

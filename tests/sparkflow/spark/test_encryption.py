@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkflow.spark.cluster.encryption import new_credentials, speaks_tls
+from sparkflow.spark.encryption import new_credentials, speaks_tls
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow_runtime.security import Credentials
 
