@@ -128,7 +128,11 @@ class Server:
         )
         self._listener: Listener | None = None
         if available() and transport != "grpc":
-            self._listener = self._listen(host, channel_port, advertised_host, insecure)
+            try:
+                self._listener = self._listen(host, channel_port, advertised_host, insecure)
+            except BaseException:
+                self._server.stop(0)  # its port is free for another attempt
+                raise
             self.worker.channel_address = self._listener.address
         shown = advertised_host or host
         shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown

@@ -25,6 +25,7 @@ from sparkflow.spark.cluster.slots import require_slots, session_gang
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster.task_logs import format_lines
 from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.endpoints import joined
 from sparkflow.spark.errors import SparkTrainingError
 
 _log = logging.getLogger(__name__)
@@ -144,10 +145,11 @@ class Cluster:
             config.credentials,
             check=check_compatibility,
             show_lines=self._show_lines,
+            ports=config.endpoints.ports,
         )
         self._jobs += 1
         _log.info("the tasks start in %s", self.gang)
-        config = replace(config, driver=f"{host}:{server.port}", barrier=self.gang.barrier)
+        config = replace(config, driver=joined(host, server.port), barrier=self.gang.barrier)
         name = self._name if self._jobs == 1 else f"{self._name}-{self._jobs}"
         return server, GangJob(self._rows, config, name, self._description, post)
 

@@ -7,6 +7,7 @@ Spark that a task failed, and cancelled loops that they were cancelled. Pure fun
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from sparkflow.spark.cluster.events import (
     ClusterRefused,
@@ -36,6 +37,9 @@ _MEMORY_HINT = (
     "updates), or fewer tasks per machine or GPU"
 )
 
+LOST_LEADER: Final = "The task that leads the training was lost"
+"""What a second task 0 says on Spark Connect, for the first can say nothing any more."""
+
 # What Spark says when it loses an executor, or with it the rows of a stage before.
 _LOST_EXECUTOR = (
     "ExecutorLostFailure",
@@ -46,6 +50,7 @@ _LOST_EXECUTOR = (
     "worker lost",
     "Slave lost",
     "Python worker exited unexpectedly",
+    LOST_LEADER,
 )
 
 

@@ -19,6 +19,9 @@ BARRIER: Final = "spark.sparkflow.barrier"
 _DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 _MOST: Final = "spark.dynamicAllocation.maxExecutors"
 
+SETTINGS: Final = (BARRIER, _DYNAMIC, _MOST, "spark.executor.cores", "spark.task.cpus")
+"""Those that are looked at here."""
+
 
 @dataclass(frozen=True, slots=True)
 class GangStart:

@@ -26,6 +26,7 @@ from sparkflow.spark.cluster.events import (
 )
 from sparkflow.spark.cluster.task_board import Entry, Progress, TaskBoard
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
+from sparkflow.spark.endpoints import Ports
 from sparkflow_runtime.errors import (
     UnavailableError,
 )
@@ -68,6 +69,10 @@ class RegistrationServer:
         check: Asked once all tasks have come.
         show_lines: Takes lines of the tasks' logs, from the threads of gRPC.
         patience: When a task that does not answer is given up.
+        ports: Where to listen; on any free port if None.
+
+    Raises:
+        ResourceExhaustedError: None of the ports is free.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class RegistrationServer:
         check: Check = lambda infos: "",
         show_lines: ShowLines = lambda task, lines, dropped: None,
         patience: rpc.Patience = PATIENCE,
+        ports: Ports | None = None,
     ) -> None:
         self._post = post
         self._check = check
@@ -104,14 +110,18 @@ class RegistrationServer:
             "ReportState": rpc.Method(self._report_state, pb.ReportStateRequest),
             "WriteLogs": rpc.Method(self._write_logs, pb.WriteLogsRequest),
         }
-        self._server = rpc.RpcServer(
-            [rpc.handlers(SERVICE, methods)],
-            host=host,
-            port=0,
-            token=credentials.token,
-            tls=credentials.tls,
-            patience=patience,
-        )
+
+        def serve(ports: Sequence[int]) -> rpc.RpcServer:
+            return rpc.RpcServer(
+                [rpc.handlers(SERVICE, methods)],
+                host=host,
+                port=ports[0],
+                token=credentials.token,
+                tls=credentials.tls,
+                patience=patience,
+            )
+
+        self._server = (ports or Ports()).listen(host, 1, serve)
         self._server.start()
         self.port = self._server.port
 

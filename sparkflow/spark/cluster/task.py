@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkflow.spark.cluster.addresses import address_towards
+from sparkflow.spark.cluster.addresses import own_address
 from sparkflow.spark.cluster.child_process import ChildProcess, Silence
 from sparkflow.spark.cluster.gpus import gpu_environment
 from sparkflow.spark.cluster.process_supervisor import ProcessSupervisor
@@ -25,6 +25,7 @@ from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.data.schema.row_format import RowFormat
 from sparkflow.spark.data.spool.dataset_spool import DatasetSpool, TravellingDataset
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
+from sparkflow.spark.endpoints import Endpoints
 from sparkflow_runtime.process import worker_environment
 from sparkflow_runtime.security import Credentials
 
@@ -50,6 +51,7 @@ class JobConfig:
         silence: When a process that stands still is killed.
         barrier: Whether the tasks are those of a barrier stage; if not, they wait for each other.
         datasets: Whose rows come instead of rows of `row_format`; None where those do.
+        endpoints: Where the tasks' processes listen.
     """
 
     driver: str
@@ -62,6 +64,7 @@ class JobConfig:
     silence: Silence = field(default_factory=Silence)
     barrier: bool = True
     datasets: tuple[TravellingDataset, ...] | None = None
+    endpoints: Endpoints = field(default_factory=Endpoints)
 
 
 def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -82,7 +85,11 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         neighbours = hosts.count(hosts[context.partitionId()])
     else:
         neighbours = wait_for_others(
-            config.driver, config.credentials, name, context.taskAttemptId()
+            config.driver,
+            config.credentials,
+            name,
+            context.taskAttemptId(),
+            config.endpoints.interface,
         )
         if not neighbours:
             return  # training is over, and nobody waits for this task's row
@@ -103,6 +110,8 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         "attempt": context.taskAttemptId(),
         "gpu_addresses": addresses,
         "gpu_memory_bytes": config.gpu_memory_bytes,
+        "ports": str(config.endpoints.ports),
+        "interface": config.endpoints.interface,
     }
     rows = keep_child(config, name, message, environment, batches)
     yield pa.RecordBatch.from_pydict(
@@ -111,7 +120,11 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 
 
 def wait_for_others(
-    driver: str, credentials: Credentials, name: TaskName, task_attempt_id: int
+    driver: str,
+    credentials: Credentials,
+    name: TaskName,
+    task_attempt_id: int,
+    interface: str = "",
 ) -> int:
     """Waits until all tasks of an ordinary stage run; how many of them are on this machine.
 
@@ -122,7 +135,7 @@ def wait_for_others(
 
     client = RegistrationClient(driver, credentials)
     try:
-        return client.enter(name, address_towards(driver), task_attempt_id)
+        return client.enter(name, own_address(driver, interface), task_attempt_id)
     finally:
         client.close()
 

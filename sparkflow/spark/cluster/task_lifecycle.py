@@ -6,6 +6,7 @@ steps held (variables, queues, accumulators), so that nothing of the one before 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -13,16 +14,17 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from sparkflow.spark.cluster.addresses import address_towards
+from sparkflow.spark.cluster.addresses import own_address
 from sparkflow.spark.cluster.registration_client import RegistrationClient
 from sparkflow.spark.cluster.reports import StepCounter, describe_state
 from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.endpoints import Ports
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.device.device import gpu_uuids
 from sparkflow_runtime.errors import AbortedError, CancelledError, UnavailableError
@@ -89,6 +91,7 @@ class TaskLifecycle:
         self._following = False
         self._attempt = 0
         self._port = config.get("port", 0)
+        self._ports = Ports.of(config.get("ports", ""))
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def run(self) -> None:
@@ -177,21 +180,24 @@ class TaskLifecycle:
 
     def _start_servers(self) -> list[Server]:
         config = self._config
-        host = address_towards(config["driver"])
+        host = own_address(config["driver"], config.get("interface", ""))
         servers = [self._start_server(host)]
         if config["hosted_ps"] is not None:
-            servers.append(
-                Server(
+
+            def hosted(ports: Sequence[int]) -> Server:
+                return Server(
                     None,
                     "ps",
                     config["hosted_ps"],
-                    port=0,
+                    port=ports[0],
+                    channel_port=ports[1],
                     host=host,
                     token=self._credentials.token,
                     tls=self._credentials.tls,
                     gpus=0,
                 )
-            )
+
+            servers.append(self._ports.listen(host, 2, hosted))
         for server in servers:
             server.start()
         servers[0].worker.on_loop_update = self._steps.add
@@ -200,12 +206,13 @@ class TaskLifecycle:
     def _start_server(self, host: str) -> Server:
         config = self._config
 
-        def server(port: int) -> Server:
+        def server(ports: Sequence[int]) -> Server:
             return Server(
                 None,
                 self._name.job,
                 self._name.index,
-                port=port,
+                port=ports[0],
+                channel_port=ports[1],
                 host=host,
                 token=self._credentials.token,
                 tls=self._credentials.tls,
@@ -215,12 +222,12 @@ class TaskLifecycle:
             )
 
         port, self._port = self._port, 0  # of a process before, for the first attempt
-        try:
-            started = server(port)
-        except UnavailableError:
-            if not port:
-                raise
-            started = server(0)  # somebody else has it now
+        started: Server | None = None
+        if port and not self._ports.first:
+            with contextlib.suppress(UnavailableError):  # somebody else has it now
+                started = server([port, 0])
+        if started is None:
+            started = self._ports.listen(host, 2, server)
         self._tell({"event": "listening", "port": started.port})
         return started
 

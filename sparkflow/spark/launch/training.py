@@ -20,6 +20,7 @@ from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow.spark.endpoints import Endpoints, Ports
 from sparkflow_runtime.security import Credentials
 
 Trained = tuple[Mapping[str, npt.NDArray[Any]], TrainingHistory]
@@ -70,6 +71,7 @@ class Training:
             self.plan.config.worker_logs,
             self.worker_callbacks,
             gpu_memory_bytes,
+            endpoints=Endpoints(Ports.of(self.plan.config.ports), self.plan.config.interface),
         )
 
 

@@ -632,6 +632,8 @@ class FaultToleranceParams(ParamAliases):
     startTimeout = param(table.FAULT_TOLERANCE["startTimeout"])
     stallTimeout = param(table.FAULT_TOLERANCE["stallTimeout"])
     maxRestarts = param(table.FAULT_TOLERANCE["maxRestarts"])
+    ports = param(table.FAULT_TOLERANCE["ports"])
+    interface = param(table.FAULT_TOLERANCE["interface"])
     workerLogs = param(table.FAULT_TOLERANCE["workerLogs"])
     tls = param(table.FAULT_TOLERANCE["tls"])
 
@@ -673,6 +675,33 @@ class FaultToleranceParams(ParamAliases):
             one, after the loss of a task or executor.
         """
         return self._set(maxRestarts=value)
+
+    def getPorts(self) -> str:
+        """The ports that are listened on, `''` for any."""
+        value: str = self.getOrDefault(self.ports)
+        return value
+
+    def setPorts(self: Self, value: str) -> Self:
+        """Sets a parameter.
+
+        ports: the ports that the tasks' processes and the driver listen on: a range
+            ('40000-40100'), one port, or '' for any free ones.
+        """
+        return self._set(ports=value)
+
+    def getInterface(self) -> str:
+        """The interface or network that tasks listen on."""
+        value: str = self.getOrDefault(self.interface)
+        return value
+
+    def setInterface(self: Self, value: str) -> Self:
+        """Sets a parameter.
+
+        interface: the address of each machine that its tasks' processes listen on: the name of
+            an interface ('eth0'), a network ('10.1.0.0/16'), or '' for the one that the driver
+            sees.
+        """
+        return self._set(interface=value)
 
     def getWorkerLogs(self) -> bool:
         """Whether the logs of tasks are shown."""

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sparkflow._api.unknown_names import closest
+from sparkflow.spark.endpoints import Ports
 
 FeaturesCol: TypeAlias = str | list[str] | dict[str, str | list[str]]
 """A column, a list of scalar columns, or a dictionary of input to one of these."""
@@ -129,6 +130,11 @@ def seconds(value: Any) -> float:
 def seconds_or_zero(value: Any) -> float:
     """A number of seconds, or 0 for none."""
     return 0.0 if not isinstance(value, bool) and value == 0 else seconds(value)
+
+
+def ports(value: Any) -> str:
+    """Ports as `Ports` writes them."""
+    return str(Ports.of(value))
 
 
 def class_weights(value: Any) -> str | dict[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from sparkflow.spark.endpoints import require_interface
 from sparkflow.spark.params.converters import (
     auto_or_boolean,
     boolean,
@@ -20,6 +21,7 @@ from sparkflow.spark.params.converters import (
     integer,
     json_dict,
     number,
+    ports,
     resumption,
     seconds,
     seconds_or_zero,
@@ -500,6 +502,27 @@ FAULT_TOLERANCE: Final = Group(
             "how often training is started again, from the last checkpoint if there is "
             "one, after the loss of a task or executor",
             get="How often training is started again.",
+            decides=False,
+        ),
+        Row(
+            "ports",
+            "",
+            ports,
+            "str",
+            "the ports that the tasks' processes and the driver listen on: a range "
+            "('40000-40100'), one port, or '' for any free ones",
+            get="The ports that are listened on, `''` for any.",
+            decides=False,
+        ),
+        Row(
+            "interface",
+            "",
+            require_interface,
+            "str",
+            "the address of each machine that its tasks' processes listen on: the name of an "
+            "interface ('eth0'), a network ('10.1.0.0/16'), or '' for the one that the driver "
+            "sees",
+            get="The interface or network that tasks listen on.",
             decides=False,
         ),
         Row(

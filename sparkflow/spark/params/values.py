@@ -90,6 +90,11 @@ class TrainerValues:
             with a report of who waits for whom.
         max_restarts: how often training is started again, from the last checkpoint if there is
             one, after the loss of a task or executor.
+        ports: the ports that the tasks' processes and the driver listen on: a range
+            ('40000-40100'), one port, or '' for any free ones.
+        interface: the address of each machine that its tasks' processes listen on: the name of
+            an interface ('eth0'), a network ('10.1.0.0/16'), or '' for the one that the driver
+            sees.
         worker_logs: whether what tasks write to stderr is shown on the driver, with the role of
             the task before each line.
         tls: whether all that driver and tasks say to each other over the network is encrypted:
@@ -148,6 +153,8 @@ class TrainerValues:
     start_timeout: float = 120.0
     stall_timeout: float = 600.0
     max_restarts: int = 3
+    ports: str = ""
+    interface: str = ""
     worker_logs: bool = False
     tls: str | bool = "auto"
     progress: bool = True

@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark import BarrierTaskContext, TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from sparkflow.spark.cluster.addresses import address_towards
+from sparkflow.spark.cluster.addresses import own_address
 from sparkflow.spark.cluster.barrier_job import SparkJob
 from sparkflow.spark.cluster.events import Event, RowsReady, TaskFailed, TaskRegistered
 from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
@@ -38,9 +38,11 @@ from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.data.plan.travelling import rows_for_tasks
 from sparkflow.spark.data.spool.dataset_spool import DatasetSpool, TravellingDataset
 from sparkflow.spark.data.spool.spool import local_directories
+from sparkflow.spark.endpoints import Endpoints, Ports, joined
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.programs.cluster_dataset import ClusterDataset, those_that_travel
 from sparkflow.spark.programs.function_process import FunctionProcess
+from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.rendezvous_pb2 import TaskInfo
 from sparkflow_runtime.security import Credentials
@@ -63,6 +65,7 @@ class FunctionConfig:
         work: The pickled function and its arguments.
         datasets: Those whose rows come to the tasks.
         barrier: Whether the tasks are those of a barrier stage.
+        endpoints: Where the functions' servers are to listen.
     """
 
     driver: str
@@ -71,6 +74,7 @@ class FunctionConfig:
     work: bytes = field(repr=False)
     datasets: tuple[TravellingDataset, ...]
     barrier: bool
+    endpoints: Endpoints
 
 
 class FunctionJob:
@@ -84,6 +88,7 @@ class FunctionJob:
         on_lines: Takes the lines that the functions wrote, once they have ended.
         credentials: What its tasks and the driver show to each other.
         timeout_s: How long tasks may take to come.
+        endpoints: Where the functions' servers are to listen.
     """
 
     def __init__(
@@ -95,12 +100,14 @@ class FunctionJob:
         on_lines: ShowLines,
         credentials: Credentials,
         timeout_s: float,
+        endpoints: Endpoints,
     ) -> None:
         self._session = session
         self._layout = layout
         self._on_lines = on_lines
         self._credentials = credentials
         self._timeout_s = timeout_s
+        self._endpoints = endpoints
         with those_that_travel() as datasets:
             self._work = cloudpickle.dumps((function, args, credentials))  # type: ignore[no-untyped-call]
         self._travelling = _travelling(datasets, layout)
@@ -117,16 +124,19 @@ class FunctionJob:
         host = context.getConf().get("spark.driver.host")
         bind = context.getConf().get("spark.driver.bindAddress", host)
         gang = session_gang(self._session)
-        server = RegistrationServer(self._layout, self._events.put, bind, self._credentials)
+        server = RegistrationServer(
+            self._layout, self._events.put, bind, self._credentials, ports=self._endpoints.ports
+        )
         server.begin_attempt("")
         datasets = tuple(what for what, _ in self._travelling)
         config = FunctionConfig(
-            f"{host}:{server.port}",
+            joined(host, server.port),
             self._credentials,
             self._layout,
             self._work,
             datasets,
             gang.barrier,
+            self._endpoints,
         )
         name = f"sparkflow-run-{uuid.uuid4().hex[:8]}"
         action = functools.partial(self._collect, config)
@@ -201,16 +211,19 @@ def _run_task(
     context: Any = BarrierTaskContext.get() if config.barrier else TaskContext.get()
     name = config.layout.task(context.partitionId())
     attempt = context.taskAttemptId()
-    if not config.barrier and not wait_for_others(config.driver, config.credentials, name, attempt):
+    interface = config.endpoints.interface
+    if not config.barrier and not wait_for_others(
+        config.driver, config.credentials, name, attempt, interface
+    ):
         return
-    host = address_towards(config.driver)
+    host = own_address(config.driver, interface)
     messages: list[Mapping[str, Any]] = []
     worker = name.index if name.job == "worker" else None
     spool = DatasetSpool(config.datasets, worker, local_directories(os.environ), messages.append)
     client = RegistrationClient(config.driver, config.credentials)
     with contextlib.closing(client), contextlib.closing(spool):
         spool.take(batches)
-        cluster = _registered(client, name, host, attempt)
+        cluster = _registered(client, name, host, attempt, config.endpoints.ports)
         environment = child_environment(os.environ, context.cpus(), _count_at(cluster, host))
         environment["TF_CONFIG"] = tf_config(cluster, name)
         environment[ROLE] = f"{name.job} {name.index}"
@@ -224,21 +237,31 @@ def _run_task(
     yield pa.RecordBatch.from_pydict({"outcome": pa.array([outcome], pa.binary())})
 
 
-def _registered(client: RegistrationClient, name: TaskName, host: str, attempt: int) -> ClusterDef:
+def _registered(
+    client: RegistrationClient, name: TaskName, host: str, attempt: int, ports: Ports
+) -> ClusterDef:
     """All tasks' addresses, once all have come."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as held:
-        # Held until all ports are known, so that no two tasks of a machine get the same.
-        held.bind((host, 0))
-        bracketed = f"[{host}]" if ":" in host else host
+    # Held until all ports are known, so that no two tasks of a machine get the same.
+    with ports.listen(host, 1, lambda found: _bound(host, found[0])) as held:
         info = TaskInfo(
             job=name.job,
             task=name.index,
-            address=f"{bracketed}:{held.getsockname()[1]}",
+            address=joined(host, held.getsockname()[1]),
             host=socket.gethostname(),
             pid=os.getpid(),
             task_attempt_id=attempt,
         )
         return client.register(info).cluster
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        held.bind((host, port))
+    except OSError as error:
+        held.close()
+        raise UnavailableError(message=f"Cannot bind {joined(host, port)}: {error}") from error
+    return held
 
 
 def _kept(process: FunctionProcess, client: RegistrationClient, name: TaskName, host: str) -> Any:

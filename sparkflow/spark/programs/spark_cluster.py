@@ -35,6 +35,7 @@ from sparkflow.spark.data.plan.travelling import rows_for_tasks
 from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.encryption import AUTO, new_credentials, session_speaks_tls
+from sparkflow.spark.endpoints import Endpoints, Ports, require_interface
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.params.converters import auto_or_boolean
 from sparkflow.spark.programs.cluster_dataset import (
@@ -84,9 +85,13 @@ class SparkCluster:
             has it in any case.
         tls: Whether tasks and sessions speak TLS: True, False, or 'auto' for as soon as one address
             is not loopback.
+        ports: The ports that the tasks' processes and the driver listen on: a range
+            (`"40000-40100"`), one port, or `""` for any free ones.
+        interface: The address of each machine that its tasks listen on: the name of an interface
+            (`"eth0"`), a network (`"10.1.0.0/16"`), or `""` for the one that the driver sees.
 
     Raises:
-        ValueError: There are no workers, or fewer than no parameter servers.
+        ValueError: There are no workers, or fewer than no parameter servers; no ports; no network.
         SparkTrainingError: There is no session, or one of Spark Connect, whose driver is elsewhere;
             or tls=False where Spark's settings ask for encryption.
     """
@@ -100,6 +105,8 @@ class SparkCluster:
         startTimeout: float = 600.0,
         workerLogs: bool = False,
         tls: bool | str = AUTO,
+        ports: str | int = "",
+        interface: str = "",
     ) -> None:
         if numWorkers < 1 or numPs < 0:
             raise ValueError(
@@ -117,6 +124,7 @@ class SparkCluster:
         self._layout = ClusterLayout(numPs, numWorkers)
         self._timeout_s = startTimeout
         self._shows_lines = workerLogs
+        self._endpoints = Endpoints(Ports.of(ports), require_interface(interface))
         self._lines: deque[str] = deque(maxlen=_LOG_LINES)
         self._credentials = new_credentials(session_speaks_tls(auto_or_boolean(tls), session))
         self._events: queue.Queue[Event] = queue.Queue()
@@ -226,6 +234,7 @@ class SparkCluster:
                 self._take_lines,
                 self._credentials,
                 self._timeout_s,
+                self._endpoints,
             )
             return job.run()
 
@@ -356,6 +365,7 @@ class SparkCluster:
             sends_logs=True,
             gpu_memory_bytes=gpu_memory_bytes(session),
             datasets=tuple(what for what, _ in travelling),
+            endpoints=self._endpoints,
         )
         name = f"sparkflow-cluster-{uuid.uuid4().hex[:8]}"
         description = (

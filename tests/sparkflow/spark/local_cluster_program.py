@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import sparkflow as tf
-from sparkflow.spark import SparkTrainer
+from sparkflow.spark import SparkCluster, SparkTrainer
 from sparkflow.spark.control.callbacks import Callback, Update
 
 
@@ -70,6 +70,10 @@ class OnFirstSteps(Callback):
         self.acted = 0.0
         self.away_s = 0.0
         self.restarts: list[str] = []
+        self.said: list[str] = []
+
+    def on_waiting(self, text: str) -> None:
+        self.said.append(text)
 
     def on_steps(self, update: Update) -> None:
         if self.act is not None:
@@ -93,11 +97,70 @@ echo '{"name": "gpu", "addresses": ["GPU-00000000-aaaa", "GPU-11111111-bbbb"]}'
     return script
 
 
+def dynamic(folder: Path) -> None:
+    """Executors come while tasks wait, one is killed, and Spark runs slow tasks twice."""
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+        "spark.executor.cores": "1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "0",
+        "spark.speculation": "true",
+        "spark.speculation.task.duration.threshold": "1s",
+    }
+    builder = SparkSession.builder.master("local-cluster[3,1,1024]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    rows = [([float(i % 7), float(i % 3)], float(i % 7 - 2 * (i % 3))) for i in range(400)]
+    df = spark.createDataFrame(rows, "features array<double>, label double")
+    acting = OnFirstSteps(lambda: os.kill(max(children(folder).values()), signal.SIGKILL))
+
+    def trainer(workers: int, start_timeout: float = 240.0) -> SparkTrainer:
+        return SparkTrainer(
+            model_fn=model_fn,
+            numWorkers=workers,
+            numPs=1,
+            batchSize=20,
+            epochs=200,
+            syncMode="sync",
+            progress=False,
+            startTimeout=start_timeout,
+            callbacks=[acting],
+        )
+
+    model = trainer(2).fit(df)
+    try:
+        trainer(6, 5.0).fit(df)
+    except Exception as error:
+        too_few = f"{type(error).__name__}: {error}"
+    with SparkCluster(spark, numWorkers=2, numPs=1) as cluster:
+        tasks = cluster.spec.num_tasks("worker")
+    say(
+        started=model.history.tasks_started,
+        loss=model.history.epoch_loss[-1],
+        restarts=acting.restarts,
+        said=acting.said,
+        too_few=too_few,
+        tasks=tasks,
+        left=len(children(folder)),
+    )
+    spark.stop()
+
+
 def main() -> None:
     folder, what = Path(sys.argv[1]), sys.argv[2]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_WORKER_DIR"] = str(folder / "work")
     os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
+    if what == "dynamic allocation":
+        dynamic(folder)
+        return
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     spark = (
         SparkSession.builder.master("local-cluster[2,2,1024]")

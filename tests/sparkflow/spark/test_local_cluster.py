@@ -72,3 +72,17 @@ def test_a_lost_driver(start: Callable[[str], "subprocess.Popen[str]"]) -> None:
     while any(path.exists() for path in waiting):
         assert time.monotonic() < deadline, "training processes outlived the driver"
         time.sleep(0.1)  # processes of others: there is nothing to wait on
+
+
+@pytest.mark.nightly
+def test_dynamic_allocation(start: Callable[[str], "subprocess.Popen[str]"]) -> None:
+    outcome = _outcome(start("dynamic allocation"))
+    assert "spark.dynamicAllocation.enabled=true" in outcome["started"]
+    assert "waiting for 1 of 3 tasks" in " ".join(outcome["said"])
+    assert len(outcome["restarts"]) == 1
+    assert "it was killed, or its machine was lost" in outcome["restarts"][0]
+    assert outcome["loss"] < 0.05
+    assert "SparkTrainingError: After 5 s these tasks have not started: " in outcome["too_few"]
+    assert "need 7 task slots at once, and Spark has 3" in outcome["too_few"]
+    assert outcome["tasks"] == 2
+    assert outcome["left"] == 0

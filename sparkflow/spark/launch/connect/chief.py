@@ -35,7 +35,7 @@ def main() -> None:
     # Not from the network: the Spark task has written it, and Spark sent it with the task's code.
     work = pickle.loads(Path(config["work"]).read_bytes())  # noqa: S301
     credentials = Credentials.from_export(config["credentials"])
-    cluster = JobCluster(work.plan.layout, credentials, config["host"])
+    cluster = JobCluster(work.plan.layout, credentials, config["host"], work.plan.config.ports)
     tell({"event": "address", "port": cluster.port})
     reason = ""
     try:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from sparkflow.spark.cluster.gang import SETTINGS, gang_start
 from sparkflow.spark.cluster.gpus import memory_bytes
+from sparkflow.spark.cluster.preflight import describe_settings
 from sparkflow.spark.cluster.slots import GPU_MEMORY
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callbacks, Update
@@ -24,6 +27,9 @@ from sparkflow.spark.launch.training import Trained, Training
 
 _log = logging.getLogger(__name__)
 
+SHARED_DIRECTORY: Final = "spark.sparkflow.sharedDir"
+"""The Spark setting of a directory that all executors reach; checkpointDir does as well."""
+
 
 class ConnectBackend:
     """The chief beside task 0 leads.
@@ -36,30 +42,56 @@ class ConnectBackend:
         self._session = session
 
     def require_slots(self, layout: ClusterLayout) -> None:
-        """Runs a small barrier job, for a Connect client cannot ask the scheduler."""
-        if self._setting("spark.dynamicAllocation.enabled", "false") == "true":
-            raise SparkTrainingError(
-                "Spark's barrier jobs do not run with dynamic allocation: start the cluster with "
-                "spark.dynamicAllocation.enabled=false and as many executors as are needed"
-            )
-        require_slots(self._session, layout)
+        """Runs a small barrier job, for a Connect client cannot ask the scheduler.
+
+        Where there is no barrier stage, executors come while tasks wait: then only settings say no.
+        """
+        settings = self._settings()
+        problem = describe_settings(settings, layout)
+        if problem:
+            raise SparkTrainingError(problem)
+        if gang_start(settings).barrier:
+            require_slots(self._session, layout)
 
     def speaks_tls(self, wanted: bool | str) -> bool:
         """Yes, unless it is not wanted: where the tasks will be is not known here."""
         return speaks_tls(wanted, None, lambda name: self._setting(name, "false"))
 
     def train(self, training: Training) -> Trained:
-        """Runs barrier jobs until one ends well; then tells the callbacks what happened."""
+        """Runs jobs until one ends well; then tells the callbacks what happened."""
         plan = training.plan
+        gang = gang_start(self._settings())
+        _log.info("the tasks start in %s", gang)
+        shared = self._setting(SHARED_DIRECTORY, "") or plan.config.checkpoint_dir
+        if not gang.barrier and plan.layout.num_tasks > 1 and not shared:
+            raise SparkTrainingError(
+                f"The tasks start one by one ({gang.reason}), and on Spark Connect they can only "
+                "meet in a directory that all executors reach: set checkpointDir, or the Spark "
+                f"setting {SHARED_DIRECTORY}. One task (numWorkers=1, numPs=0) needs none"
+            )
         restarts = plan.config.max_restarts
         work = Leadership(picklable(plan), training.feed, restarts, training.start)
         callbacks = training.callbacks
         callbacks.on_waiting("training on the cluster; Spark Connect tells the rest at the end")
         credentials = new_credentials(self.speaks_tls(plan.config.tls))
         config = training.job(credentials, memory_bytes(self._setting(GPU_MEMORY, "")))
-        job = ConnectJob(training.rows, config, work, restarts, callbacks.on_restart)
-        outcome = job.run()
+        job = ConnectJob(
+            training.rows,
+            replace(config, barrier=gang.barrier),
+            work,
+            restarts,
+            callbacks.on_restart,
+            shared,
+            self._setting("spark.driver.host", ""),
+        )
+        found = job.run()
+        outcome = replace(found, history={**found.history, "tasks_started": str(gang)})
         return tell_finished(callbacks, plan, outcome)
+
+    def _settings(self) -> dict[str, str]:
+        """Those that say how tasks start."""
+        found = {key: self._setting(key, "") for key in SETTINGS}
+        return {key: value for key, value in found.items() if value}
 
     def _setting(self, key: str, default: str) -> str:
         try:

@@ -1,7 +1,8 @@
-"""What runs in the tasks of a barrier job on Spark Connect.
+"""What runs in the tasks of a training on Spark Connect.
 
 As `cluster.task`, but the driver that the processes report to is the chief beside task 0. The tasks
-learn its address by one `allGather`, which costs a second. A failure is the chief's to report:
+learn its address by one `allGather`, which costs a second, or in an ordinary stage from a file, see
+`meeting`. A failure is the chief's to report:
 were it raised here, Spark would show whichever task it hears of first.
 """
 
@@ -11,6 +12,7 @@ import contextlib
 import os
 import queue
 import shutil
+import socket
 import tempfile
 import threading
 import traceback
@@ -21,15 +23,21 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from sparkflow.spark.cluster.addresses import own_address
 from sparkflow.spark.cluster.child_process import ChildProcess
+from sparkflow.spark.cluster.failures import LOST_LEADER
 from sparkflow.spark.cluster.task import (
     JobConfig,
     child_environment,
     run_task,
+    wait_for_others,
 )
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.data.spool.spool import local_directories
+from sparkflow.spark.endpoints import joined
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.launch.connect import meeting
+from sparkflow_runtime.errors import OpError
 
 CHIEF: Final = TaskName("chief", 0)
 _START_S: Final = 120.0
@@ -45,24 +53,47 @@ class ConnectConfig:
     Attributes:
         job: What `run_task` is told; its `driver` is not known yet.
         work: A pickled `lead.Leadership`, for task 0.
+        meeting: Where the chief's address is published if there is no barrier stage.
+        driver_host: Spark's driver as executors reach it; "" if the client does not know.
+        timeout_s: How long tasks may take to come.
     """
 
     job: JobConfig
     work: bytes = field(repr=False)
+    meeting: str = ""
+    driver_host: str = ""
+    timeout_s: float = 0.0
 
 
 def run_connect_task(
     config: ConnectConfig, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The function that `mapInArrow` runs in each task; task 0 yields the rows of the outcome."""
-    from pyspark import BarrierTaskContext  # here, as in `cluster.task`
+    from pyspark import BarrierTaskContext, TaskContext  # here, as in `cluster.task`
 
-    context = BarrierTaskContext.get()
+    context: Any = BarrierTaskContext.get() if config.job.barrier else TaskContext.get()
+    token = config.job.credentials.token or ""
     with contextlib.ExitStack() as stack:
         chief = None
-        if context.partitionId() == 0:
-            chief = stack.enter_context(contextlib.closing(_Chief(config, _own_host(context))))
-        address = context.allGather(chief.address if chief is not None else "")[0]
+        # Of a task that Spark runs again the first has a chief, or had one that others are lost to.
+        if context.partitionId() == 0 and (config.job.barrier or not context.attemptNumber()):
+            chief = stack.enter_context(
+                contextlib.closing(_Chief(config, _own_host(config, context)))
+            )
+        if config.job.barrier:
+            address = context.allGather(chief.address if chief is not None else "")[0]
+        elif chief is not None:
+            address = chief.address
+            if config.meeting:
+                stack.callback(meeting.end, config.meeting)
+                meeting.publish(config.meeting, token, address)
+        elif config.meeting:
+            address = meeting.find(config.meeting, token, config.timeout_s)
+        else:
+            raise SparkTrainingError(LOST_LEADER)
+        if context.partitionId() == 0 and chief is None:
+            _wait_for_first(address, config.job, context.taskAttemptId())
+            return
         job = replace(config.job, driver=address)
         try:
             for _ in run_task(job, batches):
@@ -74,10 +105,29 @@ def run_connect_task(
             yield from chief.outcome()
 
 
-def _own_host(context: Any) -> str:
+def _wait_for_first(address: str, job: JobConfig, task_attempt_id: int) -> None:
+    """Blocks while the first of two tasks 0 leads.
+
+    Raises:
+        SparkTrainingError: It does not any more.
+    """
+    try:
+        wait_for_others(address, job.credentials, job.layout.task(0), task_attempt_id)
+    except OpError:
+        raise SparkTrainingError(LOST_LEADER) from None
+
+
+def _own_host(config: ConnectConfig, context: Any) -> str:
     """The address of this executor as the others reach it."""
-    address: str = context.getTaskInfos()[context.partitionId()].address
-    return address.rpartition(":")[0].strip("[]")
+    interface = config.job.endpoints.interface
+    if config.job.barrier:
+        address: str = context.getTaskInfos()[context.partitionId()].address
+        host = address.rpartition(":")[0].strip("[]")
+        return own_address(joined(host, 1), interface) if interface else host
+    if config.driver_host:
+        return own_address(joined(config.driver_host, 1), interface)
+    host = socket.gethostbyname(socket.gethostname())
+    return own_address(joined(host, 1), interface) if interface else host
 
 
 class _Chief:
@@ -109,7 +159,7 @@ class _Chief:
         )
         threading.Thread(target=self._watch, daemon=True).start()
         port = self._wait_for("address", _START_S)["port"]
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address = joined(host, port)
 
     def outcome(self) -> Iterator[pa.RecordBatch]:
         """The rows that the client makes a model, or an error, of."""

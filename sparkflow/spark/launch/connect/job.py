@@ -1,4 +1,4 @@
-"""The barrier job as a client of Spark Connect sees it: a query with rows as its result.
+"""The job of all tasks as a client of Spark Connect sees it: a query with rows as its result.
 
 The client blocks in the query. When it is interrupted, the query is, and with its tasks go all
 processes.
@@ -43,6 +43,8 @@ class ConnectJob:
         work: What the chief is told.
         max_restarts: How often another job may be submitted after a loss.
         on_restart: Is told the reason before that.
+        shared_directory: What all executors reach, where there is no barrier stage.
+        driver_host: Spark's driver as executors reach it; "" if it is not known.
     """
 
     rows: DataFrame
@@ -50,6 +52,8 @@ class ConnectJob:
     work: Leadership
     max_restarts: int
     on_restart: Callable[[str], None] = field(default=lambda reason: None)
+    shared_directory: str = ""
+    driver_host: str = ""
 
     def run(self) -> Outcome:
         """Trains and returns what came out. Blocks.
@@ -61,12 +65,21 @@ class ConnectJob:
         return retries.run()
 
     def _attempt(self, number: int) -> Outcome:
-        if number:
+        if number and self.config.barrier:
             self._wait_for_executors()
         work = replace(self.work, max_restarts=max(0, self.max_restarts - number))
-        config = ConnectConfig(self.config, pickle.dumps(work))
+        meeting = ""
+        if not self.config.barrier and self.config.layout.num_tasks > 1:
+            meeting = f"{self.shared_directory.rstrip('/')}/sparkflow-meeting-{uuid.uuid4().hex}"
+        config = ConnectConfig(
+            self.config,
+            pickle.dumps(work),
+            meeting,
+            self.driver_host,
+            work.plan.config.start_timeout,
+        )
         task: Any = functools.partial(run_connect_task, config)
-        query = self.rows.mapInArrow(task, ROWS_SCHEMA, barrier=True)
+        query = self.rows.mapInArrow(task, ROWS_SCHEMA, barrier=self.config.barrier)
         try:
             rows = collect_interruptibly(query)
         except Exception as error:

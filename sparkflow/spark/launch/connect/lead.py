@@ -25,6 +25,7 @@ from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.endpoints import Ports
 from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.launch.connect.outcome import Outcome
 from sparkflow.spark.storage.checkpoint_files import PathFiles
@@ -108,9 +109,12 @@ class JobCluster:
         layout: The tasks.
         credentials: What tasks must show, and are shown.
         host: The address to listen on.
+        ports: The ports of which to listen on one.
     """
 
-    def __init__(self, layout: ClusterLayout, credentials: Credentials, host: str) -> None:
+    def __init__(
+        self, layout: ClusterLayout, credentials: Credentials, host: str, ports: str = ""
+    ) -> None:
         self._post: Post = lambda event: None
         self._server = RegistrationServer(
             layout,
@@ -119,6 +123,7 @@ class JobCluster:
             credentials,
             check=check_compatibility,
             show_lines=_show_lines,
+            ports=Ports.of(ports),
         )
         self._attempts = 0
         self.port = self._server.port

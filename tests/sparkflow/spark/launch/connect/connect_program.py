@@ -95,6 +95,26 @@ def resumes(df: Any, folder: Path) -> dict[str, Any]:
     return {"epochs": len(model.history.epoch_loss)}
 
 
+def without_barrier(df: Any, folder: Path) -> dict[str, Any]:
+    settings = df.sparkSession.conf
+    settings.set("spark.sparkflow.barrier", "false")
+    try:
+        try:
+            trainer(epochs=1).fit(df)
+        except SparkTrainingError as error:
+            refused = str(error)
+        shared = folder / "shared"
+        model = trainer(epochs=30, syncMode="sync", checkpointDir=str(shared)).fit(df)
+    finally:
+        settings.unset("spark.sparkflow.barrier")
+    return {
+        "refused": refused,
+        "started": model.history.tasks_started,
+        "loss": model.history.epoch_loss[-1],
+        "left": [path.name for path in shared.iterdir() if "meeting" in path.name],
+    }
+
+
 def fails(df: Any, folder: Path) -> dict[str, Any]:
     bad = df.withColumn("label", F.lit(7).cast("bigint"))
     try:
@@ -150,6 +170,7 @@ def main() -> None:
     steps: list[Callable[[Any, Path], dict[str, Any]]] = [
         learns,
         resumes,
+        without_barrier,
         fails,
         too_many,
         interrupted,

@@ -34,7 +34,7 @@ def found(remote: str, folder: Path, run_client: Any) -> dict[str, dict[str, Any
 
 @pytest.fixture(scope="module")
 def found_by_night(remote: str, folder: Path, run_client: Any) -> dict[str, dict[str, Any]]:
-    return run_client(_PROGRAM, remote, folder, "resumes", "too_many", "records")
+    return run_client(_PROGRAM, remote, folder, "resumes", "without_barrier", "too_many", "records")
 
 
 def test_a_model_is_trained_used_saved_and_read_again(found: dict[str, dict[str, Any]]) -> None:
@@ -44,6 +44,16 @@ def test_a_model_is_trained_used_saved_and_read_again(found: dict[str, dict[str,
     assert step["same"]
     assert step["epochs"] == 30
     assert step["loss"][1] < 0.01 * step["loss"][0]
+
+
+@pytest.mark.nightly
+def test_tasks_meet_without_a_barrier_stage(found_by_night: dict[str, dict[str, Any]]) -> None:
+    step = found_by_night["without_barrier"]
+    assert "failed" not in step, step["failed"]
+    assert "set checkpointDir, or the Spark setting spark.sparkflow.sharedDir" in step["refused"]
+    assert step["started"].startswith("an ordinary stage that waits for all tasks: ")
+    assert step["loss"] < 0.1
+    assert step["left"] == []
 
 
 @pytest.mark.nightly

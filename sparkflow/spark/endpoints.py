@@ -1,0 +1,146 @@
+"""Where the processes of a job listen: which ports, on which of a machine's addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from sparkflow_runtime.errors import ResourceExhaustedError, UnavailableError
+
+Listening = TypeVar("Listening")
+
+_MOST: Final = 65535
+# Others may take a port between the look at it and its use.
+_PASSES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Ports from the first to the last; any free one of the system's choice where they are 0."""
+
+    first: int = 0
+    last: int = 0
+
+    @classmethod
+    def of(cls, value: object) -> Ports:
+        """The ports of `40000-40100`, `40000` (or the number), or "" for any.
+
+        Raises:
+            TypeError: Neither a text nor a number.
+            ValueError: No ports.
+        """
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise TypeError(f"ports are a text such as '40000-40100' or a number, got {value!r}")
+        text = str(value).strip()
+        if not text:
+            return cls()
+        found = re.fullmatch(r"(\d{1,5})(?:\s*-\s*(\d{1,5}))?", text, re.ASCII)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        if not 1 <= first <= last <= _MOST:
+            raise ValueError(
+                f"ports={value!r}: use one port or a range from 1 to {_MOST}, such as '40000-40100'"
+            )
+        return cls(first, last)
+
+    def __str__(self) -> str:
+        if not self.first:
+            return ""
+        return f"{self.first}-{self.last}" if self.last > self.first else str(self.first)
+
+    def listen(
+        self, host: str, count: int, make: Callable[[Sequence[int]], Listening]
+    ) -> Listening:
+        """What `make` gives for the first free ports.
+
+        Args:
+            host: The address to listen on.
+            count: How many ports it needs.
+            make: Listens on them; raises `UnavailableError` if one has been taken meanwhile.
+
+        Raises:
+            ResourceExhaustedError: Too few of the ports are free.
+        """
+        if not self.first:
+            return make([0] * count)
+        for _ in range(_PASSES):
+            begin = self.first
+            while len(free := self._free(host, begin, count)) == count:
+                try:
+                    return make(free)
+                except UnavailableError:
+                    begin = free[0] + 1
+        number = self.last - self.first + 1
+        raise ResourceExhaustedError(
+            message=f"ports={self} on {socket.gethostname()} ({host}): {count} free of these "
+            f"{number} are needed, and fewer are. Each task needs two, a worker that hosts a "
+            "parameter server four, and the driver one: widen the range, or see who listens there "
+            "(ss -ltnp)"
+        )
+
+    def _free(self, host: str, begin: int, count: int) -> list[int]:
+        """The first ports from `begin` on that nobody listens on, `count` at most."""
+        found: list[int] = []
+        for port in range(begin, self.last + 1):
+            if len(found) == count:
+                break
+            if _is_free(host.strip("[]"), port):
+                found.append(port)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What a job's processes are told of where to listen.
+
+    Attributes:
+        ports: On which ports.
+        interface: On which of a machine's addresses: the name of an interface (`eth0`), an address
+            or a network (`10.1.0.0/16`); "" for the one that the driver sees.
+    """
+
+    ports: Ports = Ports()
+    interface: str = ""
+
+
+def require_interface(value: object) -> str:
+    """The name of an interface, an address, a network, or "".
+
+    Raises:
+        TypeError: No text.
+        ValueError: Something with a slash that is no network.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"a text such as 'eth0' or '10.1.0.0/16' is needed, got {value!r}")
+    text = value.strip()
+    if "/" in text and network_of(text) is None:
+        raise ValueError(f"interface={value!r} is no network, such as '10.1.0.0/16' or 'fd00::/8'")
+    return text
+
+
+def network_of(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """The network that a text means, of one address if it is one; None for a name."""
+    try:
+        return ipaddress.ip_network(text.strip("[]"), strict=False)
+    except ValueError:
+        return None
+
+
+def joined(host: str, port: int) -> str:
+    """`host:port`, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
+
+
+def _is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As those who listen do: connections that have just ended hold no port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,81 @@
+"""How tasks find the chief where there is no barrier stage: by a file that all executors reach.
+
+The file names an address, and tasks show what they find there the job's token. So it is signed with
+the token: who may only write to the directory cannot send tasks elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import threading
+import time
+from typing import Final
+
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.storage.checkpoint_files import CheckpointFiles, PathFiles
+from sparkflow_runtime.errors import NotFoundError
+
+_NAME: Final = "address"
+_POLL_S: Final = 0.5
+
+
+def publish(directory: str, token: str, address: str, files: CheckpointFiles | None = None) -> None:
+    """Writes the chief's address.
+
+    Args:
+        directory: Of this job alone; it is made.
+        token: The job's token.
+        address: `host:port`.
+        files: The storage.
+    """
+    files = files or PathFiles()
+    files.make_dirs(directory)
+    text = json.dumps({"address": address, "signature": _signature(token, address)})
+    files.write_whole(f"{directory}/{_NAME}", text.encode())
+
+
+def find(directory: str, token: str, timeout_s: float, files: CheckpointFiles | None = None) -> str:
+    """Waits for the chief's address.
+
+    Raises:
+        SparkTrainingError: There is none within `timeout_s` seconds, or another one's.
+    """
+    files = files or PathFiles()
+    deadline = time.monotonic() + timeout_s
+    pause = threading.Event()
+    while True:
+        try:
+            return _read(files.read(f"{directory}/{_NAME}"), token, directory)
+        except NotFoundError:
+            if time.monotonic() > deadline:
+                raise SparkTrainingError(
+                    f"The task that leads the training has not written its address to {directory} "
+                    f"within {timeout_s:g} s (startTimeout): it does not run yet, or this executor "
+                    "does not reach that directory. Without a barrier stage checkpointDir, or the "
+                    "Spark setting spark.sparkflow.sharedDir, has to be on storage of all executors"
+                ) from None
+        pause.wait(_POLL_S)
+
+
+def end(directory: str, files: CheckpointFiles | None = None) -> None:
+    """Removes the directory."""
+    (files or PathFiles()).remove_tree(directory)
+
+
+def _read(content: bytes, token: str, directory: str) -> str:
+    try:
+        found = json.loads(content)
+        address, signature = str(found["address"]), str(found["signature"])
+    except (ValueError, KeyError, TypeError):
+        raise SparkTrainingError(f"{directory}/{_NAME} is not what a task has written") from None
+    if not hmac.compare_digest(signature.encode(), _signature(token, address).encode()):
+        raise SparkTrainingError(
+            f"The address in {directory}/{_NAME} has not been written by a task of this job"
+        )
+    return address
+
+
+def _signature(token: str, address: str) -> str:
+    return hmac.new(token.encode(), address.encode(), hashlib.sha256).hexdigest()
