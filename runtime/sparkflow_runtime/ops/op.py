@@ -301,7 +301,10 @@ class Op:
         return [item for item, name in zip(inputs, names, strict=True) if name in self.aliases]
 
     def matrix_product(self, node: NodeView) -> tuple[bool, bool] | None:
-        """Whether each factor is transposed first, where the node is a product of two matrices."""
+        """Whether each factor is transposed first, where the node is a product of matrices.
+
+        They may be stacks of matrices; complex ones may be conjugated as well.
+        """
         return None
 
     def list_access(self, node: NodeView) -> ListAccess | None:

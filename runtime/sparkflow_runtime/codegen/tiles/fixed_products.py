@@ -6,6 +6,7 @@ machine code multiplies the same sizes in every turn, that is said once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -24,7 +25,7 @@ _MANY_REGISTERS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The product of two matrices in C order.
+    """The product of two matrices in C order, or of stacks of them.
 
     Attributes:
         dtype: float32 or float64.
@@ -33,6 +34,9 @@ class Product:
         depth: Over so many the sum runs.
         turns_left: Whether the left factor is transposed first.
         turns_right: Whether the right one is.
+        count: How many products there are.
+        left_moves: Whether each has a left factor of its own.
+        right_moves: Whether each has a right one.
     """
 
     dtype: DType
@@ -41,11 +45,14 @@ class Product:
     depth: int
     turns_left: bool = False
     turns_right: bool = False
+    count: int = 1
+    left_moves: bool = True
+    right_moves: bool = True
 
     @property
     def work(self) -> int:
         """Multiplications."""
-        return self.rows * self.columns * self.depth
+        return self.rows * self.columns * self.depth * self.count
 
     def bind(self, threads: int = 1) -> Callable[..., bool]:
         """A function of left, right and out, which overlaps with neither; see `native.Body.bind`.
@@ -55,20 +62,26 @@ class Product:
         m, n, k = self.rows, self.columns, self.depth
         left = (1, m) if self.turns_left else (k, 1)
         right = (1, k) if self.turns_right else (n, 1)
-        counts = (m * k, k * n, m * n)
-        if max(m, n, k) <= small_product.MOST:
+        lefts, rights = (self.count if each else 1 for each in (self.left_moves, self.right_moves))
+        counts = (lefts * m * k, rights * k * n, self.count * m * n)
+        if self.count == 1 and max(m, n, k) <= small_product.MOST:
             return _small(self.dtype).bind((m, n, k, *left, *right), counts, 0)
-        row_parts, column_parts = self._parts(threads)
+        parts = self._parts(threads)
         sizes = [0] * len(gemm_ir.Size)
-        sizes[gemm_ir.Size.M : gemm_ir.Size.COUNT + 1] = (m, n, k, *left, *right, n, 1)
-        sizes[gemm_ir.Size.COUNT_PARTS :] = (1, row_parts, column_parts)
-        return gemm.body(self.dtype).bind(sizes, counts, 0, row_parts * column_parts)
+        sizes[gemm_ir.Size.M : gemm_ir.Size.COUNT + 1] = (m, n, k, *left, *right, n, self.count)
+        steps = (m * k * self.left_moves, k * n * self.right_moves, m * n)
+        sizes[gemm_ir.Size.LEFT_NEXT : gemm_ir.Size.OUT_NEXT + 1] = steps
+        sizes[gemm_ir.Size.COUNT_PARTS :] = parts
+        return gemm.body(self.dtype).bind(sizes, counts, 0, math.prod(parts))
 
-    def _parts(self, threads: int) -> tuple[int, int]:
-        """Into how many parts rows and columns are split: as few copies as can be."""
+    def _parts(self, threads: int) -> tuple[int, int, int]:
+        """Into how many parts products, rows and columns are split: as few copies as can be."""
         parts = max(1, min(threads, self.work // PART_WORK))
+        if self.count > 1:
+            return min(parts, self.count), 1, 1
         ways = [(rows, parts // rows) for rows in range(1, parts + 1) if parts % rows == 0]
-        return min(ways, key=lambda way: way[0] * self.columns + way[1] * self.rows)
+        best = min(ways, key=lambda way: way[0] * self.columns + way[1] * self.rows)
+        return 1, *best
 
 
 @once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -250,21 +251,33 @@ class _FunctionSteps:
         made = Endpoint(node.name, 0)
         left, right = (self.array(endpoint) for endpoint in node.inputs)
         out = self._new(made)
-        rows_and_depth, depth_and_columns, result = (self._matrix(n) for n in (left, right, out))
+        (stacks, rows_and_depth), (others, depth_and_columns), (results, result) = (
+            self._matrices(number) for number in (left, right, out)
+        )
         depth, columns = depth_and_columns[:: -1 if turns[1] else 1]
         if rows_and_depth[:: -1 if turns[0] else 1] != (result[0], depth) or columns != result[1]:
             raise NotNativeError("the sizes of a product do not fit")
-        product = Product(self._function.known[made].dtype, *result, depth, *turns)
+        count = math.prod(results)
+        moves = [each == results for each in (stacks, others)]
+        if any(
+            not moved and math.prod(each) != 1
+            for moved, each in zip(moves, (stacks, others), strict=True)
+        ):
+            raise NotNativeError("stacks of matrices are broadcast")
+        dtype = self._function.known[made].dtype
+        product = Product(dtype, *result, depth, *turns, count, *moves)
         if product.dtype not in PRODUCT_DTYPES or not product.work:
             raise NotNativeError("a product of no elements, or of numbers of another kind")
         self._planner.turn_s += product.work * _PRODUCT_S
         return Call(product.bind(self._planner.threads), (left, right, out))
 
-    def _matrix(self, number: int) -> tuple[int, int]:
+    def _matrices(self, number: int) -> tuple[tuple[int, ...], tuple[int, int]]:
+        """The shape of a stack of matrices, and theirs."""
         shape = self._pointers.cell(number).shape
-        if len(shape) != 2:
+        if len(shape) < 2:
             raise NotNativeError("a product of other than matrices")
-        return shape
+        *stack, rows, columns = shape
+        return tuple(stack), (rows, columns)
 
     def _call(self, fused: FusedKernel) -> list[Step]:
         if fused.checks or any(output.divisor is not None for output in fused.outputs):

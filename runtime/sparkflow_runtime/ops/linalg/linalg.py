@@ -201,6 +201,10 @@ class _BatchMatMulOp(Op):
 
         return multiply
 
+    def matrix_product(self, node: NodeView) -> tuple[bool, bool]:
+        """What the attributes say: the adjoint of a real matrix is the transposed one."""
+        return node.attrs["adj_x"], node.attrs["adj_y"]
+
     @staticmethod
     def _turns(node: NodeView, context: KernelContext) -> tuple[Turn | None, Turn | None]:
         def turn(x: Array) -> Array:

@@ -222,6 +222,7 @@ class StridedSliceGrad(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(), "Index": type_attr(INDEX), **_MASKS}
     kernels = STRINGS_ON_HOST
+    value_rule = moving(4)
     infer = value_of(0, "shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:

@@ -11,6 +11,7 @@ import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
 from support.loops import Built, compare, spied_runs, turns_and, with_gradients
 
+SEEDS = [*range(4), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(4, 40))]
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
 
@@ -248,7 +249,7 @@ def random_lists(choose: random.Random) -> Built:
     return [loss, end, out.stack(), *(each for each in gradients if each is not None)], feed
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_loops(seed: int) -> None:
     choose = random.Random(seed)
     compare(random_lists(choose), choose.sample([0, 1, 2, 5, 30], 3), rtol=1e-3)

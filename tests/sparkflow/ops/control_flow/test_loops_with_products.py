@@ -12,6 +12,7 @@ import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
 from support.loops import Built, compare, spied_runs, turns_and, with_gradients
 
+SEEDS = [*range(4), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(4, 40))]
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
 
@@ -46,9 +47,12 @@ def recurrent(rows: int, units: int, dtype: type = np.float32, turned: bool = Fa
     return with_gradients(tf.reduce_sum(tf.square(end)), h[0], x[0], w[0]), feed
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("rows", "units"), [(1, 1), (1, 3), (8, 16), (3, 17), (64, 64), (65, 7), (1, 100), (5, 130)]
+    ("rows", "units", "dtype"),
+    [
+        *[(rows, units, np.float32) for rows, units in ((1, 1), (8, 16), (3, 17), (1, 100))],
+        *[(rows, units, np.float64) for rows, units in ((1, 3), (64, 64), (65, 7), (5, 130))],
+    ],
 )
 def test_sizes(rows: int, units: int, dtype: type, native_runs: list[int]) -> None:
     compare(recurrent(rows, units, dtype), [0, 1, 7])
@@ -64,6 +68,31 @@ def test_a_factor_that_is_transposed(units: int, native_runs: list[int]) -> None
 def test_products_that_several_threads_share(native_runs: list[int]) -> None:
     compare(recurrent(130, 200), [3], rtol=1e-3)
     assert native_runs
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_stacks_of_matrices(turned: bool, native_runs: list[int]) -> None:
+    a, b = matrix(3, 4, 4), matrix(3, 4, 4, seed=1)
+    limit, feed = turns_and(a, b)
+    _, end = tf.while_loop(
+        lambda i, c: i < limit,
+        lambda i, c: (i + 1, tf.nn.softmax(tf.matmul(c, b[0], transpose_b=turned)) + c * 0.5),
+        [0, a[0]],
+    )
+    compare((with_gradients(tf.reduce_sum(end * end), a[0], b[0]), feed), [0, 1, 6])
+    assert native_runs
+
+
+def test_a_slice_and_its_gradient(native_runs: list[int]) -> None:
+    a = matrix(4, 6)
+    limit, feed = turns_and(a)
+    _, end = tf.while_loop(
+        lambda i, c: i < limit,
+        lambda i, c: (i + 1, tf.tanh(c) + tf.concat([c[::2, 1:3], c[1::2, 4:]], 0)[:, :1]),
+        [0, a[0]],
+    )
+    compare((with_gradients(tf.reduce_sum(end * end), a[0]), feed), [0, 1, 6])
+    assert len(native_runs) >= 6
 
 
 def test_both_factors_change_from_turn_to_turn(native_runs: list[int]) -> None:
@@ -223,7 +252,7 @@ def random_products(choose: random.Random) -> Built:
     return [*ends, loss, *(each for each in gradients if each is not None)], feed
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_loops(seed: int, native_runs: list[int]) -> None:
     choose = random.Random(seed)
     compare(random_products(choose), choose.sample([0, 1, 2, 5, 30, 256, 300], 3), rtol=2e-3)

@@ -74,6 +74,22 @@ def test_threads_that_are_worth_it(sizes: Any, threads: int, parts: int) -> None
     np.testing.assert_array_equal(out, alone)
 
 
+@pytest.mark.parametrize(
+    ("left_moves", "right_moves"), [(True, True), (True, False), (False, True)]
+)
+def test_stacks_of_products(left_moves: bool, right_moves: bool) -> None:
+    numbers = np.random.default_rng(0)
+    for m, n, k, threads in ((2, 3, 4, 1), (17, 40, 33, 1), (70, 60, 90, 3)):
+        left = numbers.normal(size=(5 if left_moves else 1, m, k))
+        right = numbers.normal(size=(5 if right_moves else 1, n, k))
+        out = np.empty((5, m, n))
+        product = Product(
+            dtypes.float64, m, n, k, False, True, 5, left_moves=left_moves, right_moves=right_moves
+        )
+        product.bind(threads)(left, right, out)
+        np.testing.assert_allclose(out, left @ right.transpose(0, 2, 1), rtol=1e-9, atol=1e-9)
+
+
 def test_small_products_are_those_that_fit_in_its_memory() -> None:
     sizes = (small_product.MOST,) * 3
     product = Product(dtypes.float64, *sizes, turns_right=True)
