@@ -57,7 +57,7 @@ _compiling = threading.Lock()  # guards the predictors that models keep
 
 @dataclass(frozen=True)
 class InferenceModel:
-    """See the module's docstring.
+    """A trained model that runs without Spark and without `model_fn`.
 
     Attributes:
         graph_def: The inference graph with its variables.
@@ -79,7 +79,7 @@ class InferenceModel:
         signature: Signature,
         extra: Mapping[str, Any] | None = None,
     ) -> InferenceModel:
-        """A model of what the outputs need of the graph and the variables.
+        """Builds a model from the part of a graph and its variables that the outputs need.
 
         Raises:
             NotFoundError: A node or the value of a variable is missing.
@@ -103,7 +103,7 @@ class InferenceModel:
         return Predictor(self, device, threads)
 
     def predict(self, values: Any, batch_size: int = 4096) -> dict[str, npt.NDArray[Any]]:
-        """The predictions for some rows, by name: one array per prediction, a row per row.
+        """The predictions for some rows, by name: an array per prediction, a row per input row.
 
         The model is compiled at the first call and kept.
 
@@ -244,7 +244,7 @@ class InferenceModel:
 
     @classmethod
     def load(cls, directory: str | Path, allowed_ops: Allowed = None) -> InferenceModel:
-        """Reads a model from a local directory, be it written by `save` or by Spark.
+        """Reads a model from a local directory, written by `save` or by Spark.
 
         Where another model is saved there meanwhile, it is the one or the other.
 

@@ -62,7 +62,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What goes in and what comes out.
+    """The inputs and outputs of a model.
 
     Attributes:
         inputs: One or more.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SparkTrainingError(RuntimeError):
-    """Training could not start or did not end well; the text says why and what to do.
+    """Training could not start or failed; the message says why and what to do.
 
     Errors of the graph arrive as sparkflow's own exceptions (for instance
     `InvalidArgumentError`), errors of parameters and columns as `ValueError` or `TypeError`.
@@ -16,11 +16,11 @@ class LostTaskError(SparkTrainingError):
 
 
 class OtherTrainingError(SparkTrainingError):
-    """The last checkpoint in `checkpointDir` is of another training; the text says what differs."""
+    """The last checkpoint in `checkpointDir` is of another training; the message says how."""
 
 
 class NonFiniteError(SparkTrainingError):
-    """The loss or a variable became NaN or infinite; the text says where, when and what may help.
+    """The loss or a variable became NaN or infinite; the message says where and what may help.
 
     Not raised with `allowNonFinite=True`.
     """

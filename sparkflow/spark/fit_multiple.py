@@ -82,7 +82,7 @@ def fit_multiple(
         estimator: Is copied; later changes of it have no effect.
         dataset: The rows.
         param_maps: Of Params of the estimator to values.
-        validation: Rows of the same columns that validate.
+        validation: Validation rows, with the same columns.
 
     Returns:
         A thread-safe iterator of (index of the map, model); the indices may come in any order.

@@ -140,7 +140,7 @@ class StreamingTrainer:
         self._model: tuple[int, SparkTrainerModel] | None = None
 
     def foreachBatch(self, df: DataFrame, batch_id: int) -> None:
-        """Trains on a micro-batch, unless that has been done.
+        """Trains on a micro-batch, unless it has been trained on already.
 
         Blocks until the new model is complete on storage. A batch without rows changes nothing.
 
@@ -172,7 +172,7 @@ class StreamingTrainer:
             self._on_batch(model, batch_id)
 
     def state(self, session: Any) -> StreamState:
-        """How far the stream has been trained on.
+        """The position up to which the stream has been trained on.
 
         Args:
             session: A Spark session.
@@ -180,7 +180,7 @@ class StreamingTrainer:
         return self._state(files_for(session, self.checkpoint_dir))
 
     def model(self, session: Any) -> SparkTrainerModel | None:
-        """The model after the last batch that is complete; None before the first.
+        """The model after the last complete batch; None before the first.
 
         Args:
             session: A Spark session; may be another one than that of the query.

@@ -61,7 +61,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     """What all estimators share: a subclass says which network is trained, and what comes out.
 
     Args:
-        callbacks: Are told on the driver how training goes, see `Callback`.
+        callbacks: Called on the driver while training runs, see `Callback`.
         workerCallbacks: Functions of a `WorkerEvent`, called in the Spark tasks of the workers.
         **params: The parameters; in camelCase or snake_case.
     """
@@ -112,13 +112,13 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     def fit(
         self, dataset: DataFrame, params: Any = None, *, validation: DataFrame | None = None
     ) -> Any:
-        """Trains on the rows of a DataFrame; blocks until the model is there.
+        """Trains on the rows of a DataFrame; blocks until training has ended.
 
         Args:
             dataset: The rows.
-            params: Parameters by Param to use instead of this trainer's, or a list of such
-                dictionaries, which gives a list of models.
-            validation: Rows of the same columns that validate.
+            params: Values by Param that replace this trainer's, or a list of such dictionaries,
+                which returns a list of models.
+            validation: Validation rows, with the same columns.
         """
         require_frame(dataset, "fit")
         if validation is None:
@@ -155,7 +155,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 reach it. See `docs/spark_data.md`.
 
         Raises:
-            FileNotFoundError: There is nothing.
+            FileNotFoundError: There are no files.
             ValueError, TypeError: As `fit` does for columns and parameters.
         """
         if not isinstance(path, str | os.PathLike):
@@ -297,7 +297,7 @@ class SparkTrainer(BaseTrainer, DefaultParamsWritable, MLReadable["SparkTrainer"
             [batch], int64 where the label column holds integers, else float32; weights is [batch]
             float32; both are None in mode PREDICT; params is `modelParams`. It may leave out all
             but the first. It is called on the driver only.
-        callbacks: Are told on the driver how training goes, see `Callback`.
+        callbacks: Called on the driver while training runs, see `Callback`.
         workerCallbacks: Functions of a `WorkerEvent`, called in the Spark tasks of the workers.
         **params: The parameters, see `docs/spark_trainer.md`; in camelCase or snake_case.
 

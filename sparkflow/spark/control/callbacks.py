@@ -86,10 +86,10 @@ class Update:
 
 
 class Callback:
-    """Base of all callbacks: every method may be overridden, none needs to be.
+    """Base class of callbacks: override any of its methods.
 
-    A run calls `on_train_begin` first (but for `on_resume` and `on_waiting`) and `on_train_end`
-    last, if training ends well; `on_close` after everything else, whatever happened.
+    A run calls `on_train_begin` first (except for `on_resume` and `on_waiting`), `on_train_end`
+    last if training succeeds, and `on_close` after everything else, in any case.
 
     Examples:
         >>> class PrintLoss(Callback):
@@ -102,7 +102,7 @@ class Callback:
     the end of an epoch is told as the rows are counted, while steps go on."""
 
     def on_waiting(self, text: str) -> None:
-        """Before the first step: what is waited for, again and again."""
+        """Called repeatedly before the first step with what is waited for."""
 
     def on_resume(self, path: str, step: int, finished: bool) -> None:
         """`checkpointDir` holds a checkpoint of this training; called before everything else.
@@ -110,7 +110,7 @@ class Callback:
         Args:
             path: The checkpoint.
             step: How many steps it has done.
-            finished: Whether that is all that is asked for. Then nothing is trained, `fit` returns
+            finished: Whether nothing is left to train. In that case `fit` returns
                 the model as it is, and nothing but `on_close` is called any more.
         """
 
@@ -118,10 +118,10 @@ class Callback:
         """Variables have their first values and all rows are known; steps begin next."""
 
     def on_steps(self, update: Update) -> None:
-        """The driver learnt of some steps; some to many times a second."""
+        """Steps were reported to the driver; called several times a second."""
 
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """All rows were trained on once more.
+        """An epoch has ended.
 
         Args:
             epoch: Its number, from 0.
@@ -137,16 +137,16 @@ class Callback:
         """
 
     def on_checkpoint(self, path: str) -> None:
-        """A checkpoint is complete at this path; called as soon as the driver learns of it."""
+        """A checkpoint is complete at this path."""
 
     def on_restart(self, reason: str) -> None:
         """Training was interrupted and starts again, from the last checkpoint if there is one."""
 
     def on_train_end(self, history: TrainingHistory) -> None:
-        """Training has ended well; the values of the variables are on the driver."""
+        """Training has succeeded; the values of the variables are on the driver."""
 
     def on_close(self) -> None:
-        """The run is over, well or not: close files. Called once for each `fit`."""
+        """The run has ended, successfully or not: close files. Called once for each `fit`."""
 
 
 class Callbacks(Callback):

@@ -247,12 +247,12 @@ class RegressorTrainer(  # type: ignore[misc]
 
 
 class SparkTrainerClassifier(ClassifierTrainer):
-    """Trains a network of classes, of which the user writes the logits only.
+    """A classifier whose network you write; loss, metrics and predictions are provided.
 
     Args:
         network: `network(features, mode, params, num_classes)` returns the logits: [batch,
-            num_classes], or for two classes [batch] or [batch, 1], those of class 1. It may leave
-            out all arguments but the first. `params` is `modelParams`. Losses that it adds to
+            num_classes], or for two classes [batch] or [batch, 1], those of class 1. Only the first
+            argument is required. `params` is `modelParams`. Losses that it adds to
             `tf.GraphKeys.REGULARIZATION_LOSSES` are added to the loss, operations in
             `tf.GraphKeys.UPDATE_OPS` run with each step.
         **params: The parameters, see `docs/spark_estimators.md`; callbacks as for `SparkTrainer`.
@@ -278,7 +278,7 @@ class SparkTrainerClassifier(ClassifierTrainer):
 
 
 class SparkTrainerRegressor(RegressorTrainer):
-    """Trains a network of numbers, of which the user writes the output only.
+    """A regressor whose network you write; loss, metrics and predictions are provided.
 
     Args:
         network: `network(features, mode, params)` returns [batch] or [batch, 1], in the unit of

@@ -76,7 +76,7 @@ def classifier_model_fn(logits_fn: Logits, num_classes: int, objective: Objectiv
     Args:
         logits_fn: Gives [batch, num_classes]; for two classes also [batch, 1] or [batch], the
             logit of class 1.
-        num_classes: How many classes there are.
+        num_classes: The number of classes.
         objective: What is made smaller.
 
     Returns:

@@ -51,7 +51,7 @@ class Wanted:
 def column_kinds(
     inputs: Mapping[str, Input], wanted: Wanted, facts: RowStatistics, *, standardized: bool
 ) -> dict[str, ColumnKind]:
-    """What each column is treated as.
+    """How each column is treated.
 
     Args:
         inputs: The columns by name.

@@ -39,7 +39,7 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
 
     @property
     def numFeatures(self) -> int:
-        """How many numbers a row has; -1 where it holds texts or lists of any length."""
+        """The number of elements of a row; -1 if it holds texts or lists of any length."""
         inputs = self.inference_model.signature.inputs
         if any(each.kind == RAGGED or each.dtype == "string" for each in inputs):
             return -1
@@ -84,7 +84,7 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
 
     @property
     def numClasses(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         for each in self.inference_model.signature.outputs:
             if each.name == "probability":
                 return int(each.shape[0] or 0) if each.shape else 2
@@ -110,10 +110,10 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
         return Vectors.dense(np.stack([1 - found, found]) if found.ndim == 0 else found)
 
     def evaluate(self, dataset: DataFrame) -> dict[str, float]:
-        """How good the model is on rows with labels.
+        """Metrics of the model on rows with labels.
 
         Returns:
-            What pyspark.ml's evaluators say, by their metric's name: accuracy, f1,
+            The metrics of pyspark.ml's evaluators, by name: accuracy, f1,
             weightedPrecision, weightedRecall, logLoss; of two classes areaUnderROC and areaUnderPR
             too. With `weightCol`, rows count by their weights.
         """
@@ -172,10 +172,10 @@ class SparkTrainerRegressionModel(_PredictsRows, RegressionModel[Any]):  # type:
         return float(self._of_row(value)["prediction"])
 
     def evaluate(self, dataset: DataFrame) -> dict[str, float]:
-        """How good the model is on rows with labels.
+        """Metrics of the model on rows with labels.
 
         Returns:
-            What pyspark.ml's RegressionEvaluator says, by metric: rmse, mse, mae, r2. With
+            The metrics of pyspark.ml's RegressionEvaluator: rmse, mse, mae, r2. With
             `weightCol`, rows count by their weights.
         """
         with self._predicted(dataset) as predicted:

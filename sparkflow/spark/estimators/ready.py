@@ -123,7 +123,7 @@ class SparkLinearClassifier(  # type: ignore[misc]  # see ClassifierTrainer
     DefaultParamsWritable,
     DefaultParamsReadable["SparkLinearClassifier"],
 ):
-    """Logistic regression of two or more classes.
+    """Logistic regression for two or more classes.
 
     Args:
         **params: The parameters, see `docs/spark_estimators.md`; in camelCase or snake_case.
@@ -155,7 +155,7 @@ class SparkLinearRegressor(  # type: ignore[misc]  # see ClassifierTrainer
 class SparkDNNClassifier(  # type: ignore[misc]  # see ClassifierTrainer
     _Deep, ClassifierTrainer, DefaultParamsWritable, DefaultParamsReadable["SparkDNNClassifier"]
 ):
-    """A deep network of fully connected layers that tells classes.
+    """A fully connected network that classifies.
 
     Args:
         **params: The parameters, see `docs/spark_estimators.md`; in camelCase or snake_case.
@@ -177,7 +177,7 @@ class SparkDNNClassifier(  # type: ignore[misc]  # see ClassifierTrainer
 class SparkDNNRegressor(  # type: ignore[misc]  # see ClassifierTrainer
     _Deep, RegressorTrainer, DefaultParamsWritable, DefaultParamsReadable["SparkDNNRegressor"]
 ):
-    """A deep network that predicts numbers; arguments as for `SparkDNNClassifier`."""
+    """A fully connected network for regression; arguments as for `SparkDNNClassifier`."""
 
     def output_fn(self, data: TrainingData) -> Logits:
         """Hidden layers."""

@@ -88,10 +88,10 @@ class _WideDeep(Deep, WideParams, StandardizationParams):
         return True
 
     def kinds(self, data: TrainingData) -> dict[str, ColumnKind]:
-        """What each column is treated as.
+        """How each column is treated.
 
         Raises:
-            TypeError: A column cannot be what `categoricalCols` or `numericCols` say.
+            TypeError: A column does not fit `categoricalCols` or `numericCols`.
         """
         crossed = {name for names in self.getCrossCols() for name in names}
         by_column = [
@@ -185,7 +185,7 @@ class SparkWideDeepClassifier(  # type: ignore[misc]  # see ClassifierTrainer
     DefaultParamsWritable,
     DefaultParamsReadable["SparkWideDeepClassifier"],
 ):
-    """Tells classes by columns of texts, integers and numbers.
+    """A wide and deep classifier of columns of texts, integers and numbers.
 
     Args:
         **params: The parameters, see `docs/spark_estimators.md`; in camelCase or snake_case.
@@ -220,7 +220,7 @@ class SparkWideDeepRegressor(  # type: ignore[misc]  # see ClassifierTrainer
     DefaultParamsWritable,
     DefaultParamsReadable["SparkWideDeepRegressor"],
 ):
-    """Predicts numbers; arguments as for `SparkWideDeepClassifier`."""
+    """A wide and deep regressor; arguments as for `SparkWideDeepClassifier`."""
 
     def output_fn(self, data: TrainingData) -> Logits:
         """Both parts."""

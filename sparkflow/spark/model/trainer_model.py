@@ -31,7 +31,7 @@ _COLUMNAR_INPUT = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
 
 
 class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTrainerModel"]):
-    """What `SparkTrainer.fit` returns: appends predictions to DataFrames, streaming ones too.
+    """The model that `SparkTrainer.fit` returns; appends predictions to DataFrames and streams.
 
     Of the predictions that `model_fn` returns, `prediction` becomes a double in `predictionCol`,
     `probability` and `rawPrediction` become vectors in `probabilityCol` and `rawPredictionCol`.
@@ -92,10 +92,10 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
         self.inference_model.to_onnx(path)
 
     def transform(self, dataset: DataFrame, params: Any = None) -> DataFrame:
-        """The DataFrame with the predictions appended.
+        """Appends the predictions to a DataFrame.
 
         Args:
-            dataset: The rows, of a stream too.
+            dataset: The rows; may be a streaming DataFrame.
             params: Parameters by Param to use instead of this model's.
         """
         require_frame(dataset, "transform")
@@ -144,7 +144,7 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
 
     @classmethod
     def load(cls, path: str, allowed_ops: Allowed = None) -> SparkTrainerModel:
-        """The model that was saved at a path.
+        """Loads the model saved at a path.
 
         Args:
             path: Of any file system that Spark knows.

@@ -71,7 +71,7 @@ class ParamAliases(Params):
         return super().copy(extra)
 
     def setParams(self: Self, **params: Any) -> Self:
-        """Sets the parameters that are given, in either spelling.
+        """Sets parameters, in camelCase or snake_case.
 
         Raises:
             TypeError: There is no such parameter, it is given in both spellings, or its value has

@@ -157,7 +157,7 @@ def read_footers(uri: str) -> ParquetFiles:
         uri: A path or URI.
 
     Raises:
-        FileNotFoundError: There is nothing.
+        FileNotFoundError: There are no files.
         ValueError: No Parquet files, or those of a table in another format, such as Delta's.
     """
     system, root = open_location(uri)

@@ -25,7 +25,7 @@ def arranged_rows(
     Args:
         dataset: The rows to train on.
         params: Columns and policies.
-        validation: Rows of the same columns that validate.
+        validation: Validation rows, with the same columns.
 
     Raises:
         ValueError, TypeError: See `prepare.prepare_rows`.

@@ -65,7 +65,7 @@ def parquet_rows(
         The rows; their `rows` are the first ones only, unless `wants_rows`.
 
     Raises:
-        FileNotFoundError: There is nothing.
+        FileNotFoundError: There are no files.
         ValueError, TypeError: No Parquet files, no rows; columns that differ between files, are
             missing or cannot be made tensors.
     """

@@ -111,7 +111,7 @@ def plan_rows(
     Args:
         dataset: The rows to train on.
         params: Columns and policies.
-        validation: Rows of the same columns that validate.
+        validation: Validation rows, with the same columns.
 
     Raises:
         ValueError: A column does not exist or exists twice, or parameters contradict each other.
@@ -156,7 +156,7 @@ def prepare_rows(
     Args:
         dataset: The rows to train on.
         params: Columns and policies.
-        validation: Rows of the same columns that validate.
+        validation: Validation rows, with the same columns.
 
     Raises:
         ValueError, TypeError: See `plan_rows`.

@@ -125,7 +125,7 @@ def spooled_rows(
     Args:
         dataset: The rows to train on.
         params: Columns and policies.
-        validation: Rows of the same columns that validate.
+        validation: Validation rows, with the same columns.
         by_content: See `placement.place_rows`.
 
     Raises:
