@@ -7,6 +7,7 @@ generated service code.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
@@ -65,6 +66,13 @@ class Patience:
 
 _PATIENCE: Final = Patience()
 """A peer that vanished without closing its socket is noticed within half a minute."""
+HANDSHAKE_TIMEOUT_S: Final = 10.0
+"""Who connects and has not said what its protocol asks for by then is cut off."""
+IDLE_S: Final = 60.0
+"""A connection without a call for so long is closed. Clients open another with their next call."""
+_MOST_CONNECTIONS: Final = 1 << 16
+_OTHER_DESCRIPTORS: Final = 256
+"""So many files and sockets connections leave to the rest of the process."""
 _PROBE: Final = "/sparkflow_runtime.protos.Probe/Ready"
 
 
@@ -138,8 +146,26 @@ def _handler(method: Method) -> grpc.RpcMethodHandler[Any, Any]:
     return grpc.unary_unary_rpc_method_handler(call, parse, _serialize)
 
 
+def max_connections() -> int:
+    """How many connections a server holds; more are closed at once, and clients try again.
+
+    Strangers who connect and say nothing would use up the process's descriptors otherwise.
+    """
+    if sys.platform == "win32":  # which has no such limit
+        return _MOST_CONNECTIONS
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - _OTHER_DESCRIPTORS
+    return max(64, min(allowed, _MOST_CONNECTIONS))
+
+
 class RpcServer:
-    """A gRPC server on one port. `stop` may be called more than once, from any thread."""
+    """A gRPC server on one port. `stop` may be called more than once, from any thread.
+
+    Who connects is cut off when it says nothing for `HANDSHAKE_TIMEOUT_S`, or calls nothing for
+    `IDLE_S`; `max_connections` are held at a time.
+    """
 
     def __init__(
         self,
@@ -162,7 +188,13 @@ class RpcServer:
             self._threads,  # type: ignore[arg-type]  # any executor does; the stubs ask for a pool
             handlers=services,
             interceptors=interceptors,
-            options=(*_OPTIONS, *patience.options()),
+            options=(
+                *_OPTIONS,
+                *patience.options(),
+                ("grpc.server_handshake_timeout_ms", round(HANDSHAKE_TIMEOUT_S * 1000)),
+                ("grpc.max_connection_idle_ms", round(IDLE_S * 1000)),
+                ("grpc.max_allowed_incoming_connections", max_connections()),
+            ),
         )
         bracketed = f"[{host}]" if ":" in host and not host.startswith("[") else host
         try:

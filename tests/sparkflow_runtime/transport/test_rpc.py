@@ -1,3 +1,4 @@
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -6,12 +7,16 @@ import pytest
 
 from sparkflow_runtime.errors import (
     DeadlineExceededError,
+    OpError,
     PermissionDeniedError,
     UnauthenticatedError,
     UnavailableError,
     UnimplementedError,
 )
+from sparkflow_runtime.protos.attr_value_pb2 import AttrValue
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
+from sparkflow_runtime.security import Tls
+from sparkflow_runtime.security.certificates import Authority
 from sparkflow_runtime.transport import rpc
 
 SERVICE = "test.Service"
@@ -126,3 +131,132 @@ def test_stop_does_not_wait_for_blocked_handlers(server: rpc.RpcServer) -> None:
     stub(server).call("Echo", PING, ConfigProto.FromString, 20)
     server.stop(grace_s=0.05)
     assert isinstance(blocked.exception(20), grpc.RpcError)
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+"""What an HTTP/2 client says before anything else: its name, and that it has no settings."""
+
+
+def strangers(server: rpc.RpcServer, said: bytes, count: int) -> list[socket.socket]:
+    made = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
+    for each in made:
+        each.settimeout(20)
+        each.sendall(said)
+    return made
+
+
+def is_cut_off(stranger: socket.socket) -> bool:
+    """Whether the server ends the connection; waits for that."""
+    try:
+        while stranger.recv(4096):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        pass
+    finally:
+        stranger.close()
+    return True
+
+
+@pytest.mark.parametrize("tls", [None, Authority.create().issue("server")], ids=["plain", "tls"])
+@pytest.mark.parametrize("said", [b"", PREFACE[:10], b"\x16\x03\x01\x02\x00\x01"])
+def test_who_does_not_say_what_it_should_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, said: bytes, tls: Tls | None
+) -> None:
+    monkeypatch.setattr(rpc, "HANDSHAKE_TIMEOUT_S", 0.5)
+    server = rpc.RpcServer([], host="127.0.0.1", port=0, token=RIGHT, tls=tls)
+    server.start()
+    assert False not in [is_cut_off(each) for each in strangers(server, said, 20)]
+    server.stop()
+
+
+def test_who_calls_nothing_is_cut_off_and_a_client_comes_back(
+    monkeypatch: pytest.MonkeyPatch, recorder: Recorder
+) -> None:
+    monkeypatch.setattr(rpc, "IDLE_S", 0.5)
+    table = rpc.handlers(SERVICE, {"Echo": rpc.Method(recorder.echo, ConfigProto)})
+    server = rpc.RpcServer([table], host="127.0.0.1", port=0, token=RIGHT)
+    server.start()
+    client = stub(server)
+    assert client.call("Echo", PING, ConfigProto.FromString, 20) == PING
+    # These wait for as long as the client is idle, too.
+    assert False not in [is_cut_off(each) for each in strangers(server, PREFACE, 20)]
+    assert client.call("Echo", PING, ConfigProto.FromString, 20) == PING
+    server.stop()
+
+
+def test_connections_have_a_bound_and_those_within_it_go_on(
+    monkeypatch: pytest.MonkeyPatch, recorder: Recorder
+) -> None:
+    monkeypatch.setattr(rpc, "max_connections", lambda: 8)
+    table = rpc.handlers(SERVICE, {"Echo": rpc.Method(recorder.echo, ConfigProto)})
+    server = rpc.RpcServer([table], host="127.0.0.1", port=0, token=RIGHT)
+    server.start()
+    client = stub(server)
+    assert client.call("Echo", PING, ConfigProto.FromString, 20) == PING
+    crowd = strangers(server, b"", 30)
+    for each in crowd:
+        each.settimeout(0.3)
+    held = [each for each in crowd if not is_cut_off_now(each)]
+    assert 0 < len(held) <= 7
+    assert client.call("Echo", PING, ConfigProto.FromString, 20) == PING
+    for each in crowd:
+        each.close()
+    # There is room again; gRPC tries until it is let in.
+    other = stub(server)
+    rpc.await_ready(other._channel, "The peer", 20)
+    assert other.call("Echo", PING, ConfigProto.FromString, 20) == PING
+    server.stop()
+
+
+def is_cut_off_now(stranger: socket.socket) -> bool:
+    try:
+        while stranger.recv(4096):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        pass
+    return True
+
+
+def test_messages_within_messages_have_a_bound() -> None:
+    seen = []
+    method = rpc.Method(lambda request: seen.append(request) or ConfigProto(), AttrValue)
+    server = rpc.RpcServer(
+        [rpc.handlers(SERVICE, {"Take": method})], host="127.0.0.1", port=0, token=RIGHT
+    )
+    server.start()
+    client = stub(server)
+    nested = b""
+    for _ in range(5000):  # an AttrValue within a NameAttrList's map within an AttrValue ...
+        entry = b"\x12" + _varint(len(nested)) + nested
+        named = b"\x12" + _varint(len(entry)) + entry
+        nested = b"\x52" + _varint(len(named)) + named
+    with pytest.raises(OpError):
+        client.call("Take", nested, ConfigProto.FromString, 20)
+    assert seen == []
+    assert client.call("Take", AttrValue(i=3), ConfigProto.FromString, 20) == ConfigProto()
+    assert seen == [AttrValue(i=3)]
+    server.stop()
+
+
+def _varint(value: int) -> bytes:
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def test_connections_leave_descriptors_to_the_rest_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import resource
+
+    found = {}
+    for soft in (100, 1024, 1 << 20, resource.RLIM_INFINITY):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        found[soft] = rpc.max_connections()
+    assert list(found.values()) == [64, 768, 1 << 16, 1 << 16]

@@ -26,9 +26,8 @@ from sparkflow_runtime.transport.channel.address import (
 )
 from sparkflow_runtime.transport.channel.caller import Caller
 from sparkflow_runtime.transport.channel.handshake import Opened, Self
+from sparkflow_runtime.transport.rpc import HANDSHAKE_TIMEOUT_S
 
-HANDSHAKE_TIMEOUT_S: Final = 10.0
-"""A caller who has not opened its channel by then is cut off."""
 MAX_CALLERS: Final = 512
 """So many are spoken with at once; more wait in the kernel's queue."""
 PATIENCE_S: Final = 0.5
