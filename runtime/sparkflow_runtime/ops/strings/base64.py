@@ -6,15 +6,19 @@ import binascii
 import io
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any
+from typing import Any, Final
 
-from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.errors import InvalidArgumentError, ResourceExhaustedError
 from sparkflow_runtime.files.compression import expanding
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, string_attr
 from sparkflow_runtime.ops.strings.string_arrays import StringOp, mapped
 
+MAX_EXPANDED_BYTES: Final = 1 << 30
+"""What a tensor of compressed texts may become. One byte of deflate can become a thousand, so a
+message of a megabyte could take all memory otherwise."""
+_PIECE_BYTES: Final = 1 << 20
 _WEB_SAFE = re.compile(rb"[A-Za-z0-9_-]*={0,2}")
 
 
@@ -69,5 +73,21 @@ class DecodeCompressed(StringOp):
     attrs = {"compression_type": string_attr("")}
 
     def compute(self, xp: Any, data: Array, *, compression_type: str) -> Array:
-        """Fails for damaged data and unknown compressions."""
-        return mapped(lambda each: expanding(io.BytesIO(each), compression_type).read(), data)
+        """Fails for damaged data, unknown compressions, and more than `MAX_EXPANDED_BYTES`."""
+        left = MAX_EXPANDED_BYTES
+
+        def expanded(each: bytes) -> bytes:
+            nonlocal left
+            pieces = []
+            with expanding(io.BytesIO(each), compression_type) as stream:
+                while piece := stream.read(_PIECE_BYTES):
+                    pieces.append(piece)
+                    left -= len(piece)
+                    if left < 0:
+                        raise ResourceExhaustedError(
+                            message=f"{len(each)} compressed bytes make more than the "
+                            f"{MAX_EXPANDED_BYTES} that one step of decode_compressed may give"
+                        )
+            return b"".join(pieces)
+
+        return mapped(expanded, data)
