@@ -49,7 +49,38 @@ def read_entries(prefix: str) -> tuple[BundleHeaderProto, dict[bytes, BundleEntr
             message=f"The checkpoint {prefix} asks for readers of version "
             f"{header.version.min_consumer}; this one has {BUNDLE_VERSION}"
         )
-    return header, {key: _parse(BundleEntryProto(), value, prefix) for key, value in pairs.items()}
+    entries = {}
+    for key, value in pairs.items():
+        entries[key] = _parse(BundleEntryProto(), value, prefix)
+        _check(key, entries[key], prefix)
+    return header, entries
+
+
+def _check(key: bytes, entry: BundleEntryProto, prefix: str) -> None:
+    """Passes when an entry says something that can be.
+
+    Raises:
+        DataLossError: It does not: it was made by something else than a writer of checkpoints.
+    """
+    sizes = [dim.size for dim in entry.shape.dim]
+    if min((entry.offset, entry.size, entry.shard_id, *sizes)) < 0:
+        problem = f"shape {sizes}, {entry.size} bytes at {entry.offset} of file {entry.shard_id}"
+    elif entry.shape.unknown_rank or not _is_dtype(int(entry.dtype)):
+        problem = f"dtype {int(entry.dtype)}, shape {entry.shape}"
+    elif any(len(part.extent) != len(sizes) for part in entry.slices):
+        problem = f"{len(sizes)} dimensions, but other ones in its parts"
+    else:
+        return
+    name = key.decode("utf-8", "replace")
+    raise DataLossError(message=f"The index of {prefix} is damaged: tensor {name} has {problem}")
+
+
+def _is_dtype(number: int) -> bool:
+    try:
+        dtypes.as_dtype(number)
+    except TypeError:
+        return False
+    return True
 
 
 def shards_of(prefix: str) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from sparkflow import logging
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.graph import Graph
@@ -12,6 +14,7 @@ from sparkflow.graph.messages.importing import import_graph_def
 from sparkflow.graph.messages.proto_functions import VARIABLE_COLLECTIONS, proto_functions
 from sparkflow.graph.nodes.op_defs import stripped_op_list, without_default_attrs
 from sparkflow.graph.nodes.reach import ALL, Allowed, contained
+from sparkflow_runtime.errors import DataLossError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.meta_graph_pb2 import CollectionDef, MetaGraphDef
 from sparkflow_runtime.protos.saver_pb2 import SaverDef
@@ -260,8 +263,10 @@ def _filenames(meta_graph: MetaGraphDef) -> set[str]:
     """The nodes that are fed the names of checkpoints, for all savers of a message."""
     savers = [meta_graph.saver_def]
     kept = meta_graph.collection_def.get(GraphKeys.SAVERS)
-    if kept is not None:
-        savers += [SaverDef.FromString(each) for each in kept.bytes_list.value]
+    try:
+        savers += [SaverDef.FromString(each) for each in (kept.bytes_list.value if kept else ())]
+    except DecodeError as error:
+        raise DataLossError(message=f"A saver of the meta graph is damaged: {error}") from error
     return {each.filename_tensor_name.partition(":")[0] for each in savers} - {""}
 
 
@@ -279,7 +284,12 @@ def _items(
         return []
     values = getattr(collection, kind).value
     if kind == "node_list":
-        return [graph.as_graph_element(prefix + name) for name in values]
+        try:
+            return [graph.as_graph_element(prefix + name) for name in values]
+        except KeyError as error:
+            raise DataLossError(
+                message=f"The collection {key!r} of the meta graph is damaged: {error.args[0]}"
+            ) from error
     if kind != "bytes_list" or functions is None:
         return list(values)
     items = []
@@ -288,8 +298,14 @@ def _items(
             items.append(made[value])
             continue
         message = functions.proto_type()
-        message.ParseFromString(value)
-        item = functions.from_proto(message, import_scope=scope or None)
+        try:
+            message.ParseFromString(value)
+            item = functions.from_proto(message, import_scope=scope or None)
+        except (DecodeError, KeyError) as error:
+            raise DataLossError(
+                message=f"An item of the collection {key!r} of the meta graph is damaged: "
+                f"{error.args[0] if error.args else error}"
+            ) from error
         if key in VARIABLE_COLLECTIONS:
             made[value] = item
         items.append(item)

@@ -14,15 +14,18 @@ from sparkflow_runtime.checkpoint import bundle_writer
 from sparkflow_runtime.checkpoint.bundle_reader import BundleReader
 from sparkflow_runtime.checkpoint.bundle_writer import Saved, merge_bundles, write_bundle
 from sparkflow_runtime.checkpoint.opening import open_checkpoint, read_checkpoint
-from sparkflow_runtime.checkpoint.sorted_table import TableReader
+from sparkflow_runtime.checkpoint.sorted_table import TableReader, encode_table
 from sparkflow_runtime.checkpoint.tensor_slice import TensorSlice
 from sparkflow_runtime.errors import (
     DataLossError,
     NotFoundError,
+    OpError,
     PermissionDeniedError,
     ResourceExhaustedError,
     UnknownError,
 )
+from sparkflow_runtime.protos.tensor_bundle_pb2 import BundleEntryProto
+from support.damage import damages
 
 GOLDEN = Path(__file__).parents[2] / "golden/checkpoints/variables"
 VALUES = [
@@ -304,3 +307,45 @@ def test_keys_of_parts_are_those_of_tensorflow():
     """Established from files that TensorFlow wrote."""
     key = TensorSlice((0, 70), (2, -1)).key("a\0b")
     assert key.hex() == "00" + "6100ff620001" + "0102" + "8082" + "c0467f"
+
+
+def test_entries_that_checksums_vouch_for_but_nobody_wrote(tmp_path: Path) -> None:
+    """Whoever makes an index can make its checksums: every byte of the entries is changed."""
+    prefix = f"{tmp_path}/model"
+    write_bundle(
+        prefix,
+        [
+            Saved("a", dtypes.float64, np.arange(6.0).reshape(2, 3)),
+            Saved("b", dtypes.int8, np.int8(1)),
+        ],
+    )
+    pairs = dict(TableReader(Path(f"{prefix}.index")))
+    refused = 0
+    for key, value in pairs.items():
+        for changed in damages(value):
+            Path(f"{prefix}.index").write_bytes(encode_table({**pairs, key: changed}))
+            try:
+                reader = BundleReader(prefix)
+                for name in reader.names():
+                    reader.read(name)
+            except OpError:
+                refused += 1
+    assert refused > 50
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"size": -1}, {"offset": -8}, {"shard_id": -1}, {"dtype": 99}],
+    ids=["size", "offset", "shard", "dtype"],
+)
+def test_numbers_that_cannot_be_are_refused_with_the_name(tmp_path: Path, change: dict) -> None:
+    prefix = f"{tmp_path}/model"
+    write_bundle(prefix, [Saved("a", dtypes.float64, np.arange(6.0))])
+    pairs = dict(TableReader(Path(f"{prefix}.index")))
+    entry = BundleEntryProto.FromString(pairs[b"a"])
+    for field, number in change.items():
+        setattr(entry, field, number)
+    pairs[b"a"] = entry.SerializeToString()
+    Path(f"{prefix}.index").write_bytes(encode_table(pairs))
+    with pytest.raises(DataLossError, match="model is damaged: tensor a has"):
+        BundleReader(prefix)

@@ -184,3 +184,22 @@ def test_a_name_scope_that_is_open_is_put_before_all_names(outer, inner, prefix)
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             assert list(session.run(imported, {f"{prefix}x:0": [1, 2]})) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b"v/initial_value:0", b"v/initial_walue:0"), (b"\x0a\x03v:0\x12", b"\x0a\x7fv:0\x12")],
+    ids=["a name", "a message"],
+)
+def test_damaged_items_of_collections_are_errors_with_the_collection(before, after):
+    with tf.Graph().as_default():
+        tf.Variable(1.0, name="v")
+        message = tf.train.export_meta_graph()
+    for collection in message.collection_def.values():
+        items = collection.bytes_list.value
+        items[:] = [each.replace(before, after) for each in items]
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(tf.errors.DataLossError, match="variables' of the meta graph"),
+    ):
+        tf.train.import_meta_graph(message)

@@ -289,6 +289,16 @@ def test_every_batch_is_applied_once_whenever_a_worker_dies(num_ps: int) -> None
         assert set(values[f"count{each}"].tolist()) == {800}, each
 
 
+@pytest.mark.nightly
+def test_ten_deaths_of_a_worker() -> None:
+    fit = Fit("async", 12_000, num_ps=2, model_fn=counting, max_restarts=10)
+    values, history = fit.run(KillsOften(fit, 10, seed=7))
+    assert len(history.restarts) == 10
+    assert history.repeated_steps == 0
+    for each in range(3):
+        assert set(values[f"count{each}"].tolist()) == {12_000}, each
+
+
 class StopsAndEnds(Callback):
     """Stops worker 1 once and then asks for the end of training, each time that all make steps."""
 
