@@ -24,8 +24,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sparkflow.spark.cluster.addresses import own_address
-from sparkflow.spark.cluster.child_process import ChildProcess
 from sparkflow.spark.cluster.failures import LOST_LEADER
+from sparkflow.spark.cluster.process.child_process import ChildProcess
 from sparkflow.spark.cluster.task import (
     JobConfig,
     child_environment,

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.cluster.child_process import Silence
 from sparkflow.spark.cluster.failures import is_restartable
+from sparkflow.spark.cluster.process.child_process import Silence
 from sparkflow.spark.cluster.registration import PATIENCE, RegistrationServer
 from sparkflow.spark.cluster.task import JobConfig, child_environment, keep_child
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName

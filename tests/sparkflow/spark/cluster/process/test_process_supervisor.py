@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkflow.spark.cluster.process_supervisor import ProcessSupervisor
+from sparkflow.spark.cluster.process.process_supervisor import ProcessSupervisor
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError
 
