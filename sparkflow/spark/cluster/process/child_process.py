@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import signal
 import socket
 import subprocess
-import sys
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
+from sparkflow.spark.cluster.process.piped_process import PipedProcess, describe_exit
 from sparkflow.spark.cluster_layout import TaskName
 
 _TAIL_LINES = 40
-# The child ends by itself when its input ends; it is killed only if it does not.
-_END_TIMEOUT_S = 5.0
 
 OnLine = Callable[[str], None]
 OnEvent = Callable[[Mapping[str, Any]], None]
@@ -69,37 +63,13 @@ class ChildProcess:
         self._silence = silence or Silence()
         self._heard = time.monotonic()
         self._stood_still_s = 0.0
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environment),
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-        )
-        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._on_line = on_line
         self._on_event = on_event
-        self._readers = [
-            threading.Thread(target=read, args=(stream,), daemon=True)
-            for read, stream in (
-                (self._read_lines, self._process.stderr),
-                (self._read_events, self._process.stdout),
-            )
-        ]
-        for reader in self._readers:
-            reader.start()
+        self._process = PipedProcess(name, module, environment, self._read_events, on_line)
         self.send(config)
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Writes one line to the child's stdin; nothing if it has ended, which `wait` tells."""
-        stdin = self._process.stdin
-        assert stdin is not None
-        with contextlib.suppress(BrokenPipeError, ValueError):  # ValueError: `end` has closed it
-            stdin.write(json.dumps(message) + "\n")
-            stdin.flush()
+        self._process.write(json.dumps(message).encode() + b"\n")
 
     def wait(self) -> int:
         """Blocks until the child ends; its exit code, or the negative number of a signal.
@@ -112,8 +82,7 @@ class ChildProcess:
                 break
             except subprocess.TimeoutExpired:
                 self._end_if_silent()
-        for reader in self._readers:
-            reader.join(_END_TIMEOUT_S)
+        self._process.wait_for_all()
         return code
 
     def _end_if_silent(self) -> None:
@@ -134,8 +103,8 @@ class ChildProcess:
                 "SIGSTOP or a frozen container, or hung) and was killed for it"
             )
         text = f"The process of {self._name} on {socket.gethostname()} {how}"
-        if self._tail:
-            text += ". Its last words:\n" + "".join(self._tail).rstrip()
+        if tail := self._process.tail(_TAIL_LINES):
+            text += ". Its last words:\n" + tail.rstrip()
         return text
 
     def kill(self) -> None:
@@ -144,29 +113,9 @@ class ChildProcess:
 
     def end(self) -> None:
         """Ends the child if it is there still. May be called more than once."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended already
-            self._process.stdin.close()
-        try:
-            self._process.wait(_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        for reader in self._readers:
-            reader.join(_END_TIMEOUT_S)
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
+        self._process.end()
 
-    def _read_lines(self, stderr: IO[str]) -> None:
-        for line in stderr:
-            self._tail.append(line)
-            # Spark keeps what its workers write to stderr in the executor's log.
-            sys.stderr.write(f"[{self._name}] {line}")
-            sys.stderr.flush()
-            self._on_line(line)
-
-    def _read_events(self, stdout: IO[str]) -> None:
+    def _read_events(self, stdout: IO[bytes]) -> None:
         for line in stdout:
             self._heard = time.monotonic()
             event = json.loads(line)
@@ -181,15 +130,3 @@ def _is_stopped(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] in "Tt"
     except OSError:
         return False  # it has ended
-
-
-def describe_exit(code: int) -> str:
-    """`exited with code 1`, or the signal that killed it, from a Popen return code."""
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = "unknown"
-    hint = ", for instance because the machine ran out of memory" if name == "SIGKILL" else ""
-    return f"was killed by signal {-code} ({name}){hint}"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from sparkflow.spark.cluster.process.child_process import describe_exit
+from sparkflow.spark.cluster.process.piped_process import describe_exit
 from sparkflow.spark.cluster.task import JobConfig, child_environment
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat

@@ -1,0 +1,147 @@
+"""A process of ours behind pipes: what it is told, what it writes, how it is ended."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import IO, Final
+
+from sparkflow.spark.cluster_layout import TaskName
+
+KEPT_LINES: Final = 1000
+"""How many of the last lines on stderr are kept."""
+END_TIMEOUT_S: Final = 5.0
+"""It ends by itself when its input ends; it is killed only if it does not."""
+
+
+class PipedProcess:
+    """Runs a module of ours for a task. `write` may be called from any thread.
+
+    What it writes to stderr goes to ours, under the task's name: Spark keeps that in the executor's
+    log. Its stdout is a channel to us.
+
+    Args:
+        name: The task.
+        module: What it runs.
+        environment: Of the process.
+        read: Reads what it says on stdout, to the end, in a thread of its own.
+        on_line: Gets each line that it writes to stderr.
+    """
+
+    def __init__(
+        self,
+        name: TaskName,
+        module: str,
+        environment: Mapping[str, str],
+        read: Callable[[IO[bytes]], None],
+        on_line: Callable[[str], None] | None = None,
+    ) -> None:
+        self._name = name
+        self._on_line = on_line
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+        )
+        self._line_reader = threading.Thread(target=self._read_lines, daemon=True)
+        self._output_reader = threading.Thread(target=self._read_output, args=(read,), daemon=True)
+        self._line_reader.start()
+        self._output_reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    @property
+    def lines(self) -> list[str]:
+        """The last lines that it wrote to stderr."""
+        return list(self._lines)
+
+    def tail(self, count: int) -> str:
+        """So many of them."""
+        return "\n".join(self.lines[-count:])
+
+    def write(self, data: bytes) -> None:
+        """Writes to its stdin; nothing if it has ended, which `wait` tells."""
+        stdin = self._process.stdin
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError):  # ValueError: `end` has closed it
+            stdin.write(data)
+            stdin.flush()
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Blocks until it ends; its exit code, or the negative number of a signal.
+
+        Raises:
+            subprocess.TimeoutExpired: It runs still.
+        """
+        return self._process.wait(timeout_s)
+
+    def wait_for_all(self) -> None:
+        """Blocks until all that it wrote was read, or the time is over: children may go on."""
+        self.wait_for_lines()
+        self._output_reader.join(END_TIMEOUT_S)
+
+    def wait_for_output(self) -> None:
+        """Blocks until all that it says on stdout was read."""
+        self._output_reader.join()
+
+    def wait_for_lines(self, timeout_s: float = END_TIMEOUT_S) -> None:
+        """Blocks until all that it writes to stderr was read, or the time is over."""
+        self._line_reader.join(timeout_s)
+
+    def kill(self) -> None:
+        """Ends it at once; does not wait for it."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """Ends it if it is there still, and waits until it has. May be called more than once."""
+        stdin = self._process.stdin
+        assert stdin is not None
+        with contextlib.suppress(OSError):  # it has ended already
+            stdin.close()
+        try:
+            self._process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self.wait_for_all()  # no longer: what it has started may hold the pipes open
+
+    def _read_output(self, read: Callable[[IO[bytes]], None]) -> None:
+        stdout = self._process.stdout
+        assert stdout is not None
+        with stdout:
+            read(stdout)
+
+    def _read_lines(self) -> None:
+        stderr = self._process.stderr
+        assert stderr is not None
+        with stderr:
+            for raw in stderr:
+                line = raw.decode("utf-8", "replace")
+                self._lines.append(line.rstrip("\n"))
+                sys.stderr.write(f"[{self._name}] {line}")
+                sys.stderr.flush()
+                if self._on_line is not None:
+                    self._on_line(line)
+
+
+def describe_exit(code: int) -> str:
+    """`exited with code 1`, or the signal that killed it, from a Popen return code."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    hint = ", for instance because the machine ran out of memory" if name == "SIGKILL" else ""
+    return f"was killed by signal {-code} ({name}){hint}"
