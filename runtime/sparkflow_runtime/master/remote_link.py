@@ -40,7 +40,7 @@ from sparkflow_runtime.protos.worker_session_pb2 import (
 )
 from sparkflow_runtime.security import Tls, shown_at
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
-from sparkflow_runtime.transport import rpc, status
+from sparkflow_runtime.transport import protocol, rpc, status
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.asking import Asker, PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
@@ -93,11 +93,14 @@ class RemoteLink:
         """See `links.WorkerLink`; waits for a task that is starting.
 
         Raises:
-            FailedPreconditionError: Another task answers at its address.
+            FailedPreconditionError: Another task answers at its address, or one of another version.
         """
         rpc.await_ready(self._channel, self._stub.peer, CONNECT_TIMEOUT_S)
         answer = self._call(
             "GetStatus", worker_pb2.GetStatusRequest(), worker_pb2.GetStatusResponse
+        )
+        protocol.require_same(
+            answer.protocol if answer.HasField("protocol") else None, self._stub.peer
         )
         found = [DeviceSpec.from_string(device.name) for device in answer.device_attributes]
         expected = DeviceSpec.from_string(self._task)

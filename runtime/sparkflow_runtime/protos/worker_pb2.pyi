@@ -70,6 +70,7 @@ class GetStatusResponse(google.protobuf.message.Message):
     DEVICE_ATTRIBUTES_FIELD_NUMBER: builtins.int
     CHANNEL_ADDRESS_FIELD_NUMBER: builtins.int
     INCARNATION_FIELD_NUMBER: builtins.int
+    PROTOCOL_FIELD_NUMBER: builtins.int
     incarnation: builtins.int
     """Ours: differs each time the task starts."""
     @property
@@ -78,17 +79,48 @@ class GetStatusResponse(google.protobuf.message.Message):
     def channel_address(self) -> global___ChannelAddress:
         """Ours: absent where the task has no tensor channel."""
 
+    @property
+    def protocol(self) -> global___Protocol:
+        """Ours: what both sides of a call must have in common; absent before there was one."""
+
     def __init__(
         self,
         *,
         device_attributes: collections.abc.Iterable[sparkflow_runtime.protos.device_attributes_pb2.DeviceAttributes] | None = ...,
         channel_address: global___ChannelAddress | None = ...,
         incarnation: builtins.int = ...,
+        protocol: global___Protocol | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["channel_address", b"channel_address"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["channel_address", b"channel_address", "device_attributes", b"device_attributes", "incarnation", b"incarnation"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["channel_address", b"channel_address", "protocol", b"protocol"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["channel_address", b"channel_address", "device_attributes", b"device_attributes", "incarnation", b"incarnation", "protocol", b"protocol"]) -> None: ...
 
 global___GetStatusResponse = GetStatusResponse
+
+@typing.final
+class Protocol(google.protobuf.message.Message):
+    """Ours: what two tasks, or a task and a master, must agree on."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: builtins.int
+    BYTE_ORDER_FIELD_NUMBER: builtins.int
+    DTYPES_FIELD_NUMBER: builtins.int
+    version: builtins.int
+    """Of the messages between masters and workers."""
+    byte_order: builtins.str
+    """"little" or "big": that of raw tensors."""
+    dtypes: builtins.int
+    """A checksum of all dtypes with their numbers and sizes."""
+    def __init__(
+        self,
+        *,
+        version: builtins.int = ...,
+        byte_order: builtins.str = ...,
+        dtypes: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["byte_order", b"byte_order", "dtypes", b"dtypes", "version", b"version"]) -> None: ...
+
+global___Protocol = Protocol
 
 @typing.final
 class CreateWorkerSessionRequest(google.protobuf.message.Message):

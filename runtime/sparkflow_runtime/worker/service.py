@@ -18,6 +18,7 @@ from sparkflow_runtime.protos import (
 from sparkflow_runtime.protos.named_tensor_pb2 import NamedTensorProto
 from sparkflow_runtime.rendezvous.groups import Applicant
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
+from sparkflow_runtime.transport import protocol
 from sparkflow_runtime.transport.rpc import Method
 from sparkflow_runtime.transport.task_names import addresses
 from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
@@ -72,6 +73,7 @@ class _Service:
             device_attributes=self._worker.describe_devices(),
             incarnation=self._worker.incarnation,
             channel_address=None if address is None else address.export(),
+            protocol=protocol.own(),
         )
 
     def create_session(self, request: Any) -> worker_pb2.CreateWorkerSessionResponse:
