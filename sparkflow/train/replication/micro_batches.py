@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from sparkflow.graph.messages.importing import import_graph_def
+from sparkflow.graph.nodes.reach import ALL
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
@@ -246,6 +247,7 @@ class MicroBatches(Replication):
                 replaced,
                 [op.name for op in new],
                 name=f"micro_batch_{number}",
+                allowed_ops=ALL,
             )
         assert found is not None
         for op, copy in zip(new, found, strict=True):

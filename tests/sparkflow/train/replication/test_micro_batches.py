@@ -68,6 +68,14 @@ def loops(x: Any, ids: Any, y: Any, place: Place) -> Any:
         return tf.reduce_mean(tf.square(tf.matmul(h, weights("out", [WIDTH, 1], 9)) - y))
 
 
+def with_a_function(x: Any, ids: Any, y: Any, place: Place) -> Any:
+    """It reaches out of the graph, which graphs of others may not; the copies are its own."""
+    with place(0):
+        seen = tf.py_func(lambda h: h * np.float32(0.5), [x], tf.float32)
+        seen.set_shape([None, WIDTH])
+    return dense(x + tf.stop_gradient(seen), ids, y, place)
+
+
 def minimize(loss: Any) -> Any:
     return tf.train.AdamOptimizer(0.05).minimize(loss)
 
@@ -131,7 +139,7 @@ def train(
     return losses, values, metadata.partition_graphs
 
 
-@pytest.mark.parametrize("build", [dense, embedding, loops])
+@pytest.mark.parametrize("build", [dense, embedding, loops, with_a_function])
 @pytest.mark.parametrize("update", [minimize, clip])
 def test_they_learn_what_one_process_learns(
     cluster: LocalCluster, build: Build, update: Callable[[Any], Any]
