@@ -93,7 +93,7 @@ def _pandas_udf(predict: Predict, width: int, returns: str, plan: InferencePlan)
 
 def _arrow_types(each: InputColumns) -> list[Any]:
     """The Arrow types of what pandas holds as Python objects; None where it says them itself."""
-    element = {"string": pa.string(), "int64": pa.int64(), "float32": pa.float64()}
+    element = {"string": pa.binary(), "int64": pa.int64(), "float32": pa.float64()}
     of = element[each.input.dtype]
     if each.form == SCALARS:
         # A null among numbers is a NaN in pandas.

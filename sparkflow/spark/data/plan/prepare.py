@@ -22,7 +22,7 @@ from sparkflow.spark.data.plan.profile import (
     refuse_lengths,
     resolve,
 )
-from sparkflow.spark.data.plan.selection import final, held
+from sparkflow.spark.data.plan.selection import element_type, final, held
 from sparkflow.spark.data.plan.sources import (
     Source,
     feature_sources,
@@ -315,7 +315,7 @@ def final_columns(
             others = found.thin if wanted.kind == DENSE else profile.total - found.thin
             column = final(source, quoted(wanted.name), wanted.kind, has_other_form=others > 0)
             if fill is not None and source in filled_sources:
-                column = filled(wanted, column, fill)
+                column = filled(wanted, column, fill, element_type(source))
         columns.append(column.alias(wanted.name))
     return columns
 

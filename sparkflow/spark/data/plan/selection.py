@@ -34,7 +34,7 @@ _SPARSE_TYPE, _DENSE_TYPE = 0, 1
 def held(source: Source) -> Column:
     """The input as it is cached; null where the column is."""
     first = quoted(source.columns[0])
-    kind = SPARK_TYPES[source.dtype]
+    kind = element_type(source)
     if source.form == SCALAR:
         return first.cast(kind)
     if source.form == SCALARS:
@@ -44,6 +44,11 @@ def held(source: Source) -> Column:
     if source.depth == 1:
         return first.cast(f"array<{kind}>")
     return _nested(first, source.depth, kind)
+
+
+def element_type(source: Source) -> str:
+    """The type of single values, in Spark's DDL."""
+    return "binary" if source.is_bytes else SPARK_TYPES[source.dtype]
 
 
 def is_struct(source: Source) -> bool:

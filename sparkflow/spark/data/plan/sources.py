@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType, StructField
 
 from sparkflow.spark.data.schema.frame import (
     Schema,
+    is_bytes,
     is_scalar,
     is_text,
     is_vector,
@@ -51,6 +52,7 @@ class Source:
         shape: Of a row, where the schema or `inputShapes` says it; None where the rows do.
         depth: Of arrays: 1, or more where they hold arrays.
         may_hold_nulls: Whether elements may be null.
+        is_bytes: Whether strings are columns of bytes.
         role: `features`, `label` or `weight`, for error texts.
     """
 
@@ -62,6 +64,7 @@ class Source:
     shape: tuple[int, ...] | None
     depth: int = 0
     may_hold_nulls: bool = False
+    is_bytes: bool = False
     role: str = FEATURES
 
     def describe(self) -> str:
@@ -136,7 +139,7 @@ def label_source(schema: Schema, column: str, taken: Sequence[str] = ()) -> Sour
         )
     dtype = "int64" if is_whole(element) else "float32"
     if depth:
-        return Source(name, (field.name,), ARRAY, dtype, DENSE, None, 1, nullable, LABEL)
+        return Source(name, (field.name,), ARRAY, dtype, DENSE, None, 1, nullable, role=LABEL)
     return Source(name, (field.name,), SCALAR, dtype, DENSE, (), role=LABEL)
 
 
@@ -175,13 +178,21 @@ def _feature(
     if not is_scalar(element) and not is_text(element):
         raise TypeError(
             f"The features column {field.name!r} is {field.dataType.simpleString()}; it must hold "
-            f"vectors, numbers, texts, or arrays of numbers or texts{_advice(element)}"
+            f"vectors, numbers, texts, bytes, or arrays of these{_advice(element)}"
         )
     if not depth:
         return _scalar(name, field, shape, named)
     dtype = _dtype(element) if named or is_text(element) or shape == ANY_LENGTH else "float32"
     source = Source(
-        name, (field.name,), ARRAY, dtype, DENSE, None, depth, nullable or dtype == "string"
+        name,
+        (field.name,),
+        ARRAY,
+        dtype,
+        DENSE,
+        None,
+        depth,
+        nullable or dtype == "string",
+        is_bytes(element),
     )
     # Texts and named whole numbers are lists for embeddings unless a shape says otherwise.
     if shape == ANY_LENGTH or (shape is None and depth == 1 and dtype != "float32"):
@@ -205,7 +216,9 @@ def _scalar(name: str, field: StructField, shape: Shape | None, named: bool) -> 
             f"inputShapes says {list(found or ())} for {name!r}, but {field.name!r} holds single "
             "values"
         )
-    return Source(name, (field.name,), SCALAR, dtype, DENSE, found)
+    return Source(
+        name, (field.name,), SCALAR, dtype, DENSE, found, is_bytes=is_bytes(field.dataType)
+    )
 
 
 def _list_of_columns(
@@ -235,7 +248,8 @@ def _list_of_columns(
             f"but it is made of {len(columns)} columns"
         )
     dtype = "string" if texts else "float32"
-    return Source(name, columns, SCALARS, dtype, DENSE, found, 1, may_hold_nulls=True)
+    with_bytes = any(is_bytes(field.dataType) for field in fields)
+    return Source(name, columns, SCALARS, dtype, DENSE, found, 1, True, with_bytes)
 
 
 def _vector(name: str, field: StructField, shape: Shape | None, vector_format: str) -> Source:
@@ -276,7 +290,6 @@ def _dtype(element: DataType) -> str:
 
 def _advice(element: DataType) -> str:
     advice = {
-        "binary": " (decode it first, for instance to an array of numbers)",
         "date": " (make a number of it, for instance with F.unix_date)",
         "timestamp": " (make a number of it, for instance with F.unix_timestamp)",
         "timestamp_ntz": " (make a number of it, for instance with F.unix_timestamp)",

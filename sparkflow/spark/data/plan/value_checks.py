@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql import Column, functions as F
 
-from sparkflow.spark.data.plan.selection import INDICES, SPARK_TYPES, VALUES, values
+from sparkflow.spark.data.plan.selection import INDICES, VALUES, values
 from sparkflow.spark.data.plan.sources import SCALAR, Source
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, Input
 from sparkflow.spark.data.schema.row_schema import WEIGHT
@@ -49,11 +49,17 @@ def faults(source: Source, column: Column) -> Mapping[str, Column]:
     return found
 
 
-def filled(wanted: Input, column: Column, fill: float) -> Column:
+def filled(wanted: Input, column: Column, fill: float, kind: str) -> Column:
     """The final column of an input with what is wrong replaced.
 
     Numbers become `fill`, texts the empty text, missing lists empty ones, missing sparse vectors
     those without stored elements.
+
+    Args:
+        wanted: The input.
+        column: Its final column.
+        fill: What numbers become.
+        kind: The type of single values, in Spark's DDL.
     """
     if wanted.kind == SPARSE:
         nothing = F.struct(
@@ -62,30 +68,30 @@ def filled(wanted: Input, column: Column, fill: float) -> Column:
         )
         kept = F.struct(
             column[INDICES].alias(INDICES),
-            F.transform(column[VALUES], lambda x: _filled(wanted, x, fill)).alias(VALUES),
+            F.transform(column[VALUES], lambda x: _filled(wanted, x, fill, kind)).alias(VALUES),
         )
         return F.when(column.isNull(), nothing).otherwise(kept)
     if wanted.shape == () and wanted.kind == DENSE:
-        return _filled(wanted, column, fill)
-    elements = F.transform(column, lambda element: _filled(wanted, element, fill))
+        return _filled(wanted, column, fill, kind)
+    elements = F.transform(column, lambda element: _filled(wanted, element, fill, kind))
     if wanted.kind == DENSE:
-        missing = F.array_repeat(_fill(wanted, fill), wanted.size)
+        missing = F.array_repeat(_fill(wanted, fill, kind), wanted.size)
     else:
-        missing = F.array().cast(f"array<{SPARK_TYPES[wanted.dtype]}>")
+        missing = F.array().cast(f"array<{kind}>")
     return F.when(column.isNull(), missing).otherwise(elements)
 
 
-def _filled(wanted: Input, value: Column, fill: float) -> Column:
+def _filled(wanted: Input, value: Column, fill: float, kind: str) -> Column:
     wrong = value.isNull()
     if wanted.dtype == "float32":
         wrong = wrong | F.isnan(value) | (F.abs(value) == _float(math.inf))
-    return F.when(wrong, _fill(wanted, fill)).otherwise(value)
+    return F.when(wrong, _fill(wanted, fill, kind)).otherwise(value)
 
 
-def _fill(wanted: Input, fill: float) -> Column:
+def _fill(wanted: Input, fill: float, kind: str) -> Column:
     if wanted.dtype == "string":
-        return F.lit("")
-    return F.lit(int(fill) if wanted.dtype == "int64" else fill).cast(SPARK_TYPES[wanted.dtype])
+        return F.lit("").cast(kind)
+    return F.lit(int(fill) if wanted.dtype == "int64" else fill).cast(kind)
 
 
 def _scalar_faults(source: Source, value: Column) -> dict[str, Column]:

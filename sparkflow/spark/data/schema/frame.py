@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     BooleanType,
     DataType,
     DecimalType,
@@ -142,8 +143,13 @@ def is_scalar(kind: DataType) -> bool:
 
 
 def is_text(kind: DataType) -> bool:
-    """Whether a value is a text."""
-    return isinstance(kind, StringType)
+    """Whether a value is a text or bytes, which string tensors do not tell apart."""
+    return isinstance(kind, StringType) or is_bytes(kind)
+
+
+def is_bytes(kind: DataType) -> bool:
+    """Whether a value is bytes, such as those of a picture."""
+    return isinstance(kind, BinaryType)
 
 
 def is_whole(kind: DataType) -> bool:

@@ -27,7 +27,7 @@ ROW_NUMBER = "row_number"
 VALIDATES = "validates"
 """The boolean column that says which rows validate; absent where none do."""
 
-_ARROW = {"float32": pa.float32(), "int64": pa.int64(), "string": pa.string()}
+_ARROW = {"float32": pa.float32(), "int64": pa.int64(), "string": pa.binary()}
 
 
 def arrow_type(dtype: str) -> pa.DataType:

@@ -267,7 +267,7 @@ class _Decoding:
             return Rows(wanted, rows, values, invalid)
         found = [self._elements(array) for array in arrays]
         order = np.arange(len(arrays) * rows).reshape(len(arrays), rows).T.ravel()
-        joined = pa.concat_arrays([each.cast(pa.string()) for each, _ in found])
+        joined = pa.concat_arrays([each.cast(arrow_type("string")) for each, _ in found])
         return Rows(wanted, rows, joined.take(pa.array(order)), _any(m for _, m in found))
 
     def _many_numbers(self, arrays: Sequence[Any]) -> Rows:

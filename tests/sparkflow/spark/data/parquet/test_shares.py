@@ -179,12 +179,12 @@ _DOUBLES = pa.list_(pa.float64())
     [
         (Input("a", DENSE, "float32", ()), SCALARS, {"a": [1, 2]}, [1, 2]),
         (Input("a", DENSE, "float32", (1,)), SCALARS, {"a": [1, 2]}, [[1], [2]]),
-        (Input("a", DENSE, "string", ()), SCALARS, {"a": ["x", "y"]}, ["x", "y"]),
+        (Input("a", DENSE, "string", ()), SCALARS, {"a": ["x", "y"]}, [b"x", b"y"]),
         (
             Input("a", DENSE, "string", (2,)),
             SCALARS,
             {"p": ["x", "y"], "q": ["z", "w"]},
-            [["x", "z"], ["y", "w"]],
+            [[b"x", b"z"], [b"y", b"w"]],
         ),
         (Input("a", DENSE, "float32", (2,)), ARRAY, {"a": [[1.0, 2.0]]}, [[1, 2]]),
         (
@@ -199,7 +199,7 @@ _DOUBLES = pa.list_(pa.float64())
             {"a": pa.array([[1, 2], [], [3]], pa.list_(pa.int32()))},
             [[1, 2], [], [3]],
         ),
-        (Input("a", RAGGED, "string", ()), ARRAY, {"a": [["u"], [], ["v"]]}, [["u"], [], ["v"]]),
+        (Input("a", RAGGED, "string", ()), ARRAY, {"a": [["u"], [], ["v"]]}, [[b"u"], [], [b"v"]]),
         (
             Input("a", DENSE, "float32", (2,)),
             ARRAY,
@@ -271,7 +271,7 @@ def test_nulls_in_features_are_filled(tmp_path: Path) -> None:
     share = _table(tmp_path, Input("a", DENSE, "float32", (2,)), ARRAY, a=rows)
     assert _values(replace(share, invalid="fill", fill=7.0)) == [[1, 7], [2, 3], [7, 7]]
     share = _table(tmp_path, Input("a", DENSE, "string", ()), SCALARS, a=["x", None])
-    assert _values(replace(share, invalid="fill", fill=7.0)) == ["x", ""]
+    assert _values(replace(share, invalid="fill", fill=7.0)) == [b"x", b""]
 
 
 def test_arrays_of_another_length_are_refused(tmp_path: Path) -> None:

@@ -98,6 +98,13 @@ def test_the_only_input_is_a_matrix_of_floats(column: Any, wanted: Any) -> None:
     assert source.name == "features"
 
 
+def test_bytes_are_strings() -> None:
+    assert only("bytes").dtype == "string"
+    assert only("bytes").is_bytes
+    assert only(["bytes", "text"]).is_bytes
+    assert not only("text").is_bytes
+
+
 def test_vector_formats() -> None:
     assert only("vector", vector_format="sparse").kind == "sparse"
     assert only({"v": "vector"}, vector_format="dense").kind == "dense"
@@ -108,7 +115,6 @@ def test_vector_formats() -> None:
 @pytest.mark.parametrize(
     ("given", "shapes", "kind", "text"),
     [
-        ("bytes", None, TypeError, "features column 'bytes' is binary; .*decode it"),
         ("day", None, TypeError, "F.unix_date"),
         ("map", None, TypeError, "F.map_keys"),
         ("struct", None, TypeError, "name its fields"),
