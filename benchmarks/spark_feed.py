@@ -185,7 +185,7 @@ def feed(frame: Any, features_col: str | list[str], way: str) -> Phases:
     is_spooled = way == "spooled"
     began = time.monotonic()  # the same clock in all processes
     with (
-        mock.patch.object(spooled, "_is_local", return_value=is_spooled),
+        mock.patch.object(spooled, "is_local", return_value=is_spooled),
         arranged_rows(frame, params, None) as (prepared, _, placed),
     ):
         arranged = time.monotonic()

@@ -1,0 +1,88 @@
+"""A standalone cluster of Spark on this machine: a master and workers, processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyspark
+
+WAIT_S = 120.0
+
+
+@contextlib.contextmanager
+def standalone(folder: Path, workers: int, cores: int) -> Iterator[str]:
+    """The master's URL, for as long as the `with` block lasts.
+
+    Args:
+        folder: For logs, and what executors write.
+        workers: How many machines it seems to have.
+        cores: Task slots of each.
+    """
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_NO_DAEMONIZE": "1",
+        # Whose port is a fixed one.
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+    }
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, *arguments: str) -> Path:
+        log = folder / f"{name}.log"
+        command = [str(home / "bin" / "spark-class"), *arguments]
+        with log.open("wb") as out:
+            # In a group of its own: spark-class is a script that the JVM is a child of.
+            process = subprocess.Popen(
+                command, env=environment, stdout=out, stderr=out, start_new_session=True
+            )
+        started.append(process)
+        return log
+
+    deploy = "org.apache.spark.deploy"
+    try:
+        ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        log = start("master", f"{deploy}.master.Master", *ports)
+        url = _found(log, r"Starting Spark master at (spark://\S+)")
+        for number in range(workers):
+            place = ["--cores", str(cores), "--memory", "1g", *ports, url]
+            log = start(f"worker-{number}", f"{deploy}.worker.Worker", *place)
+            _found(log, "Successfully registered with (master)")
+        yield url
+    finally:
+        _end(started)
+
+
+def _found(log: Path, pattern: str) -> str:
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        text = log.read_text(errors="replace")
+        found = re.search(pattern, text)
+        if found is not None:
+            return found.group(1)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{log} does not say {pattern!r}:\n{text[-2000:]}")
+        time.sleep(0.1)
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for each in reversed(processes):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(each.pid, signal.SIGTERM)
+    for each in processes:
+        try:
+            each.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(each.pid, signal.SIGKILL)
+            each.wait()
