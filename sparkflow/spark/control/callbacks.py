@@ -98,8 +98,8 @@ class Callback:
     """
 
     needs_epochs: bool = False
-    """Whether `on_epoch_end` must find the cluster quiet, e.g. to read `run.values()`. Without it
-    the end of an epoch is told as the rows are counted, while steps go on."""
+    """Whether no step may be running during `on_epoch_end`, e.g. to read `run.values()`. Without
+    it, the end of an epoch is reported as soon as its rows are counted, while steps continue."""
 
     def on_waiting(self, text: str) -> None:
         """Called repeatedly before the first step with what is waited for."""
