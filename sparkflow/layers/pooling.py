@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
@@ -19,25 +20,40 @@ from sparkflow.ops.pooling import pooling
 
 
 class _Pooling(Layer):
+    """A pooling layer. Its documentation goes on with that of the arguments, which all share.
+
+    Args:
+        pool_size: The size of a window: one number, or one per spatial dimension.
+        strides: One number, or one per spatial dimension.
+        padding: `valid` or `same`.
+        data_format: `channels_last` or `channels_first`.
+        name: The layer's name.
+        kwargs: As for `Layer`.
+    """
+
+    _rank: ClassVar[int]
+    _function: ClassVar[Callable[..., Any]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _, *arguments = (_Pooling.__doc__ or "").partition("\n\n")
+        cls.__doc__ = (cls.__doc__ or "") + "".join(arguments)
+
     def __init__(
         self,
-        rank: int,
-        function: Any,
         pool_size: Any,
         strides: Any,
-        padding: str,
-        data_format: str,
-        name: str | None,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        name: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
-        self._rank = rank
-        self._function = function
-        self.pool_size = normalized_tuple(pool_size, rank, "pool_size")
-        self.strides = normalized_tuple(strides, rank, "strides")
+        self.pool_size = normalized_tuple(pool_size, self._rank, "pool_size")
+        self.strides = normalized_tuple(strides, self._rank, "strides")
         self.padding = normalized_padding(padding)
         self.data_format = normalized_format(data_format)
-        self.input_spec = InputSpec(ndim=rank + 2)
+        self.input_spec = InputSpec(ndim=self._rank + 2)
 
     def call(self, inputs: Any, **kwargs: Any) -> Tensor:
         """The pooled inputs."""
@@ -57,159 +73,45 @@ class _Pooling(Layer):
 
 
 class MaxPooling1D(_Pooling):
-    """The largest element of every window of sequences [batch, width, channels].
+    """The largest element of every window of sequences [batch, width, channels]."""
 
-    Args:
-        pool_size: The size of a window: one number, or one per spatial dimension.
-        strides: One number, or one per spatial dimension.
-        padding: `valid` or `same`.
-        data_format: `channels_last` or `channels_first`.
-        name: The layer's name.
-        kwargs: As for `Layer`.
-    """
-
-    def __init__(
-        self,
-        pool_size: Any,
-        strides: Any,
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            1, pooling.max_pool1d, pool_size, strides, padding, data_format, name, **kwargs
-        )
+    _rank = 1
+    _function = staticmethod(pooling.max_pool1d)
 
 
 class MaxPooling2D(_Pooling):
-    """The largest element of every window of images [batch, height, width, channels].
+    """The largest element of every window of images [batch, height, width, channels]."""
 
-    Args:
-        pool_size: The size of a window: one number, or one per spatial dimension.
-        strides: One number, or one per spatial dimension.
-        padding: `valid` or `same`.
-        data_format: `channels_last` or `channels_first`.
-        name: The layer's name.
-        kwargs: As for `Layer`.
-    """
-
-    def __init__(
-        self,
-        pool_size: Any,
-        strides: Any,
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            2, pooling.max_pool, pool_size, strides, padding, data_format, name, **kwargs
-        )
+    _rank = 2
+    _function = staticmethod(pooling.max_pool)
 
 
 class MaxPooling3D(_Pooling):
-    """The largest element of every window of volumes [batch, depth, height, width, channels].
+    """The largest element of every window of volumes [batch, depth, height, width, channels]."""
 
-    Args:
-        pool_size: The size of a window: one number, or one per spatial dimension.
-        strides: One number, or one per spatial dimension.
-        padding: `valid` or `same`.
-        data_format: `channels_last` or `channels_first`.
-        name: The layer's name.
-        kwargs: As for `Layer`.
-    """
-
-    def __init__(
-        self,
-        pool_size: Any,
-        strides: Any,
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            3, pooling.max_pool3d, pool_size, strides, padding, data_format, name, **kwargs
-        )
+    _rank = 3
+    _function = staticmethod(pooling.max_pool3d)
 
 
 class AveragePooling1D(_Pooling):
-    """The mean of every window of sequences [batch, width, channels].
+    """The mean of every window of sequences [batch, width, channels]."""
 
-    Args:
-        pool_size: The size of a window: one number, or one per spatial dimension.
-        strides: One number, or one per spatial dimension.
-        padding: `valid` or `same`.
-        data_format: `channels_last` or `channels_first`.
-        name: The layer's name.
-        kwargs: As for `Layer`.
-    """
-
-    def __init__(
-        self,
-        pool_size: Any,
-        strides: Any,
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            1, pooling.avg_pool1d, pool_size, strides, padding, data_format, name, **kwargs
-        )
+    _rank = 1
+    _function = staticmethod(pooling.avg_pool1d)
 
 
 class AveragePooling2D(_Pooling):
-    """The mean of every window of images [batch, height, width, channels].
+    """The mean of every window of images [batch, height, width, channels]."""
 
-    Args:
-        pool_size: The size of a window: one number, or one per spatial dimension.
-        strides: One number, or one per spatial dimension.
-        padding: `valid` or `same`.
-        data_format: `channels_last` or `channels_first`.
-        name: The layer's name.
-        kwargs: As for `Layer`.
-    """
-
-    def __init__(
-        self,
-        pool_size: Any,
-        strides: Any,
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            2, pooling.avg_pool, pool_size, strides, padding, data_format, name, **kwargs
-        )
+    _rank = 2
+    _function = staticmethod(pooling.avg_pool)
 
 
 class AveragePooling3D(_Pooling):
-    """The mean of every window of volumes [batch, depth, height, width, channels].
+    """The mean of every window of volumes [batch, depth, height, width, channels]."""
 
-    Args:
-        pool_size: The size of a window: one number, or one per spatial dimension.
-        strides: One number, or one per spatial dimension.
-        padding: `valid` or `same`.
-        data_format: `channels_last` or `channels_first`.
-        name: The layer's name.
-        kwargs: As for `Layer`.
-    """
-
-    def __init__(
-        self,
-        pool_size: Any,
-        strides: Any,
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            3, pooling.avg_pool3d, pool_size, strides, padding, data_format, name, **kwargs
-        )
+    _rank = 3
+    _function = staticmethod(pooling.avg_pool3d)
 
 
 def max_pooling1d(
