@@ -68,8 +68,6 @@ _PATIENCE: Final = Patience()
 """A peer that vanished without closing its socket is noticed within half a minute."""
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 """Who connects and has not said what its protocol asks for by then is cut off."""
-IDLE_S: Final = 60.0
-"""A connection without a call for so long is closed. Clients open another with their next call."""
 _MOST_CONNECTIONS: Final = 1 << 16
 _OTHER_DESCRIPTORS: Final = 256
 """So many files and sockets connections leave to the rest of the process."""
@@ -163,8 +161,8 @@ def max_connections() -> int:
 class RpcServer:
     """A gRPC server on one port. `stop` may be called more than once, from any thread.
 
-    Who connects is cut off when it says nothing for `HANDSHAKE_TIMEOUT_S`, or calls nothing for
-    `IDLE_S`; `max_connections` are held at a time.
+    Who connects is cut off when it says nothing for `HANDSHAKE_TIMEOUT_S`; `max_connections` are
+    held at a time.
     """
 
     def __init__(
@@ -192,7 +190,6 @@ class RpcServer:
                 *_OPTIONS,
                 *patience.options(),
                 ("grpc.server_handshake_timeout_ms", round(HANDSHAKE_TIMEOUT_S * 1000)),
-                ("grpc.max_connection_idle_ms", round(IDLE_S * 1000)),
                 ("grpc.max_allowed_incoming_connections", max_connections()),
             ),
         )

@@ -171,21 +171,6 @@ def test_who_does_not_say_what_it_should_is_cut_off(
     server.stop()
 
 
-def test_who_calls_nothing_is_cut_off_and_a_client_comes_back(
-    monkeypatch: pytest.MonkeyPatch, recorder: Recorder
-) -> None:
-    monkeypatch.setattr(rpc, "IDLE_S", 0.5)
-    table = rpc.handlers(SERVICE, {"Echo": rpc.Method(recorder.echo, ConfigProto)})
-    server = rpc.RpcServer([table], host="127.0.0.1", port=0, token=RIGHT)
-    server.start()
-    client = stub(server)
-    assert client.call("Echo", PING, ConfigProto.FromString, 20) == PING
-    # These wait for as long as the client is idle, too.
-    assert False not in [is_cut_off(each) for each in strangers(server, PREFACE, 20)]
-    assert client.call("Echo", PING, ConfigProto.FromString, 20) == PING
-    server.stop()
-
-
 def test_connections_have_a_bound_and_those_within_it_go_on(
     monkeypatch: pytest.MonkeyPatch, recorder: Recorder
 ) -> None:
