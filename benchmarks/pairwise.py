@@ -51,6 +51,8 @@ SUITES = {
     "servers_tcp": Suite("ps_graph", _EXCHANGES, ["sparkflow", "tcp"]),
     "training": Suite("ps_loop", _TRAINING, ["auto"]),
     "training_tcp": Suite("ps_loop", _TRAINING, ["tcp"]),
+    "servers_tls": Suite("ps_loop", _EXCHANGES, ["tls"]),
+    "training_tls": Suite("ps_loop", _TRAINING, ["tls"]),
 }
 PACKAGES = ("numpy", "llvmlite")
 ALLOWED = 1.03

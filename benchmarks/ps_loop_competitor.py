@@ -1,5 +1,7 @@
 """A competitor of `parameter_servers.py`: `ps_loop_competitor.py TRANSPORT [WORKERS]`, our loops.
 
+TRANSPORT may be "tls" as well: TCP within TLS.
+
 The tasks are processes; this one is the driver, as with `SparkTrainer`: it starts a loop on every
 worker and is told of the losses while they run. A loop has the steps of a round.
 """
@@ -133,6 +135,8 @@ def main() -> None:
 
     os.environ.update(machine.clean_environment(THREADS))  # inherited by all tasks
     own: dict[str, Any] = {"transport": transport} if transport != "auto" else {}
+    if transport == "tls":
+        own = {"transport": "tcp", "tls": True}
     with LocalCluster(1, workers, processes=True, **own) as cluster:
         master = DriverMaster(cluster.cluster, cluster.credentials)
         try:

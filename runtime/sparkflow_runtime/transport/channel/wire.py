@@ -27,6 +27,8 @@ STAGING_BYTES: Final = 1 << 14
 """What is read ahead of a frame whose size is not known yet."""
 _MAX_PIECES: Final = 1000
 """Below Linux's limit of buffers in one call."""
+_TOGETHER_BYTES: Final = 1 << 16
+"""So much goes to TLS at once where a frame has smaller pieces: four records."""
 _MAX_DESCRIPTORS: Final = 16
 _BLOCKED_MS: Final = 200
 """How often a blocked sender asks whether it should go on."""
@@ -150,7 +152,7 @@ class Wire:
         try:
             if self._tls:
                 with self._secured:
-                    return int(self._socket.send(pieces[0]))
+                    return int(self._socket.send(_together(pieces)))
             if descriptors:
                 rights = np.asarray(descriptors, np.intc).tobytes()
                 ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
@@ -364,3 +366,22 @@ class Wire:
 
     def _name(self) -> str:
         return f"Task {self.peer.task}" if self.peer.task else "A client"
+
+
+def _together(pieces: Sequence[Any]) -> Any:
+    """What of these pieces goes to TLS at once, which takes one buffer at a time.
+
+    Each call makes a record and a packet of its own, so small pieces are joined: 200 variables took
+    five times as long as without TLS. A call that is made again, because the socket was full, has
+    the same bytes, as OpenSSL wants it.
+    """
+    if len(pieces) == 1 or memoryview(pieces[0]).nbytes >= _TOGETHER_BYTES:
+        return pieces[0]
+    taken, room = [], _TOGETHER_BYTES
+    for piece in pieces:
+        view = memoryview(piece).cast("B")[:room]
+        taken.append(view)
+        room -= len(view)
+        if not room:
+            break
+    return b"".join(taken)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sparkflow_runtime.errors import (
@@ -19,6 +20,7 @@ from sparkflow_runtime.security import Tls
 from sparkflow_runtime.security.certificates import Authority
 from sparkflow_runtime.transport.channel import handshake, listener
 from sparkflow_runtime.transport.channel.handshake import Peer
+from sparkflow_runtime.transport.channel.wire import _together
 
 OpenDoor = Callable[..., Any]
 """Makes a `Door`: see conftest.py."""
@@ -160,3 +162,26 @@ def test_a_listener_that_goes_away_during_tls(tls: tuple[Tls, Tls], open_door: O
         door.address = address
         with pytest.raises(UnavailableError, match="did not answer in time"):
             door.dial(tls=tls[1], transport="tcp", timeout_s=0.2)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[10], [0, 5], [100_000], [3, 100_000], [40] * 5000, [65_535, 1, 1], [65_536, 2], [1, 0, 0]],
+)
+def test_small_pieces_go_to_tls_together_and_none_is_lost(sizes: list[int]) -> None:
+    pieces = [np.full(size, number % 251, np.uint8) for number, size in enumerate(sizes)]
+    everything = b"".join(pieces)
+    rest = [memoryview(piece) for piece in pieces if len(piece)]
+    sent, calls = b"", 0
+    while rest:
+        taken = bytes(_together(rest))
+        assert taken == bytes(_together(rest))  # a call that is made again has the same
+        sent += taken
+        calls += 1
+        count = len(taken)
+        while rest and count >= len(rest[0]):
+            count -= len(rest.pop(0))
+        if count:
+            rest[0] = rest[0][count:]
+    assert sent == everything
+    assert calls <= 2 + len(everything) // 65_536
