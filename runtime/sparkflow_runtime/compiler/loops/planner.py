@@ -283,15 +283,26 @@ class _FunctionSteps:
         if fused.checks or any(output.divisor is not None for output in fused.outputs):
             raise NotNativeError("something is left to do when a kernel has run")
         arrays = [self.array(endpoint) for endpoint in fused.inputs]
-        for endpoint, source in fused.copies.items():
-            self._places[endpoint] = self.array(source)
+        named = [(endpoint, self.array(source)) for endpoint, source in fused.copies.items()]
         for output in fused.outputs:
-            number = self._new(output.endpoints[0])
+            number = self._pointers.new(self._function.known[output.endpoints[0]])
             arrays.append(number)
-            self._places.update(dict.fromkeys(output.endpoints, number))
+            named += [(endpoint, number) for endpoint in output.endpoints]
         if len(arrays) > MOST_ARRAYS:
             raise NotNativeError("a kernel has too many arrays")
-        return [Call(self._planner.bind(fused), tuple(arrays))] if fused.kernel.outputs else []
+        steps: list[Step] = []
+        if fused.kernel.outputs:
+            steps.append(Call(self._planner.bind(fused), tuple(arrays)))
+        for endpoint, number in named:
+            steps += self._name(endpoint, number)
+        return steps
+
+    def _name(self, endpoint: Endpoint, number: int) -> list[Step]:
+        """Says that an array is this tensor, or a copy of it if dimensions of size 1 differ."""
+        if self._function.known[endpoint].full_shape == self._pointers.cell(number).shape:
+            self._places[endpoint] = number
+            return []
+        return [self._pointers.copy(number, self._new(endpoint))]
 
     def _read(self, unit: Unit) -> list[Step]:
         tape, index = unit.node.inputs

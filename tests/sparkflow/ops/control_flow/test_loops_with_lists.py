@@ -1,6 +1,7 @@
 """Loops whose turns read and write tensor arrays, in machine code from first to last turn."""
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -92,6 +93,24 @@ def test_an_array_that_grows(native_runs: list[int]) -> None:
     assert 600 in native_runs
 
 
+def test_rows_that_differ_in_dimensions_of_size_one(native_runs: list[int]) -> None:
+    x, w = rows(4, 5), rows(5, 5)
+    limit, feed = turns_and(x, w)
+    source = array_of(4, x[0], clear_after_read=False).unstack(x[0])
+
+    def turn(i: Any, out: Any, h: Any) -> Any:
+        h = tf.tanh(tf.matmul(h, w[0]) + source.read(i))
+        return i + 1, out.write(i, tf.exp(h)[0]), h
+
+    _, written, h = tf.while_loop(
+        lambda i, *_: i < limit,
+        turn,
+        [0, array_of(4, x[0], element_shape=[5]), tf.zeros([1, 5])],
+    )
+    compare(([*with_gradients(written.stack(), x[0], w[0]), h], feed), [0, 1, 4])
+    assert native_runs
+
+
 def test_two_arrays_change_places() -> None:
     x = rows(4, 2)
     limit, feed = turns_and(x)
@@ -181,6 +200,35 @@ def test_results_of_one_run_stay_when_the_next_one_comes(plans_at_once: None) ->
     for n, (one, all_of_them) in enumerate(kept):
         assert one.tolist() == [2 * n] * 2
         assert all_of_them.tolist() == [[2 * n] * 2] * 3
+
+
+def test_several_threads_run_a_loop_at_once(plans_at_once: None) -> None:
+    x = tf.placeholder(tf.float32, [3, 2])
+    source = tf.TensorArray(tf.float32, 3).unstack(x)
+    _, written = tf.while_loop(
+        lambda i, _: i < 3,
+        lambda i, out: (i + 1, out.write(i, tf.tanh(source.read(i)) * 2.0)),
+        [0, tf.TensorArray(tf.float32, 3, element_shape=[2])],
+    )
+    fetches = with_gradients(written.stack(), x)
+    given = [np.full([3, 2], n / 4, np.float32) for n in range(4)]
+    wrong: list[int] = []
+    with tf.Session() as session:
+        wanted = [session.run(fetches, {x: each}) for each in given]
+
+        def work(first: int) -> None:
+            for turn in range(first, first + 20):
+                found = session.run(fetches, {x: given[turn % 4]})
+                for one, other in zip(found, wanted[turn % 4], strict=True):
+                    if one.shape != other.shape or not np.allclose(one, other, rtol=1e-4):
+                        wrong.append(turn)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert not wrong
 
 
 CELLS: dict[str, Callable[[], Any]] = {

@@ -89,6 +89,19 @@ def test_loops_in_loops_and_branches_in_loops() -> None:
     compare((with_gradients(tf.reduce_sum(y), x[0]), feed), [0, 1, 4])
 
 
+def test_what_is_recorded_under_names_that_differ_in_dimensions_of_size_one() -> None:
+    x = vector(0.3, -0.4)
+    limit, feed = turns_and(x)
+
+    def turn(i: Any, a: Any) -> Any:
+        row = tf.tanh(a * 1.5)[None]
+        column = tf.reshape(row, [2, 1])
+        return i + 1, a + tf.squeeze(tf.exp(row) * row, 0) + tf.squeeze(column * column, 1)
+
+    _, y = tf.while_loop(lambda i, a: i < limit, turn, [0, x[0]])
+    compare((with_gradients(y, x[0]), feed), [0, 1, 3])
+
+
 def test_a_tape_is_read_twice_and_gradients_have_gradients() -> None:
     x = vector(0.3, -0.4)
     limit, feed = turns_and(x)
